@@ -110,21 +110,20 @@ def pick(
     name: str,
     default: str,
     help_: str | None = None,
-    **more: Any,
+    words: Callable[[str], str] = choice_words,
 ) -> str:
-    """A page's own choice among ``options``."""
+    """A page's own choice among ``options``, which ``words`` names for people."""
     chosen = state.choice(name, default)
     key = f"choice {name}"
     st.session_state[key] = chosen if chosen in options else default
     st.selectbox(
         label,
         options,
-        format_func=choice_words,
+        format_func=words,
         key=key,
         help=help_,
         on_change=_chosen,
         args=(name, key),
-        **more,
     )
     return str(st.session_state[key])
 

@@ -33,6 +33,20 @@ TABLES = {
 }
 
 
+# What people call each.
+TITLES = {
+    "adaptdl": "small clusters (AdaptDL)",
+    "vtrain": "GPT on A100 (vTrain)",
+    "scaling": "scaling of published systems",
+    "overlap": "overlapping communication",
+    "single-gpu": "single GPUs",
+    "imagenet": "records of ImageNet",
+    "nccl-tests": "nccl-tests between nodes",
+    "nccl-single-node": "nccl-tests in one node",
+    "llm": "language models, sharded",
+}
+
+
 @cache
 def published() -> dict[str, dict[str, Any]]:
     """By kind of table.

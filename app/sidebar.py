@@ -12,7 +12,7 @@ import streamlit as st
 
 from app import controls, forms, state
 from app.plain import plain
-from app.presets import about, preset_names
+from app.presets import about, preset_names, short
 from app.reading import scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec
 from app.words import kind_words
@@ -94,7 +94,7 @@ def _holds(name: str, wanted: str) -> bool:
 
 
 def _title(name: str) -> str:
-    return about(name)[0] if name in preset_names() else name
+    return short(name) if name in preset_names() else name
 
 
 def _source_chosen() -> None:

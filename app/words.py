@@ -49,6 +49,16 @@ _KINDS = {
     "ssp": "SSP",
     "wfbp": "WFBP",
 }
+# First words of links' names that are not words, or not written as they are.
+_DEVICES = {
+    "c2c": "C2C",
+    "efa": "EFA",
+    "ib": "InfiniBand",
+    "nvlink": "NVLink",
+    "roce": "RoCE",
+    "slingshot": "Slingshot",
+    "ethernet": "Ethernet",
+}
 _MOST_CHANGES = 4  # that are told one by one
 
 
@@ -67,14 +77,20 @@ def choice_words(option: str) -> str:
     return kind_words(option).replace("_", " ")
 
 
+def device_words(name: str) -> str:
+    """``Ethernet 25G`` for ``ethernet-25g``, ``V100-SXM2-16GB`` for ``v100-sxm2-16gb``."""
+    first, _, rest = name.partition("-")
+    return f"{_DEVICES[first]} {rest.upper()}" if first in _DEVICES else name.upper()
+
+
 def described(scenario: Scenario) -> str:
     """A scenario in a line: model, cluster, batch, and how its workers train together."""
     cluster, strategy = scenario.cluster, scenario.strategy
     parts = cluster.parts
     nodes = sum(part.nodes for part in parts)
-    gpus = ", ".join(dict.fromkeys(part.accelerator.name for part in parts))
+    gpus = ", ".join(dict.fromkeys(device_words(part.accelerator.name) for part in parts))
     card = getattr(cluster.network, "nic", None)
-    over = f" over {card.name}" if card is not None and nodes > 1 else ""
+    over = f" over {device_words(card.name)}" if card is not None and nodes > 1 else ""
     several = "s" if nodes > 1 else ""
     where = f"{cluster.ranks:,} {gpus} in {nodes:,} node{several}{over}"
     how = f"{kind_words(strategy.aggregation.kind)}, {kind_words(strategy.sync.kind)}"

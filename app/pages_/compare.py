@@ -12,10 +12,11 @@ import streamlit as st
 from app import controls, forms, sidebar, state
 from app.answers import collectives, varied
 from app.charts import chart
-from app.headline import of_text, per_second
+from app.headline import of_text, per_second, sentence
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
+from app.words import kind_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import ALL_REDUCES
@@ -76,11 +77,26 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
     results = {name: result for name, result in found.items() if isinstance(result, Result)}
     best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
     if best:
+        sentence(_verdict(best))
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
         st.dataframe(_rows(best), hide_index=True, height="content")
     for name, result in found.items():
         if not isinstance(result, Result):
             st.caption(f"{plain(name)}: {plain(str(result).partition(chr(10))[0])}")
+
+
+def _verdict(best: Mapping[str, Result]) -> str:
+    """Which of several is fastest, the fastest first, and by how much."""
+    rates = {name: result.throughput_samples_per_s for name, result in best.items()}
+    (first, most), *others = rates.items()
+    said = f"{kind_words(first)} is the fastest, {per_second(most)} samples/s"
+    if not others:
+        return f"{said}."
+    (second, next_best), (last, least) = others[0], others[-1]
+    said += f": {most / next_best - 1:.1%} more than {kind_words(second)}"
+    if last != second:
+        said += f", {most / least:.3g} times {kind_words(last)}"
+    return f"{said}."
 
 
 def _rows(results: Mapping[str, Result]) -> dict[str, list[str]]:

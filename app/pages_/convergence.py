@@ -9,9 +9,11 @@ import streamlit as st
 from app import controls, forms, sidebar, state
 from app.answers import replayed
 from app.charts import chart
+from app.headline import sentence
 from app.reading import scenario
 from app.spec import Spec
 from app.waiting import finished, scenario_of
+from app.words import kind_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, TIME, human
 from dpsim.report.figures.replay_figure import replay_figure
@@ -41,7 +43,7 @@ def draw() -> None:
     ]
     first = [kind for kind in _FIRST if kind in known][:1]
     others = controls.pick_several(
-        f"{own}, compared with",
+        f"{kind_words(own)}, compared with",
         known,
         "replayed",
         first,
@@ -61,8 +63,9 @@ def draw() -> None:
             f"training with {kind}", (f"replay {kind}", chosen), partial(replayed, chosen)
         )
         if found is not None:
-            replays[kind] = found
+            replays[kind_words(kind)] = found
     if replays:
+        sentence(_verdict(replays))
         chart(replay_figure(replays), key="replay", height=_HEIGHT)
         _table(replays)
 
@@ -74,6 +77,23 @@ def _goes(spec: Spec) -> bool:
     except DpsimError:
         return False
     return True
+
+
+def _verdict(replays: dict[str, Replay]) -> str:
+    """Which way reaches the target first."""
+    rows = {name: replay.to_json() for name, replay in replays.items()}
+    times = {
+        name: row["time_to_target_s"]
+        for name, row in rows.items()
+        if row["time_to_target_s"] is not None
+    }
+    if not times:
+        best = max(rows, key=lambda name: float(rows[name]["final_accuracy"]))
+        return f"None reaches the target; {best} comes to {rows[best]['final_accuracy']:.1%}."
+    first, *others = sorted(times, key=lambda name: float(times[name]))
+    said = f"{first} reaches the target in {human(times[first], TIME, 3)} of simulated time"
+    after = ", ".join(f"{name} in {human(times[name], TIME, 3)}" for name in others)
+    return f"{said}, {after}." if after else f"{said}."
 
 
 def _table(replays: dict[str, Replay]) -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import controls, sidebar, state
 from app.charts import chart
+from app.headline import per_second, sentence
 from app.lessons import grown, points
 from app.plain import plain
 from app.spec import Spec
@@ -89,6 +90,7 @@ def _batches(spec: Spec) -> None:
     if found is None:
         return
     runs = list(found.values())
+    sentence(_best_batch(runs))
     figures = {"utilisation": utilisation_figure(runs)}
     if has_targets(runs):
         figures |= {
@@ -99,6 +101,18 @@ def _batches(spec: Spec) -> None:
     _side_by_side(figures)
     if not has_targets(runs):
         _no_task()
+
+
+def _best_batch(runs: list[Result]) -> str:
+    """The batch that reaches the target first; of a model without a target, what uses most."""
+    targets = [run.to_target for run in runs if run.to_target is not None]
+    if len(targets) > 1:
+        first = min(targets, key=lambda target: target.time_s)
+        within = human(first.time_s, TIME, 3)
+        return f"A global batch of {first.global_batch:,} reaches the target first, in {within}."
+    best = max(runs, key=lambda run: run.throughput_samples_per_s)
+    batch, rate = best.batch_per_worker * best.workers, per_second(best.throughput_samples_per_s)
+    return f"A global batch of {batch:,} gives most, {rate} samples/s."
 
 
 def _gpus(spec: Spec) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 from app import does_not_fit, sidebar, state
 from app.answers import loaded_links
 from app.charts import chart
-from app.plain import plain
+from app.headline import sentence
 from app.waiting import finished, scenario_of
 from dpsim.base.units import DATA, RATE, human
 from dpsim.engine import busiest_links, link_classes
@@ -35,18 +35,17 @@ def draw() -> None:
         return
 
     job, loads = found
+    links = busiest_links(job.network, loads, _LISTED)
+    if links:
+        share = f"{links[0]['utilisation']:.0%} of its rate over the step"
+        sentence(f"The busiest link, {links[0]['link']}, carries {share}.")
     chart(load_map_figure(link_classes(job.network, loads)), key="classes")
     chart(topology_figure(job.network, loads), key="topology", height=_HEIGHT)
 
-    links = busiest_links(job.network, loads, _LISTED)
     if not links:
         st.info("No link carries anything: there is one worker.")
         return
-    busiest = plain(links[0]["link"])
-    st.markdown(
-        f"**The busiest: {busiest}**, {links[0]['utilisation']:.0%} of its rate over the step; "
-        f"the {len(links)} that are busiest:"
-    )
+    st.markdown(f"**The {len(links)} links that are busiest**")
     st.dataframe(
         {
             "link": [link["link"] for link in links],

@@ -13,7 +13,7 @@ import streamlit as st
 from app import controls, state
 from app.charts import chart
 from app.plain import plain
-from app.published import TABLES, published
+from app.published import TABLES, TITLES, published
 from app.reading import scenario
 from app.run_files import run_records
 from dpsim.base.errors import DpsimError
@@ -84,7 +84,7 @@ def _published() -> None:
     tables = published()
     st.dataframe(
         {
-            "table": list(tables),
+            "table": [TITLES[kind] for kind in tables],
             "compared": [TABLES[kind][1] for kind in tables],
             "rows": [f"{table['errors']['n']:,}" for table in tables.values()],
             **{
@@ -100,15 +100,18 @@ def _published() -> None:
         "Absolute percentage errors. What a row's own group contributed is left out of the "
         "constants that predict it."
     )
-    kind = controls.pick("table", list(tables), "table", next(iter(tables)))
+    kind = controls.pick(
+        "table", list(tables), "table", next(iter(tables)), words=TITLES.__getitem__
+    )
     table, (file, what, unit) = tables[kind], TABLES[kind]
     # JSON has lists where `Pair` had its fields.
     rows = [Pair(*row) for row in table["rows"]]
     every = table["errors"]["n"]
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
     median = f"median error {table['errors']['median_ape']:.1%}"
-    title = f"{kind}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
-    chart(measured_figure({kind: rows}, what, unit, title), key="published", height=560)
+    name = TITLES[kind]
+    title = f"{name}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
+    chart(measured_figure({name: rows}, what, unit, title), key="published", height=560)
 
 
 def _covered(errors: dict[str, Any]) -> str:

@@ -5,15 +5,17 @@ The first line says what it is, the comment below it what to look at.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from dpsim.base.errors import UnknownNameError
 
-__all__ = ["FIRST", "about", "preset_names", "preset_path"]
+__all__ = ["FIRST", "about", "preset_names", "preset_path", "short"]
 
 FIRST = "resnet50-32-v100-25gbe"
+_DETAIL = re.compile(r"[,:]| \(| with | whose | over ")  # where a title goes into detail
 
 
 @cache
@@ -32,6 +34,12 @@ def preset_path(name: str) -> Path:
     if name not in _paths():
         raise UnknownNameError("preset", name, _paths())
     return _paths()[name]
+
+
+def short(name: str) -> str:
+    """As much of what a preset is called as a narrow list has room for."""
+    title, _ = about(name)
+    return _DETAIL.split(title, maxsplit=1)[0]
 
 
 @cache

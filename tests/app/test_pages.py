@@ -1,7 +1,9 @@
 """Every page over every preset, without an exception and with its charts."""
 
+import re
+
 import pytest
-from app_pages import QUICK, charts
+from app_pages import QUICK, charts, html
 
 from app.presets import preset_names
 
@@ -59,7 +61,22 @@ def test_the_other_views_of_compare(open_page, view):
     assert charts(page) == 1
 
 
-def test_two_presets_are_not_called_alike():
-    from app.presets import about
+def test_two_presets_are_not_called_alike_nor_in_a_narrow_list():
+    from app.presets import about, short
 
     assert len({about(name) for name in preset_names()}) == len(preset_names()) == 13
+    assert len({short(name) for name in preset_names()}) == 13
+    assert max(len(short(name)) for name in preset_names()) <= 30
+
+
+def test_a_comparison_opens_with_which_is_fastest_and_by_how_much(open_page):
+    page = open_page(
+        "compare", preset="resnet50-16-v100-local-sgd", set=QUICK, choices=CHOICES["compare"]
+    )
+    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    table = page.dataframe[0].value
+    first, second = table[""]
+    rates = [float(rate.replace(",", "")) for rate in table["samples/s"]]
+    found = re.fullmatch(rf"{first} is the fastest, .* samples/s: (.*)% more than {second}\.", said)
+    # The table has four digits.
+    assert float(found[1]) == pytest.approx(100 * (rates[0] / rates[1] - 1), abs=0.2)

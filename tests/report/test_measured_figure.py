@@ -43,7 +43,7 @@ def test_the_band_is_within_a_quarter_of_the_line():
 
 @pytest.mark.parametrize(
     ("unit", "kind", "label"),
-    [("s", "log", "measured step time (s)"), ("", None, "measured step time")],
+    [("s", "log", "measured step time"), ("", None, "measured step time")],
 )
 def test_times_have_logarithmic_axes_with_their_unit_and_shares_linear_ones(unit, kind, label):
     layout = measured_figure({"mine": PAIRS}, "step time", unit, "A title").layout

@@ -59,8 +59,9 @@ def _title(classes: Sequence[LinkClass]) -> str:
     if not classes or classes[0].share <= 0:
         return "Load of the links<br><sub>nothing is sent</sub>"
     busiest = classes[0]
+    one, other = (TITLES.get(end, end) for end in busiest.ends)
     meaning = "share of its rate over the step, of the busiest link of a kind"
-    return f"Load of the links: {busiest.busiest} {busiest.share:.0%}<br><sub>{meaning}</sub>"
+    return f"Load of the links: {one} to {other} {busiest.share:.0%}<br><sub>{meaning}</sub>"
 
 
 def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:

@@ -87,11 +87,12 @@ def measured_figure(
     if missed:
         figure.add_scatter(**_points(f"missed ({len(missed):,})", missed, unit, _MISSED))
 
-    axis = {"type": "log", "exponentformat": "power", "dtick": 1} if unit else {"tickformat": ".0%"}
-    label = f" ({unit})" if unit else ""
+    # As 10 ms, and not as a power of ten of seconds.
+    log = {"type": "log", "tickformat": "~s", "ticksuffix": unit, "dtick": 1}
+    axis = log if unit else {"tickformat": ".0%"}
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
-    return styled(figure, title, f"measured {what}{label}", f"predicted {what}{label}")
+    return styled(figure, title, f"measured {what}", f"predicted {what}")
 
 
 def _points(
