@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled, wrapped
+from dpsim.report.figures.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled
 from dpsim.report.theme import COLOUR
 from dpsim.studies.collective import CollectiveRow
 
@@ -126,7 +126,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
         "xaxis": {"type": "log", **_ticks(listed)},
         "yaxis": {"type": "log", "dtick": 1, "tickformat": ","},
     }
-    return styled(figure, wrapped(f"Fastest: {said}"), "size (bytes)", "time (us)", **axes)
+    return styled(figure, f"Fastest: {said}", "size (bytes)", "time (us)", **axes)
 
 
 def _ticks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

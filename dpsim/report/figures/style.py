@@ -21,6 +21,7 @@ SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 
 # Letters that a phone's width has room for, in a title and in the line below it.
 _TITLE, _BELOW = 44, 58
+_LINE = 21  # pixels of a title's line
 
 # The JSON object of ``dpsim run``.
 Answer = Mapping[str, Any]
@@ -62,12 +63,16 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
     What stands between ``<br><sub>`` and ``</sub>`` is a line of its own below the title.
     """
     head, _, below = title.partition("<br><sub>")
-    below = below.removesuffix("</sub>")
+    head, below = wrapped(head), wrapped(below.removesuffix("</sub>"), _BELOW)
+    # plotly draws a title of several lines higher by their height, and reserves its room all the
+    # same: it is moved back.
+    lines = head.count("<br>") + 1
+    higher = _LINE * lines if lines > 1 else 0
     # Title and legend reserve the room that they need, which on a narrow page is several lines.
     figure.update_layout(
         title={
-            "text": wrapped(head),
-            "subtitle": {"text": wrapped(below, _BELOW), "font": {"size": 12}},
+            "text": head,
+            "subtitle": {"text": below, "font": {"size": 12}},
             "x": 0.0,
             "xanchor": "left",
             "xref": "container",
@@ -75,7 +80,7 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
             "yanchor": "top",
             "yref": "container",
             "automargin": True,
-            "pad": {"t": 12, "b": 10, "l": 8},
+            "pad": {"t": 12 + higher, "b": 10 - higher, "l": 8},
             "font": {"size": 16},
         },
         legend={
