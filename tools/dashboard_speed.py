@@ -73,7 +73,7 @@ def _rows(times: int) -> Iterator[tuple[str, Waited]]:
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("google-chrome")
-    with _server() as (address, process), sync_playwright() as playwright:
+    with server() as (address, process), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for preset in preset_names()[:MOST]:
             rows = []
@@ -124,7 +124,7 @@ def _processor(process: int) -> float:
 
 
 @contextmanager
-def _server() -> Iterator[tuple[str, int]]:
+def server() -> Iterator[tuple[str, int]]:
     """The dashboard on a free port: its address, and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

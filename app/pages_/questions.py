@@ -15,7 +15,6 @@ from app.lessons import grown, points
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
-from dpsim.base.units import TIME, human
 from dpsim.engine import Result
 from dpsim.report.figures.batch_figures import (
     cost_figure,
@@ -27,6 +26,7 @@ from dpsim.report.figures.batch_figures import (
     utilisation_figure,
 )
 from dpsim.report.figures.scaling_figures import scaling_figure
+from dpsim.report.figures.style import long_time
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -108,7 +108,7 @@ def _best_batch(runs: list[Result]) -> str:
     targets = [run.to_target for run in runs if run.to_target is not None]
     if len(targets) > 1:
         first = min(targets, key=lambda target: target.time_s)
-        within = human(first.time_s, TIME, 3)
+        within = long_time(first.time_s)
         return f"A global batch of {first.global_batch:,} reaches the target first, in {within}."
     best = max(runs, key=lambda run: run.throughput_samples_per_s)
     batch, rate = best.batch_per_worker * best.workers, per_second(best.throughput_samples_per_s)
@@ -175,16 +175,16 @@ def _grows(spec: Spec) -> None:
             "global batch": [f"{stage.global_batch:,}" for stage in growth.growing],
             "updates": [f"{stage.updates:,.0f}" for stage in growth.growing],
             "instead of": [f"{stage.updates:,.0f}" for stage in growth.constant],
-            "time": [human(stage.seconds, TIME, 4) for stage in growth.growing],
+            "time": [long_time(stage.seconds) for stage in growth.growing],
             # The blank makes it another key than the heading above, and shows as the same.
-            "instead of ": [human(stage.seconds, TIME, 4) for stage in growth.constant],
+            "instead of ": [long_time(stage.seconds) for stage in growth.constant],
         },
         hide_index=True,
         height="content",
     )
     constant, growing = growth.seconds
     st.markdown(
-        f"**{human(growing, TIME, 4)}** in all instead of {human(constant, TIME, 4)}. "
+        f"**{long_time(growing)}** in all instead of {long_time(constant)}. "
         f"The largest: {plain(known)}."
     )
 

@@ -160,3 +160,28 @@ def test_steps_that_differ_by_a_rounding_alone_are_one_bar(tiny):
     result.steps.compute[0] = np.nextafter(result.steps.compute[0], 2 * result.steps.compute[0])
     figure = step_distribution_figure(result)
     assert sum(figure.data[0].y) == pytest.approx(1)
+
+
+def test_long_titles_are_wrapped_and_stay_below_the_upper_edge():
+    import plotly.graph_objects as go
+
+    short = style.styled(go.Figure(), "Short", "x", "y").layout.title
+    long = style.styled(
+        go.Figure(), "A title " * 10 + "<br><sub>below</sub>", "x", "y"
+    ).layout.title
+    assert "<br>" not in short.text
+    assert all(len(line) <= 44 for line in long.text.split("<br>"))
+    assert long.text.replace("<br>", " ") == ("A title " * 10).strip()
+    assert long.subtitle.text == "below"
+    # The room that is reserved, above and below together, is the same.
+    assert long.pad.t > short.pad.t
+    assert long.pad.t + long.pad.b == short.pad.t + short.pad.b
+
+
+def test_times_that_may_be_hours_are_told_in_hours():
+    assert [style.long_time(seconds) for seconds in (0.5, 90.0, 600.0, 10_800.0)] == [
+        "500 ms",
+        "90 s",
+        "10 min",
+        "3 h",
+    ]

@@ -58,7 +58,7 @@ def test_the_picture_has_the_fabric_on_top_and_says_the_share_of_each_class():
     assert heights["spine"] > heights["leaf"] > heights["network card"] > heights["GPU"]
     numbers = {text for line in figure.data[:-1] for text in line.text if text}
     assert any("<b>75%</b>" in text for text in numbers)
-    assert figure.layout.title.text == "Load of the links: network card to leaf 75%"
+    assert figure.layout.title.text == "Busiest link: leaf to network card, 75%"
     assert "share of its rate over the step" in figure.layout.title.subtitle.text
     busiest, idle = figure.data[-2], figure.data[0]
     assert busiest.line.width > idle.line.width

@@ -61,7 +61,7 @@ def _title(classes: Sequence[LinkClass]) -> str:
     busiest = classes[0]
     one, other = (TITLES.get(end, end) for end in busiest.ends)
     meaning = "share of its rate over the step, of the busiest link of a kind"
-    return f"Load of the links: {one} to {other} {busiest.share:.0%}<br><sub>{meaning}</sub>"
+    return f"Busiest link: {one} to {other}, {busiest.share:.0%}<br><sub>{meaning}</sub>"
 
 
 def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:

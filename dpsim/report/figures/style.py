@@ -47,6 +47,12 @@ def time_unit(seconds: float) -> tuple[float, str]:
     return 1e6, "us"
 
 
+def long_time(seconds: float) -> str:
+    """``3.01 h`` for 10,836 s: a time that may be hours, in the unit of `time_unit`."""
+    factor, unit = time_unit(seconds)
+    return f"{factor * seconds:,.3g} {unit}"
+
+
 def wrapped(text: str, width: int = _TITLE) -> str:
     """``text`` in lines of at most ``width`` letters, so that a narrow page does not cut it."""
     lines = [

@@ -1,0 +1,118 @@
+"""The dashboard's pictures in the documentation, taken anew in chromium.
+
+python -m tools.dashboard_screens              # all of them
+python -m tools.dashboard_screens trust phone  # these
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
+
+from tools.dashboard_speed import server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FOLDER = Path(__file__).parents[1] / "docs" / "images"
+_WIDTH = 1000  # pixels of a picture at most
+_PATIENCE = 120_000.0  # ms
+# Nothing at work for two seconds.
+_SETTLED = """() => {
+  const still = document.querySelector("[data-test-script-state=notRunning]") !== null
+    && document.querySelector("[data-testid=stProgress]") === null;
+  if (!still) window.dpStill = undefined;
+  else window.dpStill ??= performance.now();
+  return still && performance.now() - window.dpStill > 2000;
+}
+"""
+
+
+class Screen(NamedTuple):
+    """A page, what its address asks for, the window's size, and what is shown of it.
+
+    ``at``: what is scrolled to, by CSS; ``presses`` of the button that goes a round on.
+    """
+
+    page: str
+    query: dict[str, str]
+    width: int = 1440
+    height: int = 1000
+    dark: bool = False
+    at: str = ""
+    presses: int = 0
+
+
+SCREENS = {
+    "first-page": Screen(
+        "", {"preset": "bert-large-64-a100-nccl", "set": "cluster.nodes=16", "was": ""}
+    ),
+    "first-page-dark": Screen("", {"preset": "vgg16-16-v100-parameter-server"}, dark=True),
+    "does-not-fit": Screen("", {"set": "workload.batch_per_gpu=512"}, height=800),
+    "timeline": Screen(
+        "",
+        {
+            "preset": "gpt3-1.3b-16-a100-fsdp",
+            "set": "workload.gradient_accumulation=2",
+            "timeline": "slowest and fastest, too",
+        },
+        at=".st-key-limits",
+    ),
+    "topology": Screen("topology", {"preset": "llama2-70b-128-a100-hybrid"}, height=1100),
+    "stragglers": Screen("stragglers", {}, height=800, dark=True),
+    "trust": Screen("trust", {"table": "llm"}, height=1050),
+    "phone": Screen("", {}, width=390, height=844),
+    "questions": Screen("questions", {}, height=1200),
+    "algorithm": Screen("algorithms", {}, width=1280, presses=3),
+    "strategies": Screen("strategies", {}, height=1384),
+}
+
+
+def main(names: list[str]) -> None:
+    """Take the pictures of ``names``, all if there are none."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    with server() as (address, _), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for name in names or SCREENS:
+            screen = SCREENS[name]
+            page = browser.new_page(
+                viewport={"width": screen.width, "height": screen.height},
+                color_scheme="dark" if screen.dark else "light",
+                bypass_csp=True,
+            )
+            page.set_default_timeout(_PATIENCE)
+            page.goto(f"{address}/{screen.page}?{urlencode(screen.query)}")
+            _save(_picture(page, screen), FOLDER / f"{name}.webp")
+            page.close()
+            print(name)
+        browser.close()
+
+
+def _picture(page: Page, screen: Screen) -> bytes:
+    page.wait_for_function(_SETTLED)
+    for _ in range(screen.presses):
+        page.get_by_role("button", name="next round").click()
+    if screen.at:
+        page.locator(screen.at).evaluate("each => each.scrollIntoView()")
+    page.wait_for_timeout(1000)  # until what moves has come to rest
+    return page.screenshot()
+
+
+def _save(png: bytes, file: Path) -> None:
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    if picture.width > _WIDTH:
+        height = round(picture.height * _WIDTH / picture.width)
+        picture = picture.resize((_WIDTH, height), Image.Resampling.LANCZOS)
+    picture.save(file, quality=82, method=6)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
