@@ -48,6 +48,11 @@ import nvidia-topo dgx-a100.topo.txt -o node.yaml --gpu A100 --nic HDR
 import nccl-topo hgx-h100.xml -o hgx.yaml
 import nccl-tests all-reduce-2x8-a100.log -o profile.json
 import kineto cpu.kineto.json -o layers.json
+import kineto traces -o layers.json --disturbance jitter.yaml
+import nsys report.sqlite -o layers.json
+import nccl-inspector nccl-inspector.log -o profile.json
+import slurm-topology slurm-tree.conf -o slurm.yaml
+import ibnetdiscover ibnetdiscover.txt -o fabric.yaml
 import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o deepspeed.yaml
 import accelerate accelerate_fsdp.yaml --model llama3-8b --batch 2 -o accelerate.yaml
 import torchtitan torchtitan_llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o torchtitan.yaml
@@ -124,6 +129,7 @@ def supplied(typed, monkeypatch):
     """The files that lines read."""
     monkeypatch.syspath_prepend(FIXTURES.parent)
     from kineto_traces import gpu_trace, write
+    from nsys_exports import Export, as_nsys
 
     for file in FIXTURES.iterdir():
         shutil.copy(file, typed.work)
@@ -136,6 +142,10 @@ def supplied(typed, monkeypatch):
     with (typed.work / "swept.yaml").open("a") as file:
         file.write("sweep: {parameters: {cluster.nodes: {values: [2, 4]}}}\n")
     write(typed.work / "step.json", gpu_trace())
+    (typed.work / "traces").mkdir()
+    for rank in range(2):
+        write(typed.work / "traces" / f"rank{rank}.json", gpu_trace())
+    as_nsys(Export(typed.work / "report.sqlite"), gpu_trace()).done()
     steps = [f"{step},{0.1 + step % 3 / 100}" for step in range(100)]
     (typed.work / "steps.csv").write_text("\n".join(["step,step_s", *steps]) + "\n")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,27 +19,13 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import shown_path
-from dpsim.imports.kineto_events import Event, Trace, read_trace
-from dpsim.imports.kineto_steps import StepMarks, is_collective
+from dpsim.imports.kineto_events import read_trace
+from dpsim.imports.kineto_steps import Call, StepTimes, step_times
+from dpsim.imports.reading import files_in
 
-MOST_FILES = 4096
-_ENDINGS = (".json", ".json.gz")
 _RANK = re.compile(r"rank[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
 # HOST_PID.TIME.pt.trace.json, as tensorboard_trace_handler calls its files.
 _HANDLER = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json(\.gz)?")
-
-_Call = tuple[str, int]  # the ranks of its group, as the trace writes them; its place among theirs
-
-
-@dataclass(slots=True)
-class StepTimes:
-    """Seconds of one rank in one step, and those of each of its collectives."""
-
-    step_s: float
-    compute_s: float
-    idle_s: float
-    exposed_s: float  # collectives beside which nothing computes
-    calls: dict[_Call, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +121,8 @@ def read_ranks(
 
 
 def trace_files(folder: Path) -> list[Path]:
-    """The traces in a folder, by name.
-
-    Raises DpsimError where it cannot be read, has none, or more than 4,096.
-    """
-    try:
-        found = sorted(path for path in folder.iterdir() if path.name.endswith(_ENDINGS))
-    except OSError as error:
-        raise DpsimError(f"{shown_path(folder)}: cannot be read: {error.strerror}") from None
-    if not 1 <= len(found) <= MOST_FILES:
-        raise DpsimError(
-            f"{shown_path(folder)}: must hold 1 to {MOST_FILES:,} traces ({', '.join(_ENDINGS)}), "
-            f"but has {len(found):,}"
-        )
-    return found
+    """The traces in a folder, by name. Raises DpsimError where it has none."""
+    return files_in(folder, (".json", ".json.gz"))
 
 
 def _rank(path: Path) -> _Rank:
@@ -158,61 +132,6 @@ def _rank(path: Path) -> _Rank:
     rank = int(named[1]) if trace.rank is None and named else trace.rank
     steps = step_times(trace, path)
     return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels))
-
-
-def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
-    """Each step of a trace by its number. Raises DpsimError for a step without computing."""
-    marks = StepMarks(trace)
-    kernels: list[list[Event]] = [[] for _ in range(marks.count)]
-    calls: list[list[tuple[Event, Event | None]]] = [[] for _ in range(marks.count)]
-    work = list(trace.kernels) or [(root, root) for root in trace.operators]
-    for kernel, operator in work:
-        # By when it was launched: on the GPU it may run after the host has begun the next step.
-        place = marks.place(operator or kernel)
-        if place is not None and is_collective(kernel):
-            calls[place].append((kernel, operator))
-        elif place is not None:
-            kernels[place].append(kernel)
-
-    found = {}
-    for place, number in enumerate(marks.numbers):
-        computing = covered(kernels[place])
-        if not computing:
-            raise DpsimError(
-                f"{shown_path(path)}: step {number} must have kernels that compute, but has none"
-            )
-        everything = kernels[place] + [kernel for kernel, _ in calls[place]]
-        first = min(event.start for event in everything)
-        extent = max(event.end for event in everything) - first
-        seconds = marks.marks[place].seconds if marks.marks else extent
-        busy = covered(everything)
-        idle = max(0.0, seconds - busy)
-        found[number] = StepTimes(seconds, computing, idle, busy - computing, _calls(calls[place]))
-    return found
-
-
-def covered(events: Iterable[Event]) -> float:
-    """Seconds in which at least one of the events runs."""
-    total, reached = 0.0, -np.inf
-    for event in sorted(events, key=lambda event: event.start):
-        total += max(0.0, event.end - max(event.start, reached))
-        reached = max(reached, event.end)
-    return float(total)
-
-
-def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[_Call, float]:
-    """The seconds of each collective of a step.
-
-    All ranks of a group make the same calls in the same order, so that a place tells which it is.
-    """
-    counts: dict[str, int] = defaultdict(int)
-    found = {}
-    for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
-        said = {**(operator.args if operator else {}), **kernel.args}
-        group = str(said.get("Process Group Ranks", ""))
-        found[group, counts[group]] = kernel.seconds
-        counts[group] += 1
-    return found
 
 
 def _numbered(folder: Path, read: Sequence[_Rank]) -> dict[int, _Rank]:
@@ -241,7 +160,7 @@ def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, l
     waits = np.zeros((len(common), len(ranks)))
     met, last = np.zeros(len(ranks)), np.zeros(len(ranks))
     for row, step in enumerate(common):
-        meetings: dict[_Call, list[tuple[float, int]]] = defaultdict(list)
+        meetings: dict[Call, list[tuple[float, int]]] = defaultdict(list)
         for column, one in enumerate(ranks):
             for call, seconds in one.steps[step].calls.items():
                 meetings[call].append((seconds, column))

@@ -1,14 +1,22 @@
-"""The training steps of a trace: the profiler's marks, and which of them an event is in."""
+"""The training steps of a trace: the profiler's marks, and what the time of each went into."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import shown_path
 from dpsim.imports.kineto_events import Event, Trace
 
 _NUMBER = re.compile(r"\d{1,15}")
+
+Call = tuple[str, int]  # the ranks of its group, as the trace writes them; its place among theirs
 
 
 def is_collective(event: Event) -> bool:
@@ -47,3 +55,69 @@ class StepMarks:
             return 0
         index = int(np.searchsorted(self._starts, event.start, side="right")) - 1
         return index if index >= 0 and event.start <= self.marks[-1].end else None
+
+
+@dataclass(slots=True)
+class StepTimes:
+    """Seconds of one rank in one step, and those of each of its collectives."""
+
+    step_s: float
+    compute_s: float
+    idle_s: float
+    exposed_s: float  # collectives beside which nothing computes
+    calls: dict[Call, float] = field(default_factory=dict)
+
+
+def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
+    """Each step of a trace by its number. Raises DpsimError for a step without computing."""
+    marks = StepMarks(trace)
+    kernels: list[list[Event]] = [[] for _ in range(marks.count)]
+    calls: list[list[tuple[Event, Event | None]]] = [[] for _ in range(marks.count)]
+    work = list(trace.kernels) or [(root, root) for root in trace.operators]
+    for kernel, operator in work:
+        # By when it was launched: on the GPU it may run after the host has begun the next step.
+        place = marks.place(operator or kernel)
+        if place is not None and is_collective(kernel):
+            calls[place].append((kernel, operator))
+        elif place is not None:
+            kernels[place].append(kernel)
+
+    found = {}
+    for place, number in enumerate(marks.numbers):
+        computing = covered(kernels[place])
+        if not computing:
+            raise DpsimError(
+                f"{shown_path(path)}: step {number} must have kernels that compute, but has none"
+            )
+        everything = kernels[place] + [kernel for kernel, _ in calls[place]]
+        first = min(event.start for event in everything)
+        extent = max(event.end for event in everything) - first
+        seconds = marks.marks[place].seconds if marks.marks else extent
+        busy = covered(everything)
+        idle = max(0.0, seconds - busy)
+        found[number] = StepTimes(seconds, computing, idle, busy - computing, _calls(calls[place]))
+    return found
+
+
+def covered(events: Iterable[Event]) -> float:
+    """Seconds in which at least one of the events runs."""
+    total, reached = 0.0, -np.inf
+    for event in sorted(events, key=lambda event: event.start):
+        total += max(0.0, event.end - max(event.start, reached))
+        reached = max(reached, event.end)
+    return float(total)
+
+
+def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[Call, float]:
+    """The seconds of each collective of a step.
+
+    All ranks of a group make the same calls in the same order, so that a place tells which it is.
+    """
+    counts: dict[str, int] = defaultdict(int)
+    found = {}
+    for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
+        said = {**(operator.args if operator else {}), **kernel.args}
+        group = str(said.get("Process Group Ranks", ""))
+        found[group, counts[group]] = kernel.seconds
+        counts[group] += 1
+    return found

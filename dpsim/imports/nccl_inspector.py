@@ -23,9 +23,8 @@ from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.files import read_limited, shown_path
 from dpsim.collectives import OPERATIONS
 from dpsim.imports.nccl_tests import MOST_ROWS, NcclTestsLog, TableRow
-from dpsim.imports.reading import ImportFileError
+from dpsim.imports.reading import ImportFileError, files_in
 
-MOST_FILES = 4096
 _MOST_BYTES = 256 * 2**20  # of a file
 _MOST_CALLS = 4_000_000  # of all files
 _ENDINGS = (".log", ".json", ".jsonl")
@@ -66,7 +65,7 @@ def read_inspector(
         raise UnknownNameError("operation", operation, OPERATIONS)
     times: dict[_Call, list[float]] = defaultdict(list)
     cut = 0
-    for file in _files(path):
+    for file in files_in(path, _ENDINGS) if path.is_dir() else [path]:
         try:
             cut += _read(file, times)
         except ImportFileError as problem:
@@ -79,21 +78,6 @@ def read_inspector(
     kind = _kind(path, times, operation, ranks)
     calls = {call: taken for call, taken in times.items() if call[0] == kind}
     return InspectorLog(_table(path, kind, calls), len(calls), tuple(_notes(times, kind, cut)))
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    try:
-        found = sorted(each for each in path.iterdir() if each.name.endswith(_ENDINGS))
-    except OSError as error:
-        raise DpsimError(f"{shown_path(path)}: cannot be read: {error.strerror}") from None
-    if not 1 <= len(found) <= MOST_FILES:
-        raise DpsimError(
-            f"{shown_path(path)}: must hold 1 to {MOST_FILES:,} logs ({', '.join(_ENDINGS)}), but "
-            f"has {len(found):,}"
-        )
-    return found
 
 
 def _read(file: Path, times: dict[_Call, list[float]]) -> int:

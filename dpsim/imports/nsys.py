@@ -17,8 +17,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import shown_path
 from dpsim.imports.kineto import build_profile
 from dpsim.imports.kineto_events import Event, Trace, innermost, nested
-from dpsim.imports.kineto_ranks import StepTimes, step_times
-from dpsim.imports.kineto_steps import StepMarks
+from dpsim.imports.kineto_steps import StepMarks, StepTimes, step_times
 from dpsim.imports.nsys_tables import NsysTables, read_nsys
 from dpsim.imports.reading import ImportFileError
 from dpsim.workload import ModelProfile

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_limited
+from dpsim.base.files import read_limited, shown_path
 
+MOST_FILES = 4096  # of a folder
 MOST_BYTES = 16 * 2**20  # of one file: a wrong file must not fill the memory
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -47,3 +48,20 @@ def text_lines(content: bytes) -> list[str]:
     if b"\0" in content:
         raise ImportFileError("must be text, but holds binary data")
     return _ANSI.sub("", content.decode("utf-8", errors="replace")).splitlines()
+
+
+def files_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
+    """The files of a folder with one of these endings, by name.
+
+    Raises DpsimError where it cannot be read, has none, or more than 4,096.
+    """
+    try:
+        found = sorted(path for path in folder.iterdir() if path.name.endswith(endings))
+    except OSError as error:
+        raise DpsimError(f"{shown_path(folder)}: cannot be read: {error.strerror}") from None
+    if not 1 <= len(found) <= MOST_FILES:
+        raise DpsimError(
+            f"{shown_path(folder)}: must hold 1 to {MOST_FILES:,} files ({', '.join(endings)}), "
+            f"but has {len(found):,}"
+        )
+    return found

@@ -13,6 +13,8 @@ COMMANDS = {
     "nvidia-topo": "dgx1-v100.topo.txt",
     "nccl-topo": "dgx-a100.xml",
     "nccl-tests": "all-reduce-4-v100-old.log",
+    "slurm-topology": "slurm-tree.conf",
+    "ibnetdiscover": "ibnetdiscover.txt",
 }
 
 

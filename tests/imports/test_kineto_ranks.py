@@ -156,7 +156,7 @@ def test_one_step_shows_who_is_slow_and_no_jitter(tmp_path):
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        (lambda f: [path.unlink() for path in f.iterdir()], "must hold 1 to 4,096 traces"),
+        (lambda f: [path.unlink() for path in f.iterdir()], "must hold 1 to 4,096 files"),
         (lambda f: write(f / "e.json", trace(2, [0.0] * 3)), "must be of a rank of its own"),
         (
             lambda f: write(f / "e.json", trace(9, [0.0] * 3, said=False)),

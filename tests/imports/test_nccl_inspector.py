@@ -154,7 +154,7 @@ def test_a_kind_that_was_not_logged_is_refused_with_those_that_were(asked):
 
 
 def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(DpsimError, match="must hold 1 to 4,096 logs"):
+    with pytest.raises(DpsimError, match="must hold 1 to 4,096 files"):
         read_inspector(tmp_path)
 
 
