@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
-from tools.refits.roofline_fit import catalogue_name, leave_models_out, usable
+from tools.refits.roofline_fit import leave_models_out
+from tools.refits.roofline_work import catalogue_name, usable
 from validate.published.llm import REQUIRED as LLM_REQUIRED
 from validate.published.llm import TABLE as LLM_TABLE
 from validate.published.llm import compare
