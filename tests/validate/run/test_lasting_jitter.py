@@ -1,0 +1,40 @@
+"""Jitter that lasts, delays, stalls and a slow host on real ranks: a small form of the recording."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from again import measured_again
+
+MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.testbed,
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
+]
+
+SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "lasting-jitter.yaml"
+WAYS = {
+    "bsp": (),
+    "ad-psgd": ("strategy.aggregation.kind=gossip", "strategy.sync.kind=asp"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_steps_take_about_as_long_as_predicted(way):
+    """A test's machine may be busy: bounds that only a wrong model passes over."""
+    from validate.emulate import Case
+    from validate.run import on_testbed
+
+    case = Case(str(SCENARIO), (*way, "run.warmup=4", "run.steps=6"))
+
+    def measure():
+        (run,) = on_testbed([case])
+        return run
+
+    def check(run):
+        assert run.error["step_time"] == pytest.approx(0, abs=0.2)
+        assert run.measured.steps.compute.std() > 0.02
+
+    measured_again(check, measure)
