@@ -227,6 +227,12 @@ def test_too_many_interruptions_are_refused():
         goodput_study(crashes(mtbf="1 h"), 16_384, 8, 54 * DAY)
 
 
+def test_relapses_of_too_many_earlier_faults_are_refused():
+    fault = {"mtbf": "1000 h", "relapse": 0.9, "repair_time": "1e6 h"}
+    with pytest.raises(DpsimError, match="must have at most 20,000 interruptions"):
+        goodput_study(crashes(faults=[fault]), 64, 8, DAY)
+
+
 def test_the_llama_3_table_adds_up_to_what_was_published():
     causes = [fault.cause(16_384, 8) for fault in known_faults("llama3")]
     counts = [cause.rate * 54 * DAY for cause in causes]

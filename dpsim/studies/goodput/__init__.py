@@ -1,0 +1,25 @@
+"""Goodput over weeks: a job that is interrupted, waits for spares and goes on, simulated.
+
+It is a chain of stretches: restarting, then computing with a checkpoint after each interval, until
+the next fault. A stretch is one step of the simulation, however many checkpoints it holds. Faults
+come at random (exponential) while the job restarts or computes; nothing fails while it waits. Some
+of what was repaired fails again soon (a relapse), in the job that it has come back to.
+"""
+
+from dpsim.studies.goodput.faults import Fault, Faults, draw_faults
+from dpsim.studies.goodput.job import History, Stop, simulate_job
+from dpsim.studies.goodput.machine import Machine
+from dpsim.studies.goodput.study import ByCause, GoodputStudy, goodput_study
+
+__all__ = [
+    "ByCause",
+    "Fault",
+    "Faults",
+    "GoodputStudy",
+    "History",
+    "Machine",
+    "Stop",
+    "draw_faults",
+    "goodput_study",
+    "simulate_job",
+]

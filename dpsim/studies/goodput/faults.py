@@ -1,0 +1,148 @@
+"""What interrupts a job in one run: faults that come at random, and their relapses."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.disturbance import Cause
+from dpsim.studies.goodput.machine import Machine
+
+_EARLIER = 10  # mean lengths of an episode of relapses that are looked back
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An interruption by ``cause``, and ``repair`` seconds until what failed is back.
+
+    ``relapse``: the seconds from then until it fails again, and that fault.
+    """
+
+    cause: Cause
+    repair: float
+    relapse: tuple[float, Fault] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Draws for one run: faults that are no relapses, and seconds between them at full strength.
+
+    ``earlier``: relapses of faults before the run, each with its time.
+    """
+
+    gaps: FloatArray
+    faults: list[Fault]
+    earlier: list[tuple[float, Fault]]
+
+
+class Coming:
+    """The faults that are still to come in a run, which go on from what has passed of it."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults, self._met = faults, 0
+        # Seconds to the next fault at full strength. A smaller job uses them up more slowly: faults
+        # at a lower rate are the same faults in stretched time.
+        self._gap = float(faults.gaps[0])
+        self._first_at = math.inf
+        # (when, a number that tells those of one moment apart, the fault), the first to come first.
+        numbered = enumerate(faults.earlier)
+        self._relapses = [(when, number, fault) for number, (when, fault) in numbered]
+        self._number = len(self._relapses)
+        heapq.heapify(self._relapses)
+
+    def next_at(self, now: float, strength: float) -> float:
+        """When the next one comes, where a share ``strength`` of the job is there to be struck."""
+        self._first_at = now + self._gap / strength
+        if not self._relapses:
+            return self._first_at
+        # One that was due while the job waited comes when it goes on.
+        return min(self._first_at, max(now, self._relapses[0][0]))
+
+    def passed(self, seconds: float, strength: float) -> None:
+        """The job was there for so long."""
+        self._gap -= seconds * strength
+
+    def struck(self, now: float) -> Fault:
+        """Take the fault that comes ``now``, as `next_at` has said."""
+        if now == self._first_at:
+            fault = self._faults.faults[self._met]
+            self._met += 1
+            self._gap = float(self._faults.gaps[self._met])
+        else:
+            fault = heapq.heappop(self._relapses)[2]
+        if fault.relapse:
+            after, again = fault.relapse
+            self._number += 1
+            heapq.heappush(self._relapses, (now + fault.repair + after, self._number, again))
+        return fault
+
+
+def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator) -> Faults:
+    """More interruptions than can happen in ``seconds``; repairs are lognormal of their mean."""
+    expected = machine.first_rate * seconds
+    # Interruptions are a Poisson process at most: ten standard deviations above the mean, and a few
+    # more for means near 0. All are drawn at once, so that every checkpoint interval that is tried
+    # meets the same ones.
+    count = math.ceil(expected + 10 * math.sqrt(expected) + 20)
+    rates = np.array([cause.first_rate for cause in machine.causes])
+    chosen = generator.choice(len(rates), count, p=rates / rates.sum())
+    causes = [machine.causes[number] for number in chosen]
+    repairs = _repairs(causes, generator)
+    gaps = generator.exponential(1 / machine.first_rate, count)
+    faults = [_with_relapses(fault, generator) for fault in map(Fault, causes, repairs)]
+    return Faults(gaps, faults, _of_earlier(machine, generator))
+
+
+def looked_back(cause: Cause) -> float:
+    """Seconds before a run: of relapses of what failed earlier next to nothing is left."""
+    if not cause.relapse:
+        return 0.0
+    return _EARLIER * (cause.repair_time + cause.relapse_time) / (1 - cause.relapse)
+
+
+def _of_earlier(machine: Machine, generator: np.random.Generator) -> list[tuple[float, Fault]]:
+    """The relapses that are due as the run begins, as if faults had come for ever."""
+    due = []
+    for cause in machine.causes:
+        if not cause.relapse:
+            continue
+        before = looked_back(cause)
+        count = int(generator.poisson(cause.first_rate * before))
+        moments = (-before * generator.random(count)).tolist()
+        repairs = _repairs([cause] * count, generator)
+        for began, repair in zip(moments, repairs, strict=True):
+            now, fault = began, _with_relapses(Fault(cause, repair), generator)
+            while now < 0 and fault.relapse:
+                after, again = fault.relapse
+                now, fault = now + fault.repair + after, again
+            if now >= 0:
+                due.append((now, fault))
+    return due
+
+
+def _repairs(causes: Sequence[Cause], generator: np.random.Generator) -> list[float]:
+    """Seconds of one repair of each."""
+    spread = np.array([cause.repair_spread for cause in causes])
+    mean = np.array([cause.repair_time for cause in causes])
+    # exp(spread z) has the mean exp(spread^2 / 2): taken off, so that repairs keep theirs.
+    drawn = mean * np.exp(spread * generator.standard_normal(len(causes)) - spread**2 / 2)
+    return list(drawn.tolist())
+
+
+def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
+    """The fault and its relapses, each after the one before with the same chance."""
+    cause = first.cause
+    if not cause.relapse:
+        return first
+    count = int(generator.geometric(1 - cause.relapse)) - 1
+    repairs = _repairs([cause] * count, generator)
+    relapse = None
+    for repair in repairs:
+        after = float(generator.exponential(cause.relapse_time))
+        relapse = after, Fault(cause, repair, relapse)
+    return replace(first, relapse=relapse)

@@ -1,0 +1,176 @@
+"""What a job gets out of weeks: many runs, other checkpoint intervals, stops by cause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.errors import DpsimError
+from dpsim.disturbance import (
+    Checkpoints,
+    CrashesConfig,
+    Goodput,
+    PerNode,
+    daly_interval,
+    random_streams,
+)
+from dpsim.studies.goodput.faults import Faults, draw_faults, looked_back
+from dpsim.studies.goodput.job import History, Stop, simulate_job
+from dpsim.studies.goodput.machine import Machine
+
+SHARES = ("useful", "checkpoints", "lost", "restarting", "waiting")
+_RUNS = 100  # of the whole time, each with faults of its own
+_AROUND = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals tried, times the closed form's best
+_MOST_FAULTS = 2_000_000  # in all runs together
+
+
+@dataclass(frozen=True, slots=True)
+class ByCause:
+    """Interruptions by one cause in a run: mean, 95 % of runs between, and shares of the time."""
+
+    cause: str
+    mean: float
+    low: float
+    high: float
+    lost: float
+    down: float
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputStudy:
+    """What a job gets out of ``seconds`` on its cluster.
+
+    ``shares`` are means over the runs and add up to 1; 95 % of the runs have a useful share from
+    ``low`` to ``high``. ``expected`` is the closed form. ``tried`` has a useful share by interval.
+    """
+
+    workers: int
+    seconds: float
+    runs: int
+    shares: dict[str, float]
+    low: float
+    high: float
+    interruptions: float
+    causes: list[ByCause]
+    expected: Goodput
+    plan: Checkpoints
+    best: float
+    daly: float
+    young: float
+    tried: list[tuple[float, float]]
+    timeline: list[Stop]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; times in seconds."""
+        return {
+            "workers": self.workers,
+            "seconds": self.seconds,
+            "runs": self.runs,
+            "shares": self.shares,
+            "useful": {"mean": self.shares["useful"], "low": self.low, "high": self.high},
+            "interruptions": self.interruptions,
+            "causes": [asdict(each) for each in self.causes],
+            "expected": asdict(self.expected),
+            "checkpoint": asdict(self.plan),
+            "interval_s": {"best": self.best, "daly": self.daly, "young": self.young},
+            "tried": [{"interval": one, "useful": useful} for one, useful in self.tried],
+            "timeline": [asdict(stop) for stop in self.timeline],
+        }
+
+
+def goodput_study(
+    crashes: CrashesConfig,
+    workers: int,
+    per_node: PerNode,
+    seconds: float,
+    *,
+    loading: float = 0.0,
+    seed: int = 0,
+    runs: int = _RUNS,
+) -> GoodputStudy:
+    """Simulate ``runs`` times ``seconds`` of a job, and try other checkpoint intervals.
+
+    ``loading``: seconds after each restart until all workers hold the checkpoint. All intervals
+    meet the same faults. Raises DpsimError where there would be too many of them.
+    """
+    expected = crashes.goodput(workers, loading, per_node)
+    plan = crashes.checkpoints(expected.mtbf)
+
+    machine = Machine(
+        workers,
+        crashes.causes(workers, per_node),
+        plan,
+        crashes.restart_seconds(loading),
+        crashes.detection_time,
+        crashes.spares,
+        crashes.elastic,
+    )
+
+    # What is simulated is a stretch per fault, whatever the length of the time.
+    earlier = sum(cause.first_rate * looked_back(cause) for cause in machine.causes)
+    if (machine.rate * seconds + earlier) * runs > _MOST_FAULTS:
+        raise DpsimError(
+            f"goodput: must have at most {_MOST_FAULTS // runs:,} interruptions in the time, but "
+            f"got {machine.rate * seconds + earlier:,.0f}"
+        )
+    drawn = [
+        draw_faults(machine, seconds, stream) for stream in random_streams(seed, runs, "weeks")
+    ]
+    histories = [simulate_job(machine, seconds, faults) for faults in drawn]
+    useful = np.array([each.useful for each in histories]) / seconds
+    # The spread of single runs, not the error of their mean: one job is one run.
+    low, high = np.quantile(useful, [0.025, 0.975])
+    tried = _tried(machine, seconds, drawn)
+    return GoodputStudy(
+        workers,
+        seconds,
+        runs,
+        {name: _mean_share(histories, name, seconds) for name in SHARES},
+        float(low),
+        float(high),
+        float(np.mean([len(each.stops) for each in histories])),
+        _by_cause(machine, histories, seconds),
+        expected,
+        plan,
+        max(tried, key=lambda row: row[1])[0],
+        daly_interval(plan.cost, expected.mtbf),
+        # Young's interval, the first order of Daly's in cost over mean time between failures.
+        math.sqrt(2 * plan.cost * expected.mtbf),
+        tried,
+        histories[0].stops,
+    )
+
+
+def _tried(machine: Machine, seconds: float, drawn: Sequence[Faults]) -> list[tuple[float, float]]:
+    """Intervals around the plan's, ascending, and the mean useful share with each."""
+    plan = machine.plan
+    least = plan.write - plan.cost  # no checkpoint begins before the one before is written
+    rows = []
+    for interval in dict.fromkeys(np.maximum(plan.interval * _AROUND, least).tolist()):
+        other = replace(machine, plan=replace(plan, interval=interval))
+        # The same faults for each interval: their luck cancels out of the comparison.
+        useful = [simulate_job(other, seconds, faults).useful for faults in drawn]
+        rows.append((interval, float(np.mean(useful)) / seconds))
+    return rows
+
+
+def _by_cause(machine: Machine, histories: Sequence[History], seconds: float) -> list[ByCause]:
+    """Interruptions and lost time of each cause, the most frequent first."""
+    rows = []
+    for name in dict.fromkeys(cause.name for cause in machine.causes):
+        found = [[stop for stop in each.stops if stop.cause == name] for each in histories]
+        counts = [len(stops) for stops in found]
+        low, high = np.quantile(counts, [0.025, 0.975])
+        whole = seconds * len(histories)
+        lost = sum(stop.lost for stops in found for stop in stops) / whole
+        down = sum(stop.down for stops in found for stop in stops) / whole
+        rows.append(ByCause(name, float(np.mean(counts)), float(low), float(high), lost, down))
+    return sorted(rows, key=lambda row: -row.mean)
+
+
+def _mean_share(histories: Sequence[History], name: str, seconds: float) -> float:
+    return float(np.mean([getattr(each, name) for each in histories])) / seconds
