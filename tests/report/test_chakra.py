@@ -173,6 +173,14 @@ def test_sharding_gathers_weights_and_scatters_gradients(tmp_path):
     assert attributes(gathers[0])["comm_size"] == -(-first // run.job.workers)
 
 
+def test_the_loss_is_averaged_by_an_all_reduce(tmp_path):
+    traced(tmp_path, "average-loss")
+    _, nodes = read(tmp_path / "step.0.et")
+    (loss,) = [node for node in nodes if node.name.startswith("loss")]
+    told = attributes(loss)
+    assert (told["comm_type"], told["comm_size"]) == (ALL_REDUCE, 4)
+
+
 def test_groups_meet_apart(tmp_path):
     run = traced(tmp_path, "diloco")
     groups = json.loads((tmp_path / "comm_groups.json").read_text())

@@ -19,8 +19,9 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import write_whole
-from dpsim.collectives import OPERATIONS
+from dpsim.collectives import OPERATIONS, Schedule
 from dpsim.engine import Job, Run, StagedCall
+from dpsim.network import CollectiveModel
 from dpsim.report.exports.protobuf import delimited, message, number, numbers, text
 
 GROUPS_FILE = "comm_groups.json"
@@ -129,7 +130,7 @@ class _Step:
         self, call: StagedCall, name: str, nbytes: int, before: list[int]
     ) -> _Collective:
         model = self.job.collective(name, self.number)
-        operation = _operation(name)
+        operation = _operation(name, model)
         together = np.zeros(self.job.workers)
         seconds = float(model.finish(together, nbytes).finishes.max())
         group_of = [0] * self.job.workers
@@ -163,13 +164,14 @@ def _ctrl_deps(node: _Computing | _Collective) -> list[int]:
     return [] if isinstance(node, _Computing) or node.after is None else [node.after]
 
 
-def _operation(name: str) -> str:
-    """The operation of a job's collective: its name begins with that, or it averages the loss."""
-    if name == "average-loss":
-        return "all-reduce"
-    # The longest first: "all-reduce" is not "reduce".
+def _operation(name: str, model: CollectiveModel) -> str:
+    """The operation of a job's collective: that of its schedule, or what its name begins with."""
+    # A library's model has no schedule.
+    schedule: Schedule | None = getattr(model, "schedule", None)
+    named = name if schedule is None else schedule.operation
+    # The longest first: "reduce-scatter" begins with "reduce".
     for operation in sorted(OPERATIONS, key=len, reverse=True):
-        if name.startswith(operation):
+        if named.startswith(operation):
             return operation
     raise DpsimError(
         "--chakra: workers must meet in collectives, which a trace can say, but the step has "
@@ -217,7 +219,8 @@ def _trace(run: Run, step: _Step, chosen: int, worker: int) -> bytes:
     """The trace of one worker."""
     kind = int(run.job.kind_of[worker])
     # Jitter and slow workers stretch all that a worker computes in a step.
-    stretch = float(run.steps.compute[chosen, worker]) / float(step.nominal[kind])
+    nominal = float(step.nominal[kind])
+    stretch = float(run.steps.compute[chosen, worker]) / nominal if nominal else 1.0
     metadata = text(_METADATA_VERSION, _VERSION)
     for name, value in (("scenario", run.scenario.name), ("step", str(chosen))):
         metadata += message(_METADATA_ATTR, text(_ATTR_NAME, name) + text(_STRING, value))
