@@ -60,7 +60,8 @@ SETTLED = """() => {
   const still = document.querySelector("[data-testid=stMainBlockContainer]") !== null
     && document.querySelector("[data-test-script-state=notRunning]") !== null
     && document.querySelector("[data-stale=true]") === null
-    && document.querySelector("[data-testid=stProgress]") === null;
+    && document.querySelector("[data-testid=stProgress]") === null
+    && document.getAnimations().every((each) => each.playState !== "running");
   if (!still) window.dpStill = undefined;
   else window.dpStill ??= performance.now();
   return still && performance.now() - window.dpStill > 1000;

@@ -53,6 +53,14 @@ def test_each_curve_rises_from_the_shortest_step_to_the_longest(results):
     )
 
 
+def test_steps_that_take_about_the_same_have_room_on_their_axis(results):
+    figure = step_times_figure({"bsp": results["bsp"]})
+    (low, high), steps = figure.layout.xaxis.range, figure.data[0].x
+    assert max(steps) < 2 * min(steps)
+    assert low == pytest.approx(0.95 * min(steps))
+    assert high == pytest.approx(1.05 * max(steps))
+
+
 def test_the_bars_of_each_are_all_of_its_gradients(results):
     figure = staleness_by_kind_figure(results)
     for trace, result in zip(figure.data, results.values(), strict=True):

@@ -6,7 +6,7 @@ How long their steps are, and how stale their gradients.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,9 +72,9 @@ def _cheapest(names: Sequence[str], lost: Mapping[str, float]) -> str:
 
 
 def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
-    """Share of steps (of workers, in %) that took at most so long (logarithmic).
+    """Share of steps (of workers, in %) that took at most so long.
 
-    A curve for each of ``results``.
+    A curve for each of ``results``; times are logarithmic where they differ by twice and more.
     """
     import plotly.graph_objects as go
 
@@ -96,13 +96,18 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
             },
         )
 
-    figure.update_xaxes(
-        type="log",
-        tickvals=[digit * 10.0**power for power in range(-3, 9) for digit in (1, 2, 5)],
-        tickformat=",",
-    )
+    shortest = min((float(each.steps.step.min()) for each in results.values()), default=1.0)
+    figure.update_xaxes(**_times_axis(factor * shortest, factor * longest))
     title = "Steps that took at most so long"
     return styled(figure, title, f"step time ({unit})", "steps (%)", hovermode="x unified")
+
+
+def _times_axis(low: float, high: float) -> dict[str, Any]:
+    if high < 2 * low:
+        # Room beside steps that all take the same, or an axis would have no second number.
+        return {"range": [0.95 * low, 1.05 * high]}
+    ticks = [digit * 10.0**power for power in range(-3, 9) for digit in (1, 2, 5)]
+    return {"type": "log", "tickvals": ticks, "tickformat": ","}
 
 
 def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
