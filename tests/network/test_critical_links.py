@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_networks import UnequalSwitch
 
@@ -37,7 +37,6 @@ def both_ways(schedule, network, costs, starts):
     costs=st.sampled_from([MessageCosts(), COSTLY]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=150, deadline=None)
 def test_nodes_of_fast_links_joined_by_slow_ones(nodes, rates, slow_links, skew, costs, seed):
     out = 1e9 * np.tile([*rates, *[1.0] * slow_links], nodes)
     network = UnequalSwitch(np.concatenate([out, np.full(len(out), 1e15)]), 1e-6)
@@ -52,7 +51,6 @@ def test_nodes_of_fast_links_joined_by_slow_ones(nodes, rates, slow_links, skew,
     skew=st.sampled_from([1e-6, 1e-3]),
     kinds=st.integers(2, 4),
 )
-@settings(max_examples=150, deadline=None)
 def test_slow_links_anywhere(seed, ranks, skew, kinds):
     generator = np.random.default_rng(seed)
     out = 1e9 * generator.choice([1.0, 1.3, 2.0, 9.0][:kinds], ranks)

@@ -5,7 +5,7 @@ What must hold then, and where the shortcuts of rounds are exact.
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_networks import UnequalSwitch
 
@@ -40,7 +40,6 @@ def model(kind, member, ranks, costs=COSTLY):
 
 @pytest.mark.parametrize(("kind", "members"), [(RoundsModel, ALGORITHMS), (FlowsModel, ALONE)])
 @given(starts=several_starts(), data=st.data())
-@settings(max_examples=60, deadline=None)
 def test_a_later_start_never_makes_anyone_finish_earlier(kind, members, starts, data):
     timed = model(kind, data.draw(st.sampled_from(members)), len(starts))
     later = starts.copy()
@@ -51,7 +50,6 @@ def test_a_later_start_never_makes_anyone_finish_earlier(kind, members, starts, 
 
 @pytest.mark.parametrize("kind", [RoundsModel, FlowsModel])
 @given(starts=several_starts(), member=st.sampled_from(ALGORITHMS), shift=st.floats(0, 1e4))
-@settings(max_examples=60, deadline=None)
 def test_starting_all_later_finishes_all_later_by_as_much(kind, starts, member, shift):
     timed = model(kind, member, len(starts))
     rounding = 4e-16 * shift + 1e-14
@@ -76,7 +74,6 @@ def test_a_long_ring_keeps_its_digits_late_in_a_run():
 
 
 @given(starts=several_starts(), seconds_per_byte_reduced=st.sampled_from([0.0, 1e-9]))
-@settings(max_examples=60, deadline=None)
 def test_a_ring_on_equal_links_ends_for_everyone_all_rounds_after_the_last_start(
     starts, seconds_per_byte_reduced
 ):
@@ -96,7 +93,6 @@ def test_a_ring_on_equal_links_ends_for_everyone_all_rounds_after_the_last_start
 
 
 @given(starts=several_starts(), member=st.sampled_from(ALONE), seed=st.integers(0, 99))
-@settings(max_examples=80, deadline=None)
 def test_rounds_are_flows_where_no_link_is_shared_even_on_unequal_links(starts, member, seed):
     ranks = len(starts)
     generator = np.random.default_rng(seed)
@@ -115,7 +111,6 @@ def test_rounds_are_flows_where_no_link_is_shared_even_on_unequal_links(starts, 
 
 
 @given(starts=several_starts(), turns=st.integers(1, 9))
-@settings(max_examples=100, deadline=None)
 def test_collapsing_any_number_of_rounds_changes_nothing(starts, turns):
     rank = np.arange(len(starts))
     around = Phase(rank, fixed((rank + 1) % len(rank)), fixed(0 * rank), reduce=True, turns=turns)
@@ -153,7 +148,6 @@ def plain_ring(starts, network, costs, chunk):
     seed=st.integers(0, 99),
     costs=st.sampled_from([MessageCosts(), COSTLY]),
 )
-@settings(max_examples=60, deadline=None)
 def test_stopping_at_a_steady_step_changes_nothing(ranks, spread, skew, seed, costs):
     generator = np.random.default_rng(seed)
     network = UnequalSwitch(RATE * (1 + spread * generator.random(2 * ranks)), LATENCY)

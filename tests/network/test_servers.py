@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_networks import OneWire, UnequalSwitch
 
@@ -95,7 +95,6 @@ def test_workers_behind_one_wire_share_it():
 
 
 @given(workers=st.integers(1, 6), count=st.integers(1, 6), nbytes=st.integers(1, 10**6))
-@settings(max_examples=40, deadline=None)
 def test_what_enters_leaves(workers, count, nbytes):
     """Loads: what leaves the workers enters the servers, shares included; and a link's load takes
     at least its time.
@@ -112,7 +111,6 @@ def test_what_enters_leaves(workers, count, nbytes):
 
 
 @given(st.lists(st.floats(0, 1000), min_size=3, max_size=3), st.integers(1, 500), st.floats(1, 50))
-@settings(max_examples=40, deadline=None)
 def test_later_starts_never_end_earlier(starts, nbytes, update_rate):
     placed = servers(3, 2, update_rate=update_rate)
     early, late = (

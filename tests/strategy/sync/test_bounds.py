@@ -5,7 +5,7 @@ Stale-synchronous workers for any jitter, staleness and number.
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim import simulate
@@ -44,7 +44,6 @@ def run(tiny, aggregation, sync, workers, cv, slow, latency, overlap, seed, step
 
 @pytest.mark.parametrize("aggregation", [SERVERS, "allreduce"])
 @given(**CASES)
-@settings(max_examples=40, deadline=None)
 def test_clocks_are_at_most_s_apart_and_versions_at_most_m_less_1_times_2_s_and_1(
     tiny, aggregation, staleness, workers, **others
 ):
@@ -83,7 +82,6 @@ def test_more_versions_than_clocks_can_be_apart(tiny):
 
 
 @given(**CASES)
-@settings(max_examples=30, deadline=None)
 def test_a_dropped_gradient_is_never_an_update(tiny, staleness, workers, **others):
     """At parameter servers with b backups, each update is m - b gradients and every other one is
     dropped; none is stale.
@@ -96,14 +94,12 @@ def test_a_dropped_gradient_is_never_an_update(tiny, staleness, workers, **other
 
 
 @given(**CASES)
-@settings(max_examples=30, deadline=None)
 def test_asynchronous_workers_never_wait_for_one_another(tiny, staleness, workers, **others):
     steps = run(tiny, SERVERS, "asp", workers, **others)
     assert not steps.straggler_wait.any()
 
 
 @given(**{**CASES, "graph": st.sampled_from(["ring", "exponential", "random-pairs", "torus"])})
-@settings(max_examples=30, deadline=None)
 def test_pairs_that_average_never_block_one_another_for_good(
     tiny, staleness, graph, workers, **others
 ):
