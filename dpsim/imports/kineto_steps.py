@@ -20,9 +20,8 @@ Call = tuple[str, int]  # the ranks of its group, as the trace writes them; its 
 
 
 def is_collective(event: Event) -> bool:
-    """Whether it is a kernel, or without a GPU an operator, of a communication library."""
-    name = event.name.lower()
-    return "nccl" in name or name.startswith(("gloo:", "c10d::"))
+    """Whether it is a kernel of NCCL, or what gloo's threads do of a collective."""
+    return "nccl" in event.name.lower() or event.name.startswith("gloo:")
 
 
 class StepMarks:
@@ -73,7 +72,8 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
     marks = StepMarks(trace)
     kernels: list[list[Event]] = [[] for _ in range(marks.count)]
     calls: list[list[tuple[Event, Event | None]]] = [[] for _ in range(marks.count)]
-    work = list(trace.kernels) or [(root, root) for root in trace.operators]
+    on_host = (*trace.operators, *filter(is_collective, trace.annotations))
+    work = list(trace.kernels) or [(event, event) for event in on_host]
     for kernel, operator in work:
         # By when it was launched: on the GPU it may run after the host has begun the next step.
         place = marks.place(operator or kernel)

@@ -84,6 +84,20 @@ def test_steps_say_how_ranks_spread(folder):
     assert steps[1].slowest_s == pytest.approx(OWN + 42 * US)
 
 
+def test_without_a_gpu_operators_compute_and_gloo_waits(tmp_path):
+    for rank, waited in enumerate((30, 0)):
+        recorder = Recorder()
+        recorder.event("user_annotation", "ProfilerStep#1", 0, 1000)
+        recorder.operator("aten::mm", 100, 200 - waited)
+        recorder.event("user_annotation", "gloo:all_reduce", 300 - waited, 50 + waited, thread=9)
+        write(tmp_path / f"rank{rank}.json", {"traceEvents": recorder.events})
+    found = read_ranks(tmp_path)
+    assert [one.compute_s for one in found.ranks] == pytest.approx([170 * US, 200 * US])
+    assert [one.wait_s for one in found.ranks] == pytest.approx([30 * US, 0])
+    assert [one.last for one in found.ranks] == [0, 1]
+    assert found.notes[0].startswith("no GPU in some traces")
+
+
 def test_groups_that_do_not_meet_do_not_wait_for_each_other(tmp_path):
     for rank in range(4):
         found = wait(trace(rank, [0.0] * 3), [rank] * 3)

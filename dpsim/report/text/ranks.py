@@ -9,6 +9,7 @@ from dpsim.base.units import TIME, human
 from dpsim.imports import NsysReport, RankSkew, RankTraces
 
 _SHOWN = 20  # ranks
+_UNEVEN = 1.5  # times an equal share of collectives: from then on others wait for a rank
 _COLUMNS = ("step", "computing", "of the median", "spread", "in collectives", "waited", "idle")
 
 
@@ -52,7 +53,7 @@ def ranks_notes(traces: RankTraces) -> list[str]:
         f"({median / float(np.median(medians)):.1%} of computing), at most {human(worst, TIME, 3)}"
     )
     latest = max(traces.ranks, key=lambda one: one.last or 0.0)
-    if latest.last:
+    if latest.last and latest.last > _UNEVEN / len(traces.ranks):
         notes.append(
             f"waited for   rank {latest.rank} most: last to {latest.last:.0%} of its collectives, "
             f"where equal ranks would be to {1 / len(traces.ranks):.0%}"
