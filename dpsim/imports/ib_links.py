@@ -18,7 +18,7 @@ LANE_GBITS = {
     "SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 13.64, "EDR": 25.0, "HDR": 50.0,
     "NDR": 100.0, "XDR": 200.0,
 }  # fmt: skip
-_MOST_LINKS = 2**18
+_MOST_LINKS = 2**17
 _DEVICE = re.compile(r'(Switch|Ca|Rt)\s+\d+\s+"([SHR]-[0-9a-fA-F]{1,16})"[^#]*(?:#\s*(.*))?')
 _LINK = re.compile(
     r'\[(\d{1,5})\](?:\s*\[ext \d+\])?(?:\([0-9a-fA-F]+\))?\s+"([SHR]-[0-9a-fA-F]{1,16})"'

@@ -6,7 +6,7 @@ Source of the formats: the manual pages topology.conf(5) and topology.yaml(5) of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from dpsim.imports.hostlist import MOST_HOSTS, expand_hosts
 from dpsim.imports.reading import ImportFileError, text_lines
 
 _MOST_YAML = 2**20  # letters: its reader takes a minute for more
+_MOST_NAMED = 2**20
 CORE = "core"  # what joins blocks, which Slurm does not name
 _PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
 _KEY = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)\s*=", re.IGNORECASE | re.MULTILINE)
@@ -54,17 +55,22 @@ def parse_topology(content: bytes, which: str | None = None) -> Topology:
 
 
 def _of_conf(lines: list[str]) -> Topology:
-    switches: list[Switch] = []
-    blocks: list[Switch] = []
+    statements = list(_statements(lines))
+    switches = _bounded(
+        _switch(said["switchname"], said, number)
+        for number, said in statements
+        if "switchname" in said
+    )
+    blocks = _bounded(
+        _block(said["blockname"], said.get("nodes"), number)
+        for number, said in statements
+        if "blockname" in said
+    )
     sizes: tuple[int, ...] = ()
-    for number, said in _statements(lines):
-        if "switchname" in said:
-            switches.append(_switch(said["switchname"], said, number))
-        elif "blockname" in said:
-            blocks.append(_block(said["blockname"], said.get("nodes"), number))
-        elif "blocksizes" in said:
+    for number, said in statements:
+        if "blocksizes" in said:
             sizes = _sizes(said["blocksizes"].split(","), number)
-        else:
+        elif not {"switchname", "blockname"} & set(said):
             raise ImportFileError(
                 "must have SwitchName=, BlockName= or BlockSizes=, but got "
                 f"{next(iter(said), '')!r}",
@@ -73,6 +79,18 @@ def _of_conf(lines: list[str]) -> Topology:
     if switches and blocks:
         raise ImportFileError("must have switches or blocks, but has both", blocks[0].line)
     return _of_blocks(blocks, sizes) if blocks else _of_switches(switches)
+
+
+def _bounded(switches: Iterable[Switch]) -> list[Switch]:
+    """All of them, unless they name too much: a short line may name 65,536 nodes."""
+    found: list[Switch] = []
+    named = 0
+    for one in switches:
+        found.append(one)
+        named += len(one.nodes) + len(one.children)
+        if named > _MOST_NAMED:
+            raise ImportFileError(f"must name at most {_MOST_NAMED:,} nodes and switches", one.line)
+    return found
 
 
 def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -144,10 +162,10 @@ def _of_yaml(text: str, which: str | None) -> Topology:
     part = chosen[kinds[0]]
     if kinds[0] == "tree":
         rows = _rows(part, "switches", "switch")
-        return _of_switches([_yaml_switch(row) for row in rows])
+        return _of_switches(_bounded(_yaml_switch(row) for row in rows))
     sizes = part.get("block_sizes") if isinstance(part, dict) else None
     rows = _rows(part, "blocks", "block")
-    blocks = [_block(row["block"], row.get("nodes"), None) for row in rows]
+    blocks = _bounded(_block(row["block"], row.get("nodes"), None) for row in rows)
     return _of_blocks(blocks, _sizes(sizes if isinstance(sizes, list) else [], None))
 
 
@@ -207,6 +225,8 @@ def _of_switches(switches: list[Switch]) -> Topology:
     found: dict[str, Switch] = {}
     for one in switches:
         for name in expand_hosts(one.name, one.line):
+            if len(found) >= MOST_HOSTS:
+                raise ImportFileError(f"must name at most {MOST_HOSTS:,} switches", one.line)
             if name in found:
                 raise ImportFileError(f"switch {name!r} must be named once", one.line)
             found[name] = Switch(name, one.nodes, one.children, one.speed, one.line)

@@ -105,6 +105,11 @@ def test_a_switch_alone_and_a_topology_by_name(data):
         ("SwitchName=a Nodes=n1\nBlockName=b Nodes=n2\n", "line 2: must have switches or blocks"),
         ("BlockName=b Nodes=n2\nBlockSizes=0\n", "line 2: block sizes must be whole numbers"),
         ("SwitchName=a \\\n  Nodes=n1\nSwitchName b\n", "line 3: must be key=value pairs"),
+        (
+            "".join(f"SwitchName=s{n} Nodes=n[0-65000]\n" for n in range(99)),
+            "line 17: must name at most 1,048,576 nodes and switches",
+        ),
+        ("SwitchName=a[0-65535]\nSwitchName=b\n", "line 2: must name at most 65,536 switches"),
         ("SwitchName=a\n", "must name 1 to 65,536 nodes, but names 0"),
         ("- topology: a\n  tree: 5\n", "must have a list switches"),
         ("- topology: a\n  flat: true\n", "topology a: is flat"),
