@@ -40,16 +40,19 @@ _MOST_LEARNERS = 6
 _WIDE = 510  # pixels
 _FACTORS = ("2", "3", "4", "5")
 _GOYAL = "goyal_rn50_err_vs_batch"
-_RECORDS = (
-    "who",
-    "accelerators",
-    "global_batch",
-    "epochs",
-    "time_min",
-    "top1",
-    "source",
-    "source_status",
-)
+# Columns of the records, by what they are called here.
+_RECORDS = {
+    "who": "who",
+    "accelerator": "hardware",
+    "how many": "accelerators",
+    "global batch": "global_batch",
+    "epochs": "epochs",
+    "time (min)": "time_min",
+    "top-1 accuracy (%)": "top1",
+    "source": "source",
+    "how it was read": "source_status",
+    "notes": "notes",
+}
 
 
 def draw() -> None:
@@ -169,6 +172,8 @@ def _grows(spec: Spec) -> None:
     if found is None:
         return
     growth, known = found
+    constant, growing = growth.seconds
+    sentence(f"{long_time(growing)} in all instead of {long_time(constant)}.")
     st.dataframe(
         {
             "epochs": [str(stage.epochs) for stage in growth.growing],
@@ -182,11 +187,7 @@ def _grows(spec: Spec) -> None:
         hide_index=True,
         height="content",
     )
-    constant, growing = growth.seconds
-    st.markdown(
-        f"**{long_time(growing)}** in all instead of {long_time(constant)}. "
-        f"The largest: {plain(known)}."
-    )
+    st.markdown(f"The largest batch: {plain(known)}.")
 
 
 def _errors(spec: Spec) -> None:
@@ -212,7 +213,7 @@ def _errors(spec: Spec) -> None:
     st.markdown("**Records of ImageNet**")
     records = [row for row in _rows("imagenet_records.csv") if row["top1"]]
     st.dataframe(
-        {head: [row[head] for row in records] for head in _RECORDS},
+        {head: [row[column] for row in records] for head, column in _RECORDS.items()},
         hide_index=True,
     )
 

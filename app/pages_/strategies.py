@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import controls, sidebar, state
 from app.charts import chart
+from app.headline import sentence
 from app.lessons import lanes, read_window, weights
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
+from dpsim.base.units import TIME, human
 from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
 from dpsim.report.figures.paths_figure import paths_figure
-from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, WORKERS, Strategies
+from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, WORKERS, Lane, Strategies
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
@@ -115,11 +119,26 @@ def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool
     )
     if found is None:
         return False
+    sentence(_verdict(found))
     chart(lanes_figure(found, title), "lanes")
     left_out = [name for name in strategies if name not in {each.name for each in found}]
     if left_out:
         st.caption(f"Not with this workload: {plain(', '.join(left_out))}.")
     return True
+
+
+def _verdict(found: Sequence[Lane]) -> str:
+    """Which of several strategies is done first, and which last."""
+    ends = {each.name: _seconds(each) for each in found}
+    first, last = min(ends, key=lambda name: ends[name]), max(ends, key=lambda name: ends[name])
+    said = f"{first} is done first, in {human(ends[first], TIME, 3)}"
+    return f"{said}." if first == last else f"{said}; {last} last, in {human(ends[last], TIME, 3)}."
+
+
+def _seconds(lane: Lane) -> float:
+    """From the first that a worker does to when the last has done its steps."""
+    every = [each for step in lane.steps for each in step]
+    return max(each.end for each in every) - min(each.start for each in every)
 
 
 def _weights(spec: Spec) -> None:

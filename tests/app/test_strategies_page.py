@@ -1,7 +1,7 @@
 """The page that shows strategies over time: every view, over different scenarios."""
 
 import pytest
-from app_pages import charts
+from app_pages import charts, html
 
 VIEWS = {"synchronisation": 2, "overlap": 1, "sharding": 1, "ways of the weights": 3}
 
@@ -12,6 +12,7 @@ def test_every_view_is_drawn(open_page, view):
     assert not page.exception
     assert not page.error
     assert charts(page) == VIEWS[view]
+    assert ("is done first" in html(page)) == (view != "ways of the weights")
 
 
 def test_a_language_model_on_larger_nodes_is_shown_too(open_page):

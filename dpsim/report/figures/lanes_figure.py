@@ -13,7 +13,7 @@ from dpsim.studies.lanes import Lane, Seen, Window
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_EDGE = 1e-9  # of the time shown: what is closer is one
+_EDGE = 5e-4  # of what is shown: half a pixel; times that are closer are one
 _ROW, _BETWEEN, _TOP = 30, 46, 130  # pixels: a worker, two strategies, title and legend
 _WORD = 0.025  # of the time shown: less has no room for a number
 _HEAD = {
@@ -155,12 +155,35 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
     workers = {bar.worker for bar in every}
     for worker in sorted(workers):
         own = [bar for bar in every if bar.worker == worker]
-        # What is sent may overlap, and says nothing of waiting: only computing is put together.
-        yield from (bar for bar in own if _DOING[bar.doing][1] is _BELOW)
+        # What is sent may overlap, and says nothing of waiting.
+        sent = sorted(
+            (bar for bar in own if _DOING[bar.doing][1] is _BELOW), key=lambda bar: bar.start
+        )
+        yield from _joined(sent, _EDGE * end)
         computing = sorted(
             (bar for bar in own if _DOING[bar.doing][1] is _ABOVE), key=lambda bar: bar.start
         )
         yield from _whole(computing, _EDGE * end)
+
+
+def _joined(sent: Sequence[_Bar], close: float) -> Iterator[_Bar]:
+    """Of what is sent, runs of bars that are too short to be seen apart as one each."""
+    last: _Bar | None = None
+    for bar in sent:
+        if (
+            last is not None
+            and (bar.doing, bar.step) == (last.doing, last.step)
+            and bar.end - bar.start < close
+            and bar.start - last.end < close
+        ):
+            name = f"{last.name.partition(' to ')[0]} to {bar.name}"
+            last = last._replace(name=name, end=max(last.end, bar.end))
+            continue
+        if last is not None:
+            yield last
+        last = bar
+    if last is not None:
+        yield last
 
 
 def _whole(computing: Sequence[_Bar], close: float) -> Iterator[_Bar]:
