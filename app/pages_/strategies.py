@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from statistics import fmean
 
 import streamlit as st
 
@@ -128,17 +130,22 @@ def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool
 
 
 def _verdict(found: Sequence[Lane]) -> str:
-    """Which of several strategies is done first, and which last."""
-    ends = {each.name: _seconds(each) for each in found}
+    """With which of several strategies workers are done first, and with which last."""
+    ends = {each.name: _mean_end(each) for each in found}
     first, last = min(ends, key=lambda name: ends[name]), max(ends, key=lambda name: ends[name])
-    said = f"{first} is done first, in {human(ends[first], TIME, 3)}"
-    return f"{said}." if first == last else f"{said}; {last} last, in {human(ends[last], TIME, 3)}."
+    said = f"Workers are done first with {first}, in {human(ends[first], TIME, 3)} in the mean"
+    if first == last:
+        return f"{said}."
+    return f"{said}; last with {last}, in {human(ends[last], TIME, 3)}."
 
 
-def _seconds(lane: Lane) -> float:
-    """From the first that a worker does to when the last has done its steps."""
-    every = [each for step in lane.steps for each in step]
-    return max(each.end for each in every) - min(each.start for each in every)
+def _mean_end(lane: Lane) -> float:
+    """When a worker has done its steps, in the mean, from the first that any does on."""
+    ends: dict[int, float] = {}
+    for each in chain.from_iterable(lane.steps):
+        ends[each.worker] = max(each.end, ends.get(each.worker, 0.0))
+    begin = min(each.start for each in chain.from_iterable(lane.steps))
+    return fmean(ends.values()) - begin
 
 
 def _weights(spec: Spec) -> None:

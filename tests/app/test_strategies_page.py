@@ -12,7 +12,7 @@ def test_every_view_is_drawn(open_page, view):
     assert not page.exception
     assert not page.error
     assert charts(page) == VIEWS[view]
-    assert ("is done first" in html(page)) == (view != "ways of the weights")
+    assert ("Workers are done first" in html(page)) == (view != "ways of the weights")
 
 
 def test_a_language_model_on_larger_nodes_is_shown_too(open_page):
