@@ -5,7 +5,7 @@ Two workers, so that a broadcast is one message; 2 MB of weights; cards of 1 MB/
 
 import pytest
 
-from dpsim import simulate
+from dpsim import Scenario, simulate
 
 # Momentum is one more float32 for each parameter, Adam's two moments are two more.
 STATES = pytest.mark.parametrize(
@@ -43,3 +43,25 @@ def test_servers_keep_the_state(tiny, optimizer, states):
     """Both workers pull 2 MB from a server on the first one's node, whose card sends to one."""
     found = startup_s(tiny, optimizer, kind="parameter-server", servers=1)
     assert found == pytest.approx(2, rel=1e-6)
+
+
+def test_a_library_with_a_broadcast_starts_the_run():
+    """ResNet-50's weights and momentum pass each card of 25 Gbit/s once; a tree's leave it twice."""
+    content = {
+        "cluster": {
+            "nodes": 4,
+            "node": "dgx1-v100",
+            "network": {"fabric": "leaf-spine", "nic": "25GbE", "nics_per_node": 1},
+        },
+        "workload": {"model": "resnet50", "batch_per_gpu": 32, "optimizer": "momentum"},
+    }
+
+    def starts(library):
+        aggregation = {"kind": "allreduce", "library": library}
+        strategy = {"strategy": {"aggregation": aggregation}}
+        scenario = Scenario.model_validate({"name": "x", **content, **strategy})
+        return simulate(scenario).one_time.startup_s
+
+    state = 2 * 4 * 25_557_032
+    assert state / 3.125e9 <= starts("nccl") <= 1.3 * state / 3.125e9
+    assert starts("ideal") >= 2 * state / 3.125e9
