@@ -74,9 +74,13 @@ def compared(kind: str, file: Path) -> dict[str, Any]:
 
 
 def _pair(row: Any) -> Pair | None:
-    measured, predicted = row.measured, row.predicted
+    measured, predicted, interval = row.measured, row.predicted, row.interval
+    ends = () if interval is None else (interval.low, interval.high)
     if getattr(row, "efficiency", None):
+        # It falls as the step, whose interval this is, takes longer.
+        seconds = predicted
         predicted, measured = row.efficiency
+        ends = tuple(predicted * seconds / end for end in reversed(ends))
     if measured is None or predicted is None:
         return None
     if hasattr(row, "identity"):
@@ -84,9 +88,7 @@ def _pair(row: Any) -> Pair | None:
     else:  # a collective, which is a case at one size
         identity = {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
     name = ", ".join(str(value) for value in identity.values() if value)[:90]
-    interval = row.interval
-    ends = () if interval is None else (_short(interval.low), _short(interval.high))
-    return Pair(name, _short(measured), _short(predicted), *ends)
+    return Pair(name, _short(measured), _short(predicted), *map(_short, ends))
 
 
 def _short(value: float) -> float:

@@ -14,6 +14,7 @@ import validate.published
 from app.published import KEPT, MOST_POINTS, TABLES, compared, published
 from app.run_files import MOST_BYTES, run_records
 from dpsim.base.errors import DpsimError
+from dpsim.report.figures.measured_figure import Pair
 from validate.records import RunRecord, RunRecords
 
 DATA = Path(validate.published.__file__).parent / "data"
@@ -38,6 +39,13 @@ def test_every_table_is_kept_with_its_errors(kind):
     assert table["errors"]["n"] > 0
     assert 0 < len(table["rows"]) <= MOST_POINTS
     assert json.loads(KEPT.read_text())["schema_version"] == 1
+
+
+def test_intervals_of_efficiencies_are_in_their_measure():
+    rows = [Pair(*row) for row in published()["scaling"]["rows"]]
+    inside = [row.low <= row.predicted <= row.high for row in rows if row.low is not None]
+    assert len(inside) == len(rows)
+    assert sum(inside) > 0.9 * len(rows)
 
 
 def test_what_is_kept_is_what_is_predicted_now():
