@@ -44,8 +44,8 @@ def test_every_table_is_kept_with_its_errors(kind):
 def test_intervals_of_efficiencies_are_in_their_measure():
     rows = [Pair(*row) for row in published()["scaling"]["rows"]]
     inside = [row.low <= row.predicted <= row.high for row in rows if row.low is not None]
-    assert len(inside) == len(rows)
-    assert sum(inside) > 0.9 * len(rows)
+    assert len(inside) > 100
+    assert all(inside)
 
 
 def test_what_is_kept_is_what_is_predicted_now():
