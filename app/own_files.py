@@ -16,8 +16,8 @@ from ruamel.yaml import YAML
 
 from app import limits
 from app.reading import scenario
-from app.run_files import unpacked
 from app.spec import Spec
+from app.unpacking import unpacked
 from app.work import Report
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human

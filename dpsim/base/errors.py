@@ -40,6 +40,11 @@ class FailedError(DpsimError):
     status = 1
 
 
+def without_ways_out(error: DpsimError) -> str:
+    """What is wrong alone: messages say after a semicolon what can be done."""
+    return str(error).partition(";")[0]
+
+
 _LONGEST_LINE = 800  # characters
 
 

@@ -18,6 +18,7 @@ from dpsim.disturbance.config import (
 from dpsim.disturbance.crashes import (
     Cause,
     Checkpoints,
+    Copies,
     CrashesConfig,
     FaultConfig,
     FaultTraceConfig,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from dpsim.disturbance.checkpoints import (
         daly_interval,
         expected_seconds,
+        expected_with_copies,
         missing_share,
         waiting_share,
     )
@@ -54,6 +56,7 @@ __all__ = [
     "BackgroundConfig",
     "Cause",
     "Checkpoints",
+    "Copies",
     "CorrelatedJitterConfig",
     "CrashesConfig",
     "DisturbanceConfig",
@@ -67,6 +70,7 @@ __all__ = [
     "JitterFit",
     "LinkChangeConfig",
     "LognormalJitterConfig",
+    "NeighbourConfig",
     "ParetoJitterConfig",
     "PerNode",
     "SlowWorkersConfig",
@@ -75,6 +79,7 @@ __all__ = [
     "compute_factors",
     "daly_interval",
     "expected_seconds",
+    "expected_with_copies",
     "fit_jitter",
     "known_faults",
     "missing_share",

@@ -39,6 +39,54 @@ def expected_seconds(
     return mtbf * math.exp(restart / mtbf) * math.expm1(exponent) * work / interval
 
 
+def expected_with_copies(
+    segments: int,
+    segment: float,
+    cost: float,
+    to_storage: tuple[float, float],
+    to_copy: tuple[float, float],
+) -> float:
+    """Expected seconds of a period: ``segments`` that each end in a copy, then a checkpoint.
+
+    Some crashes go back to the last copy, in a neighbour's memory, others to the last checkpoint.
+    ``segment`` and ``cost``: seconds of each segment and of the checkpoint. ``to_storage``,
+    ``to_copy``: crashes a second of that kind, and seconds of a restart, which may be struck as
+    well. Exact for exponential crashes; infinite where it never ends.
+
+    With E_i the seconds from copy i on, F_i from a restart there, G from a restart at the
+    checkpoint, q the share of crashes that go back to a copy, and p(t) the chance that t seconds
+    pass without any, a segment is
+
+        E_i = m(t) + p(t) E_(i+1) + (1 - p(t)) (q F_i + (1 - q) G),  m(t) = (1 - p(t)) / rate
+
+    F_i and G are alike, and solved for E_i it is a + (1 - p) G + p E_(i+1): a geometric series.
+    """
+    (lost_rate, restart), (kept_rate, copy_restart) = to_storage, to_copy
+    rate = lost_rate + kept_rate
+    to_last_copy = kept_rate / rate
+    if rate * restart > 700:  # exp() would overflow
+        return math.inf
+    struck = -math.expm1(-rate * copy_restart)  # a restart at a copy
+    ends = 1 - struck * to_last_copy
+
+    def passed(seconds: float) -> tuple[float, float]:
+        """``a`` of the series, and its 1 - p, for a segment of that length."""
+        crashed = -math.expm1(-rate * seconds)
+        goes_on = 1 - crashed * to_last_copy * (1 - struck) / ends
+        spent = crashed / rate + crashed * to_last_copy * struck / rate / ends
+        return spent / goes_on, crashed * (1 - to_last_copy) / ends / goes_on
+
+    spent, back = passed(segment)
+    last_spent, last_back = passed(cost)
+    reached = math.exp(segments * math.log1p(-back)) if back < 1 else 0.0
+    whole = reached * (1 - last_back)
+    if not whole:
+        return math.inf
+    times = (1 - reached) / back if back else segments
+    again = math.expm1(rate * restart) / rate
+    return (spent * times + reached * last_spent + again * (1 - whole)) / whole
+
+
 def waiting_share(load: float, spares: int) -> float:
     """Fraction of time in which a job stands still for want of a spare.
 

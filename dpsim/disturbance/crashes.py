@@ -8,7 +8,7 @@ closed forms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Annotated, Literal
 
@@ -52,7 +52,8 @@ class Cause:
 
     Those are in repair for ``repair_time`` seconds on average; the logarithm of a repair's time has
     the standard deviation ``repair_spread``. A fraction ``relapse`` of those that come back fails
-    again, ``relapse_time`` seconds later on average; the rate counts these, too.
+    again, ``relapse_time`` seconds later on average; the rate counts these, too. Of what
+    ``leaves_copies`` the job goes back to its copies in neighbours' memory.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Cause:
     planned: bool = False
     relapse: float = 0.0
     relapse_time: float = 0.0
+    leaves_copies: bool = False
 
     @property
     def first_rate(self) -> float:
@@ -85,6 +87,44 @@ class Checkpoints:
     def period(self) -> float:
         """Seconds from one checkpoint to the next."""
         return self.interval + self.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies in neighbours' memory, between checkpoints.
+
+    One after ``interval`` seconds of work, for which the job stops for ``cost`` seconds; to go back
+    to one takes ``restart`` seconds.
+    """
+
+    interval: float
+    cost: float
+    restart: float
+
+    def segments(self, work: float) -> int:
+        """How many there are in ``work`` seconds of work: a whole number, of equal parts."""
+        return max(1, round(work / self.interval))
+
+
+class NeighbourConfig(Config):
+    """Copies of the state in the memory of a neighbouring node, between checkpoints to storage.
+
+    After a fault the job goes back to the last copy, unless the neighbour is struck too. Source:
+    Wang et al., "GEMINI", SOSP 2023. The defaults are assumptions.
+    """
+
+    interval: PositiveSeconds = Field(default=60.0, description="Computing between two copies.")
+    cost: Seconds = Field(
+        default=0.0,
+        description="How long the job stops for one; 0 where it is sent while links are idle.",
+    )
+    read_time: Seconds = Field(
+        default=10.0, description="To read one back, instead of a checkpoint from storage."
+    )
+    same_rack: bool = Field(
+        default=True,
+        description="The neighbour stands in the same rack: a fault of the rack takes both.",
+    )
 
 
 class FaultConfig(Config):
@@ -244,6 +284,10 @@ class CrashesConfig(Config):
         default=False,
         description="Without a spare the job goes on with fewer workers, instead of waiting.",
     )
+    neighbour: NeighbourConfig | None = Field(
+        default=None,
+        description="Copies in the memory of a neighbouring node as well; none if left out.",
+    )
 
     @model_validator(mode="after")
     def _checkpoints_are_whole(self) -> CrashesConfig:
@@ -260,8 +304,19 @@ class CrashesConfig(Config):
     def causes(self, workers: int, per_node: PerNode) -> list[Cause]:
         """What interrupts a job on that many workers."""
         if self.faults is None:
-            return [Cause("crash", workers / self.mtbf, 1.0, self.repair_time)]
-        return [fault.cause(workers, per_node) for fault in self._listed()]
+            copied = self.neighbour is not None
+            rate = workers / self.mtbf
+            return [Cause("crash", rate, 1.0, self.repair_time, leaves_copies=copied)]
+        return [
+            replace(fault.cause(workers, per_node), leaves_copies=self._leaves_copies(fault))
+            for fault in self._listed()
+        ]
+
+    def _leaves_copies(self, fault: FaultConfig) -> bool:
+        """Whether such a fault leaves the neighbours of those that it strikes."""
+        if self.neighbour is None:
+            return False
+        return not (fault.per == "rack" and self.neighbour.same_rack)
 
     def _listed(self) -> Sequence[FaultConfig]:
         """The faults, read from their table or trace where they are not written out."""
@@ -301,6 +356,13 @@ class CrashesConfig(Config):
         """From a crash until the job computes again; a checkpoint of known size is read."""
         return self.detection_time + self.restart_time + self.write_seconds + loading
 
+    def copies(self, loading: float) -> Copies | None:
+        """The copies in neighbours' memory, if there are any; ``loading`` as in `goodput`."""
+        if self.neighbour is None:
+            return None
+        restart = self.detection_time + self.restart_time + self.neighbour.read_time + loading
+        return Copies(self.neighbour.interval, self.neighbour.cost, restart)
+
     def goodput(self, workers: int, loading: float = 0.0, per_node: PerNode = 1) -> Goodput:
         """What a job on that many workers gets out of its time; any fault stops all.
 
@@ -308,19 +370,15 @@ class CrashesConfig(Config):
         Exact for unplanned faults that all take as many workers away, but for an elastic job, whose
         restarts as workers come back are left out.
         """
-        from dpsim.disturbance.checkpoints import expected_seconds, missing_share, waiting_share
+        from dpsim.disturbance.checkpoints import missing_share, waiting_share
 
         causes = self.causes(workers, per_node)
-        crashes = sum(cause.rate for cause in causes if not cause.planned)
-        mtbf = 1 / crashes if crashes else _NEVER
-        plan = self.checkpoints(mtbf)
+        mtbf = _mean_time([cause for cause in causes if not cause.planned])
+        plan = self.plan(causes)
         restart = self.restart_seconds(loading)
-
-        # Going back one checkpoint more while one is written has the effect of a longer restart.
-        lost = restart + plan.write
         # Of one period: what is expected is proportional to the work, and only shares are asked
         # for.
-        taken = expected_seconds(plan.interval, plan.interval, plan.cost, lost, mtbf)
+        stopped, taken = self._period(causes, plan, loading)
         planned = sum(cause.rate for cause in causes if cause.planned)
         # Seconds a second of running. What was announced need not be detected, but the job goes on
         # only when the checkpoint is whole.
@@ -336,10 +394,44 @@ class CrashesConfig(Config):
 
         running = (1 - waiting) / (1 + stops)
         useful = running * plan.interval / taken
-        checkpoints = running * plan.cost / taken
+        checkpoints = running * stopped / taken
         # What remains: work done again, restarts, and planned stops.
         lost_share = 1 - waiting - useful - checkpoints
         return Goodput(plan.interval, mtbf, useful, checkpoints, lost_share, waiting)
+
+    def plan(self, causes: Sequence[Cause]) -> Checkpoints:
+        """What checkpoints to storage cost, and when there is one: the best, if nothing is said.
+
+        With copies in neighbours' memory they are for the faults that leave none.
+        """
+        crashes = [cause for cause in causes if not cause.planned]
+        without_copies = [cause for cause in crashes if not cause.leaves_copies]
+        return self.checkpoints(_mean_time(without_copies or crashes))
+
+    def _period(
+        self, causes: Sequence[Cause], plan: Checkpoints, loading: float
+    ) -> tuple[float, float]:
+        """Of one period, crashes included: seconds of checkpoints and copies, and of all."""
+        from dpsim.disturbance.checkpoints import expected_seconds, expected_with_copies
+
+        crashes = [cause for cause in causes if not cause.planned]
+        mtbf = _mean_time(crashes)
+        # Going back one checkpoint more while one is written has the effect of a longer restart.
+        lost = self.restart_seconds(loading) + plan.write
+        copies = self.copies(loading)
+        if copies is None:
+            taken = expected_seconds(plan.interval, plan.interval, plan.cost, lost, mtbf)
+            return plan.cost, taken
+        segments = copies.segments(plan.interval)
+        kept = sum(cause.rate for cause in crashes if cause.leaves_copies)
+        taken = expected_with_copies(
+            segments,
+            plan.interval / segments + copies.cost,
+            plan.cost,
+            (max(0.0, 1 / mtbf - kept), lost),
+            (kept, copies.restart),
+        )
+        return plan.cost + segments * copies.cost, taken
 
     def times(self, workers: int, seconds: float, seed: int) -> list[Factors]:
         """When each worker fails in that many seconds, ascending.
@@ -362,6 +454,12 @@ def known_faults(name: FaultTable) -> tuple[FaultConfig, ...]:
     """The faults of a table of faults.yaml."""
     tables = shipped(files("dpsim.disturbance") / "faults.yaml")
     return tuple(FaultConfig.model_validate(row) for row in tables[name]["faults"])
+
+
+def _mean_time(causes: Sequence[Cause]) -> float:
+    """Mean seconds between faults of any of them."""
+    rate = sum(cause.rate for cause in causes)
+    return 1 / rate if rate else _NEVER
 
 
 def _in_repair(causes: Sequence[Cause]) -> tuple[float, float]:

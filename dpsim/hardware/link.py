@@ -32,7 +32,8 @@ class Link(Config):
     latency: SourcedTime = Field(
         description=(
             "Seconds that one message spends on this link, one way, with its share of card, switch "
-            "and driver (a path from card to card through one switch crosses two such links)."
+            "and driver (a path from card to card through one switch crosses two such links). "
+            "NCCL's constants have that of its usual links in them, and do not read it."
         )
     )
 

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from dpsim.base.doubt import CONFIDENCE
-from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.errors import DpsimError, FailedError, without_ways_out
 from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
 from dpsim.engine import Result, simulate
@@ -314,12 +314,7 @@ def simulate_variants(
         progress(done)
     if errors and not found:
         raise errors[0][1]
-    return found, [LeftOut(variant, short_reason(error)) for variant, error in errors]
-
-
-def short_reason(error: DpsimError) -> str:
-    """What is wrong, without the ways out that come after it."""
-    return str(error).partition(";")[0]
+    return found, [LeftOut(variant, without_ways_out(error)) for variant, error in errors]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.errors import DpsimError, FailedError, without_ways_out
 from dpsim.engine import Result, TimeToTarget, simulate, time_to_target
 from dpsim.scenario import Scenario, load_scenario
-from dpsim.studies.compare import short_reason
 
 _HELPS = 1.05  # more workers that gain less than this no longer help
 
@@ -207,7 +206,7 @@ def _point(
     except DpsimError as error:
         raise _LeftOutError(
             f"{nodes} nodes, {scenario.workload.batch_per_gpu} samples per GPU: "
-            f"{short_reason(error)}"
+            f"{without_ways_out(error)}"
         ) from None
     return BatchPoint(
         nodes,

@@ -7,8 +7,9 @@ of what was repaired fails again soon (a relapse), in the job that it has come b
 """
 
 from dpsim.studies.goodput.faults import Fault, Faults, draw_faults
-from dpsim.studies.goodput.job import History, Stop, simulate_job
+from dpsim.studies.goodput.job import simulate_job
 from dpsim.studies.goodput.machine import Machine
+from dpsim.studies.goodput.stretch import History, Stop
 from dpsim.studies.goodput.study import ByCause, GoodputStudy, goodput_study
 
 __all__ = [

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
 
 from dpsim.studies.goodput.faults import Coming, Faults
 from dpsim.studies.goodput.machine import Machine
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """An interruption: when, why, seconds of work that were lost, and of standing still."""
-
-    at: float
-    cause: str
-    lost: float
-    down: float
-
-
-@dataclass(slots=True)
-class History:
-    """Seconds of one simulated run by what they went into, and its interruptions in order."""
-
-    useful: float = 0.0
-    checkpoints: float = 0.0
-    lost: float = 0.0
-    restarting: float = 0.0
-    waiting: float = 0.0
-    stops: list[Stop] = field(default_factory=list)
+from dpsim.studies.goodput.stretch import (
+    History,
+    Kept,
+    Place,
+    Stop,
+    compute,
+    kept_of,
+    restart_after,
+)
 
 
 def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
     """One run of ``seconds``: stretches of restarting and computing between interruptions."""
-    told, job = History(), machine
-    now, pending, out = 0.0, 0.0, 0.0
+    told, job, place = History(), machine, Place()
+    now, pending, out, reads_copy = 0.0, 0.0, 0.0, False
     coming = Coming(faults)
     repairs: list[tuple[float, float]] = []  # (when it ends, workers), the first to end first
     while now < seconds:
@@ -64,13 +50,13 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
         coming.passed(end - now, strength)
         now = end
         fault = coming.struck(now) if fails <= min(returns, seconds) else None
-        keeps = fault is None or fault.cause.planned
-        lost = _compute(told, job, computing, strength, keeps=keeps)
+        # What has not been read back yet stands in no memory.
+        has_copies = pending <= 0 or reads_copy
+        kept = kept_of(None if fault is None else fault.cause, has_copies=has_copies)
+        lost = compute(told, job, place, computing, strength, kept)
         if end == seconds:
             break
-        # Who leaves and who comes back both mean a restart; if announced, after a checkpoint.
-        announced = job.plan.cost + job.plan.write + job.restart - job.notice
-        pending = announced if keeps else job.restart
+        pending, reads_copy = restart_after(job, kept), kept is Kept.COPY
         if fault is None:
             continue
         told.stops.append(Stop(now, fault.cause.name, lost, pending))
@@ -78,27 +64,3 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
             heapq.heappush(repairs, (now + fault.repair, fault.cause.workers))
             out += fault.cause.workers
     return told
-
-
-def _compute(told: History, job: Machine, seconds: float, strength: float, *, keeps: bool) -> float:
-    """Book a stretch of computing, and say how many seconds of it are lost.
-
-    After a crash only what a finished checkpoint holds counts; otherwise all of it.
-    """
-    plan = job.plan
-    if keeps:
-        kept = math.floor(seconds / plan.period)
-        # What is left of the last period is work until its interval is over, then the checkpoint.
-        worked = kept * plan.interval + min(seconds - kept * plan.period, plan.interval)
-    else:
-        # A checkpoint counts once it is written, and until then the one before does.
-        kept = max(0, math.floor((seconds - plan.write) / plan.period))
-        worked = kept * plan.interval
-    lost = 0.0 if keeps else seconds - kept * plan.period
-
-    # What missing workers would have done of the work counts as waiting for them.
-    told.useful += worked * strength
-    told.waiting += worked * (1 - strength)
-    told.checkpoints += seconds - lost - worked
-    told.lost += lost
-    return lost

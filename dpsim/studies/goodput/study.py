@@ -19,8 +19,9 @@ from dpsim.disturbance import (
     random_streams,
 )
 from dpsim.studies.goodput.faults import Faults, draw_faults, looked_back
-from dpsim.studies.goodput.job import History, Stop, simulate_job
+from dpsim.studies.goodput.job import simulate_job
 from dpsim.studies.goodput.machine import Machine
+from dpsim.studies.goodput.stretch import History, Stop
 
 SHARES = ("useful", "checkpoints", "lost", "restarting", "waiting")
 _RUNS = 100  # of the whole time, each with faults of its own
@@ -98,16 +99,18 @@ def goodput_study(
     meet the same faults. Raises DpsimError where there would be too many of them.
     """
     expected = crashes.goodput(workers, loading, per_node)
-    plan = crashes.checkpoints(expected.mtbf)
+    causes = crashes.causes(workers, per_node)
+    plan = crashes.plan(causes)
 
     machine = Machine(
         workers,
-        crashes.causes(workers, per_node),
+        causes,
         plan,
         crashes.restart_seconds(loading),
         crashes.detection_time,
         crashes.spares,
         crashes.elastic,
+        crashes.copies(loading),
     )
 
     # What is simulated is a stretch per fault, whatever the length of the time.

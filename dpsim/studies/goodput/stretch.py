@@ -1,0 +1,129 @@
+"""A stretch of computing between interruptions: what of it counts, and what is lost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from dpsim.disturbance import Cause
+from dpsim.studies.goodput.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """An interruption: when, why, seconds of work that were lost, and of standing still."""
+
+    at: float
+    cause: str
+    lost: float
+    down: float
+
+
+@dataclass(slots=True)
+class History:
+    """Seconds of one simulated run by what they went into, and its interruptions in order."""
+
+    useful: float = 0.0
+    checkpoints: float = 0.0
+    lost: float = 0.0
+    restarting: float = 0.0
+    waiting: float = 0.0
+    stops: list[Stop] = field(default_factory=list)
+
+
+class Kept(Enum):
+    """What counts of a stretch of computing at its end."""
+
+    ALL = auto()
+    COPY = auto()
+    CHECKPOINT = auto()
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a job stands after its last checkpoint: ``copies`` since then.
+
+    The other fields are seconds already booked of the way there: lost, should the copies be.
+    """
+
+    copies: int = 0
+    useful: float = 0.0
+    checkpoints: float = 0.0
+    waiting: float = 0.0
+
+
+def kept_of(cause: Cause | None, *, has_copies: bool) -> Kept:
+    """What a fault leaves; all, where there is none and only a repaired worker comes back."""
+    if cause is None or cause.planned:
+        return Kept.ALL
+    return Kept.COPY if cause.leaves_copies and has_copies else Kept.CHECKPOINT
+
+
+def restart_after(job: Machine, kept: Kept) -> float:
+    """Seconds from an interruption until the job computes again."""
+    if kept is Kept.ALL:
+        # Who leaves and who comes back both mean a restart; if announced, after a checkpoint.
+        return job.plan.cost + job.plan.write + job.restart - job.notice
+    if job.copies is None:
+        return job.restart
+    # To go back one checkpoint more while one is written is as long as a longer restart.
+    return job.copies.restart if kept is Kept.COPY else job.restart + job.plan.write
+
+
+def compute(
+    told: History, job: Machine, place: Place, seconds: float, strength: float, kept: Kept
+) -> float:
+    """Book a stretch of computing from ``place`` on, and say how many seconds are lost.
+
+    Those may be more than the stretch has: what is behind the last checkpoint is lost too, where
+    the copies are.
+    """
+    period = job.period
+    # From the last checkpoint on, as if the place had been reached in one go.
+    reached = seconds + place.copies * period.segment
+    # A checkpoint counts once it is written, and until then the one before does.
+    unwritten = job.plan.write if kept is Kept.CHECKPOINT and job.copies is None else 0.0
+    periods = max(0, math.floor((reached - unwritten) / period.whole))
+    since = reached - periods * period.whole
+    # A place is a whole number of segments, but for rounding.
+    copies = min(math.floor(since / period.segment + 1e-9), period.segments)
+
+    if kept is Kept.CHECKPOINT and not periods:
+        _unbook(told, place)
+        told.lost += reached
+        return reached
+    lost = {Kept.ALL: 0.0, Kept.COPY: since - copies * period.segment, Kept.CHECKPOINT: since}[kept]
+    worked = (periods * period.segments - place.copies) * period.work
+    if kept is not Kept.CHECKPOINT:
+        worked += copies * period.work
+    if kept is Kept.ALL and copies < period.segments:
+        # What is left of the last segment is work until its copy begins, or the checkpoint.
+        worked += min(max(0.0, since - copies * period.segment), period.work)
+
+    # What missing workers would have done of the work counts as waiting for them.
+    told.useful += worked * strength
+    told.waiting += worked * (1 - strength)
+    told.checkpoints += seconds - lost - worked
+    told.lost += lost
+    if kept is not Kept.COPY or periods:
+        _forget(place)
+    if kept is Kept.COPY:
+        work = (copies - place.copies) * period.work
+        place.useful += work * strength
+        place.waiting += work * (1 - strength)
+        place.checkpoints += (copies - place.copies) * (period.segment - period.work)
+        place.copies = copies
+    return lost
+
+
+def _unbook(told: History, place: Place) -> None:
+    """Take back what counted on copies that are lost."""
+    told.useful -= place.useful
+    told.waiting -= place.waiting
+    told.checkpoints -= place.checkpoints
+    _forget(place)
+
+
+def _forget(place: Place) -> None:
+    place.copies, place.useful, place.checkpoints, place.waiting = 0, 0.0, 0.0, 0.0
