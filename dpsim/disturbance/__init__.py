@@ -23,6 +23,7 @@ from dpsim.disturbance.crashes import (
     FaultConfig,
     FaultTraceConfig,
     Goodput,
+    NeighbourConfig,
     PerNode,
     known_faults,
 )
