@@ -210,6 +210,15 @@ def test_other_files_are_refused(dpsim, tmp_path, content, problem):
     assert not (tmp_path / "out.html").exists()
 
 
+def test_counts_that_no_run_has_are_refused(dpsim, tmp_path):
+    file = tmp_path / "many.json"
+    row = {"operation": "all-reduce", "algorithm": "ring", "bytes": 10**400, "time_s": 1.0}
+    file.write_text(json.dumps({"kind": "collective", "rows": [row]}))
+    code, _, err = dpsim("report", file, "--html", tmp_path / "out.html")
+    assert code == 2
+    assert "bytes: Input should be less than or equal to 18446744073709551616" in err
+
+
 def test_a_file_that_is_not_there_is_refused(dpsim, tmp_path):
     code, _, err = dpsim("report", tmp_path / "none.json", "--html", tmp_path / "out.html")
     assert code == 2

@@ -14,7 +14,7 @@ from dpsim.engine import PARTS, PartName
 # Strict, since pydantic would take the text "1" for a number, with which no figure can compute.
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Above0 = Annotated[_Number, Field(gt=0)]
-_Count = Annotated[int, Field(strict=True, ge=0)]
+_Count = Annotated[int, Field(strict=True, ge=0, le=2**64)]
 _Versions = dict[str, str]
 
 
