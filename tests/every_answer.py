@@ -3,9 +3,9 @@
 Prints what commands answer in JSON about the scenarios here, as one object of command to answer.
 
 ``python every_answer.py WORKERS [STRIDE]``: sweeps go into the current folder, by so many
-processes. Each STRIDE-th command line is answered. A negative STRIDE begins with the last, and
-lists folders the other way round; one above 1 leaves out the sweep. Provenance is left out, which
-may differ from run to run.
+processes. Each STRIDE-th command line is answered. A negative STRIDE takes the second and so on, the
+last one first, and lists folders the other way round; one above 1 leaves out the sweep. Provenance
+is left out, which may differ from run to run.
 """
 
 import contextlib
@@ -60,6 +60,11 @@ LINES = (
 )
 
 
+def strided(step: int) -> tuple[str, ...]:
+    """Each so-manieth line, or those from the second on, backwards."""
+    return LINES[::step] if step > 0 else LINES[1::-step][::-1]
+
+
 def answer(*arguments: str) -> Any:
     """What ``dpsim ARGUMENTS --json`` prints. Raises RuntimeError where it fails."""
     from dpsim.cli import main
@@ -109,7 +114,7 @@ def main(workers: str, stride: str = "1") -> None:
     if step < 0:
         list_backwards()
     found = {}
-    for line in LINES[::step]:
+    for line in strided(step):
         what, name, *options = line.split()
         found[line] = answer(what, f"{FOLDER / name}.yaml" if name in SCENARIOS else name, *options)
     if step > 1:

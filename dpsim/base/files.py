@@ -129,3 +129,18 @@ def _all(number: int, most: int) -> bytes:
         parts.append(part)
         left -= len(part)
     return b"".join(parts)
+
+
+def csv_rows(path: str | os.PathLike[str], most: int) -> tuple[list[str], list[dict[str, str]]]:
+    """Names of the columns, and the rows below them, of the CSV file at ``path``.
+
+    What a row lacks is empty. Raises DpsimError where there is no such file, or it has more than ``most`` bytes.
+    """
+    import csv
+    import io
+
+    rows = csv.DictReader(io.StringIO(read_text_limited(path, most)), restval="")
+    try:
+        return list(rows.fieldnames or ()), list(rows)
+    except csv.Error as error:
+        raise DpsimError(f"{path}: must be a CSV file, but: {error}") from None

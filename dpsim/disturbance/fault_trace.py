@@ -9,8 +9,6 @@ mean is (1 + p) / (1 - p), which gives p.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_text_limited
+from dpsim.base.files import csv_rows
 from dpsim.disturbance.crashes import FaultConfig
 
 _MOST_BYTES = 64 * 2**20
@@ -121,8 +119,8 @@ def _fault(
 
 def read_trace(path: str, servers: int | None = None, days: float | None = None) -> FaultTrace:
     """The faults in a CSV file. Raises DpsimError, which names the file and the rule."""
-    rows = csv.DictReader(io.StringIO(read_text_limited(path, _MOST_BYTES)))
-    if not {"node", "start_day", "end_day"} <= set(rows.fieldnames or ()):
+    names, rows = csv_rows(path, _MOST_BYTES)
+    if not {"node", "start_day", "end_day"} <= set(names):
         raise DpsimError(f"{path}: must have the columns node, start_day and end_day")
     faults = [_logged(path, line, row) for line, row in enumerate(rows, 2)]
     nodes = len({fault.node for fault in faults})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_text_limited
+from dpsim.base.files import csv_rows
 from dpsim.disturbance.jitter import Factors
 
 _UNITS = {"step_ms": 1e-3, "step_time_ms": 1e-3, "step_s": 1.0, "step_time_s": 1.0}
@@ -50,15 +48,13 @@ def read_jobs(path: Path, job: str | None = None) -> dict[str, TimedJob]:
     ``node``) where ranks were timed apart; ``job`` or ``case_id`` where there are several jobs; and
     maybe ``mean_without_stragglers_s``. Raises DpsimError.
     """
-    text = read_text_limited(path, _MOST_BYTES)
-    reader = csv.DictReader(io.StringIO(text))
-    names = reader.fieldnames or ()
+    names, table = csv_rows(path, _MOST_BYTES)
     column = next((name for name in names if name in _UNITS), None)
     if column is None:
         raise DpsimError(f"{path}: must have one of the columns {', '.join(_UNITS)}")
     named_by = next((name for name in _JOBS if name in names), "")
     rows: dict[str, list[tuple[int, dict[str, str]]]] = {}
-    for line, row in enumerate(reader, 2):
+    for line, row in enumerate(table, 2):
         rows.setdefault(row.get(named_by) or "", []).append((line, row))
     if not rows:
         raise DpsimError(f"{path}: must have at least {STEPS_TO_FIT} steps, but got none")

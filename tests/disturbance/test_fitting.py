@@ -162,3 +162,11 @@ def test_the_columns_mean_what_they_say(tmp_path):
     times, where = read_steps(path)
     assert np.array_equal(times, np.full((20, 1), 0.25))
     assert where == [0]
+
+
+def test_a_file_that_is_no_csv_is_one_clear_line(dpsim, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"step_ms,rank\n100,0\n\r0,3\n101")
+    code, _, err = dpsim("fit-jitter", path)
+    assert code == 2
+    assert err.startswith(f"dpsim: {path}: must be a CSV file, but: new-line character")
