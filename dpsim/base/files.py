@@ -134,7 +134,8 @@ def _all(number: int, most: int) -> bytes:
 def csv_rows(path: str | os.PathLike[str], most: int) -> tuple[list[str], list[dict[str, str]]]:
     """Names of the columns, and the rows below them, of the CSV file at ``path``.
 
-    What a row lacks is empty. Raises DpsimError where there is no such file, or it has more than ``most`` bytes.
+    What a row lacks is empty. Raises DpsimError where there is no such file, or it has more than
+    ``most`` bytes.
     """
     import csv
     import io
