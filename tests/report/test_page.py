@@ -219,6 +219,16 @@ def test_counts_that_no_run_has_are_refused(dpsim, tmp_path):
     assert "bytes: Input should be less than or equal to 18446744073709551616" in err
 
 
+def test_parts_of_memory_that_are_none_are_refused(dpsim, tmp_path):
+    file = tmp_path / "run.json"
+    few = ["--set", "run.steps=2", "--set", "cluster.nodes=1"]
+    assert dpsim("run", "scenarios/quickstart.yaml", *few, "-o", file)[0] == 0
+    file.write_text(file.read_text().replace('"gradients"', '"gr2001"'))
+    code, _, err = dpsim("plot", file)
+    assert code == 2
+    assert "must be one of weights, gradients" in err
+
+
 def test_a_file_that_is_not_there_is_refused(dpsim, tmp_path):
     code, _, err = dpsim("report", tmp_path / "none.json", "--html", tmp_path / "out.html")
     assert code == 2

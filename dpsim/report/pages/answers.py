@@ -7,15 +7,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from dpsim.engine import PARTS, PartName
+from dpsim.report.text.memory import PART_NAMES
 
 # Strict, since pydantic would take the text "1" for a number, with which no figure can compute.
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Above0 = Annotated[_Number, Field(gt=0)]
 _Count = Annotated[int, Field(strict=True, ge=0, le=2**64)]
 _Versions = dict[str, str]
+
+
+def _part_of_memory(name: str) -> str:
+    if name not in PART_NAMES:
+        raise ValueError(f"must be one of {', '.join(PART_NAMES)}, but got {name!r}")
+    return name
+
+
+_MemoryPart = Annotated[str, AfterValidator(_part_of_memory)]
 
 
 class _Part(BaseModel):
@@ -44,7 +54,7 @@ class _Staleness(_Part):
 
 class _Memory(_Part):
     gpu: str
-    parts_bytes: dict[str, _Number]
+    parts_bytes: dict[_MemoryPart, _Number]
     total_bytes: _Number
     capacity_bytes: _Above0
     fits: bool

@@ -44,7 +44,8 @@ def contradictory(rows: Columns) -> BoolArray:
 
 def _by_batch(batch: FloatArray, step: FloatArray) -> dict[float, float]:
     """One GPU's median step of each batch."""
-    return {size: float(np.median(step[batch == size])) for size in set(batch.tolist())}
+    stated = set(batch[np.isfinite(batch)].tolist())
+    return {size: float(np.median(step[batch == size])) for size in stated}
 
 
 def _growths(rows: Columns, one: dict[float, float]) -> list[float]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu, gpu_named_in
 from dpsim.workload import transformer_efficiency
-from validate.published.tables import Columns, constants_file
+from validate.published.tables import LEAST, MOST, Columns, constants_file
 
 SETTINGS = "llm/settings.yaml"
 
@@ -137,7 +136,8 @@ def _number(texts: dict[str, str], name: str) -> float | None:
         value = float(texts.get(name, ""))
     except ValueError:
         return None
-    return value if math.isfinite(value) and value > 0 else None
+    # Not a number is beyond both.
+    return value if LEAST <= value <= MOST else None
 
 
 def _whole(texts: dict[str, str], name: str) -> int:

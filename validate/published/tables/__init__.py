@@ -10,7 +10,7 @@ from validate.published.tables.columns import (
     packaged_table,
     read_columns,
 )
-from validate.published.tables.csv_file import Row, read_rows
+from validate.published.tables.csv_file import LEAST, MOST, Row, read_rows
 from validate.published.tables.left_out_errors import doubt_of
 from validate.published.tables.scenario_of_row import scenario_of_row
 from validate.published.tables.step_scores import (
@@ -25,6 +25,8 @@ from validate.published.tables.step_scores import (
 )
 
 __all__ = [
+    "LEAST",
+    "MOST",
     "STEP_KINDS",
     "Block",
     "Columns",
