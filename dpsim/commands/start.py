@@ -24,6 +24,9 @@ def start(program: Callable[[], Any]) -> None:
         # Imports make hundreds of thousands of objects that stay: looking at them again and again
         # for garbage would be a sixth of a short run, and once more at the end.
         gc.set_threshold(200_000, 50, 100)
+        # Before numpy is imported. Matrices are small here: threads of linear algebra would wait
+        # for one another on all cores, which is half of what a short run takes of them.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         for stream in (sys.stdout, sys.stderr):
             # A terminal that lacks a letter gets it spelled out.
             if isinstance(stream, io.TextIOWrapper):
