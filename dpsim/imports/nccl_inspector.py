@@ -22,7 +22,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.files import read_limited, shown_path
 from dpsim.collectives import OPERATIONS
-from dpsim.imports.nccl_tests import MOST_ROWS, NcclTestsLog, TableRow
+from dpsim.imports.nccl_tests import LEAST_US, MOST_ROWS, NcclTestsLog, TableRow
 from dpsim.imports.reading import ImportFileError, files_in
 
 _MOST_BYTES = 256 * 2**20  # of a file
@@ -131,7 +131,7 @@ def _call(record: Any, line: int) -> tuple[_Call, float] | None:
     nbytes = _whole(said, "coll_msg_size_bytes", 0, 2**60, line)
     micros = _number(said, "coll_exec_time_us", line)
     # Nothing was sent, or it took less than the clock shows.
-    if operation is None or nbytes == 0 or micros == 0:
+    if operation is None or nbytes == 0 or micros < LEAST_US:
         return None
     if operation in _OF_PARTS:
         nbytes *= ranks

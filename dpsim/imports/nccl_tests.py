@@ -33,6 +33,9 @@ _OPERATIONS = {"alltoall": "all-to-all"}
 MOST_ROWS = 10_000
 
 
+LEAST_US = 1e-6  # of a time: what is shorter is a slip, and has no logarithm to fit
+
+
 @dataclass(frozen=True, slots=True)
 class TableRow:
     """One size of the table: bytes, seconds and busbw (B/s) out of place.
@@ -162,19 +165,19 @@ def _row(header: _Header, words: list[str], number: int) -> TableRow:
             f"{header.line}, but has {len(words)}",
             number,
         )
-    times = [_float(words[place], number) for place in header.columns("time")]
+    time, *others = [_float(words[place], number) for place in header.columns("time")]
     busbw = _float(words[header.columns("busbw")[0]], number)
-    if times[0] is None or busbw is None or not times[0] > 0 or int(words[0]) > 2**60:
+    if time is None or time < LEAST_US or busbw is None or int(words[0]) > 2**60:
         raise ImportFileError(
-            "the row must have a time above 0 and a bandwidth, but got "
+            f"the row must have a time of at least {LEAST_US:g} us and a bandwidth, but got "
             f"{words[header.columns('time')[0]]!r}",
             number,
         )
     # The columns come twice, out of place first.
-    in_place = times[1] if len(times) > 1 else None
+    in_place = others[0] if others else None
     return TableRow(
         int(words[0]),
-        times[0] * 1e-6,
+        time * 1e-6,
         busbw * 1e9,
         None if in_place is None else in_place * 1e-6,
         number,

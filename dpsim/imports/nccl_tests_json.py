@@ -20,6 +20,7 @@ from pydantic import (
 
 from dpsim.base.config import first_problem
 from dpsim.imports.nccl_tests import (
+    LEAST_US,
     MOST_ROWS,
     NcclTestsLog,
     TableRow,
@@ -41,7 +42,7 @@ class _Part(BaseModel):
 class _Times(_Part):
     """One side of a row, out of place or in place."""
 
-    time: Annotated[float, Field(gt=0, lt=_MOST)]
+    time: Annotated[float, Field(ge=LEAST_US, lt=_MOST)]
     bus_bw: Number
 
 

@@ -1,6 +1,7 @@
 """Logs of nccl-tests: what is read, what is fitted, what is refused."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ BAD = {
     ),
     "zero time": (
         text(HEADER, ROW.replace("100.0", "0.0")),
-        "line 7: the row must have a time above 0",
+        "line 7: the row must have a time of at least 1e-06 us",
     ),
     "no ranks": (text(HEADER, ROW, ranks=""), "must list its ranks .*--ranks"),
     "ranks twice": (
@@ -299,3 +300,15 @@ class TestJson:
         )
         assert code == 0
         assert load_profile(file).measured.ranks == 16
+
+
+def test_a_time_that_no_clock_shows_is_a_slip(dpsim, tmp_path):
+    log = (Path(__file__).parent / "data" / "all-reduce-2x8-a100.log").read_text()
+    row = next(line for line in log.splitlines() if line.split()[:1] == ["1048576"])
+    size, count, kind, op, root, *rest = row.split()
+    spoiled = " ".join((size, count, kind, op, root, "1e-320", *rest[1:]))
+    path = tmp_path / "x.log"
+    path.write_text(log.replace(row, spoiled))
+    code, _, err = dpsim("import", "nccl-tests", path, "-o", tmp_path / "p.json")
+    assert code == 2
+    assert "must have a time of at least 1e-06 us and a bandwidth, but got '1e-320'" in err
