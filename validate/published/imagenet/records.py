@@ -20,6 +20,7 @@ from validate.published.convergence import runs_of
 from validate.published.tables import Columns, constants_file, scenario_of_row
 
 FILE = "imagenet/settings.yaml"
+_MOST_DEVICES = 10**6  # of a record: more is a slip
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,8 @@ def read_record(rows: Columns, row: int) -> Record:
         "mlperf" in " ".join((cells["record_id"], cells["who"], cells.get("source", ""))).casefold()
     )
     count = rows.numbers("accelerators")[0]
-    if not count >= 1:
-        raise DpsimError("number of accelerators not stated")
+    if not 1 <= count <= _MOST_DEVICES:
+        raise DpsimError(f"number of accelerators not stated, or above {_MOST_DEVICES:,}")
 
     devices, notes = _devices(hardware, cells["hardware"], int(count))
     cluster, cluster_notes = _cluster(hardware, cells, devices)
