@@ -364,7 +364,11 @@ class CrashesConfig(Config):
         return Copies(self.neighbour.interval, self.neighbour.cost, restart)
 
     def goodput(self, workers: int, loading: float = 0.0, per_node: PerNode = 1) -> Goodput:
-        """What a job on that many workers gets out of its time; any fault stops all.
+        """`goodput_of` what interrupts a job on that many workers."""
+        return self.goodput_of(self.causes(workers, per_node), workers, loading)
+
+    def goodput_of(self, causes: Sequence[Cause], workers: int, loading: float = 0.0) -> Goodput:
+        """What a job that ``causes`` interrupt gets out of its time; any fault stops all.
 
         ``loading`` are the seconds after each restart until all workers hold the checkpoint again.
         Exact for unplanned faults that all take as many workers away, but for an elastic job, whose
@@ -372,7 +376,6 @@ class CrashesConfig(Config):
         """
         from dpsim.disturbance.checkpoints import missing_share, waiting_share
 
-        causes = self.causes(workers, per_node)
         mtbf = _mean_time([cause for cause in causes if not cause.planned])
         plan = self.plan(causes)
         restart = self.restart_seconds(loading)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, without_ways_out
 from dpsim.base.lazy import Shown
 from dpsim.engine import KeptJobs, Recording, Result, Run, prepared_by, run_scenario, simulate
 from dpsim.scenario import MeasuredCell, MeasuredStep, Scenario
@@ -289,7 +289,7 @@ def _simulated(
         try:
             found.append((change, predict(changed(scenario, change.values))))
         except DpsimError as error:
-            refused = str(error).partition(";")[0].partition("\n")[0]
+            refused = without_ways_out(error).partition("\n")[0]
     return found, refused
 
 

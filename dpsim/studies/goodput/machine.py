@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dpsim.disturbance import Cause, Checkpoints, Copies
 
@@ -22,7 +23,7 @@ class Period:
     whole: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Machine:
     """What the simulation knows of a job: ``workers``, what interrupts it, and what then happens.
 
@@ -49,7 +50,7 @@ class Machine:
         """Those of them that are no relapses."""
         return sum(cause.first_rate for cause in self.causes)
 
-    @property
+    @cached_property
     def period(self) -> Period:
         """What there is between two checkpoints: one segment, where there are no copies."""
         plan, copies = self.plan, self.copies

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import (
+    Cause,
     Checkpoints,
     CrashesConfig,
     Goodput,
@@ -98,20 +99,11 @@ def goodput_study(
     ``loading``: seconds after each restart until all workers hold the checkpoint. All intervals
     meet the same faults. Raises DpsimError where there would be too many of them.
     """
-    expected = crashes.goodput(workers, loading, per_node)
+    # Once: they may be read from a file.
     causes = crashes.causes(workers, per_node)
-    plan = crashes.plan(causes)
-
-    machine = Machine(
-        workers,
-        causes,
-        plan,
-        crashes.restart_seconds(loading),
-        crashes.detection_time,
-        crashes.spares,
-        crashes.elastic,
-        crashes.copies(loading),
-    )
+    expected = crashes.goodput_of(causes, workers, loading)
+    machine = _machine(crashes, causes, workers, loading)
+    plan = machine.plan
 
     # What is simulated is a stretch per fault, whatever the length of the time.
     earlier = sum(cause.first_rate * looked_back(cause) for cause in machine.causes)
@@ -145,6 +137,21 @@ def goodput_study(
         math.sqrt(2 * plan.cost * expected.mtbf),
         tried,
         histories[0].stops,
+    )
+
+
+def _machine(
+    crashes: CrashesConfig, causes: Sequence[Cause], workers: int, loading: float
+) -> Machine:
+    return Machine(
+        workers,
+        causes,
+        crashes.plan(causes),
+        crashes.restart_seconds(loading),
+        crashes.detection_time,
+        crashes.spares,
+        crashes.elastic,
+        crashes.copies(loading),
     )
 
 
