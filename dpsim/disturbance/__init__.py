@@ -16,14 +16,16 @@ from dpsim.disturbance.config import (
     compute_factors,
 )
 from dpsim.disturbance.crashes import (
-    Cause,
     Checkpoints,
     Copies,
     CrashesConfig,
-    FaultConfig,
-    FaultTraceConfig,
     Goodput,
     NeighbourConfig,
+)
+from dpsim.disturbance.faults import (
+    Cause,
+    FaultConfig,
+    FaultTraceConfig,
     PerNode,
     known_faults,
 )

@@ -20,7 +20,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import csv_rows
-from dpsim.disturbance.crashes import FaultConfig
+from dpsim.disturbance.faults import FaultConfig
 
 _MOST_BYTES = 64 * 2**20
 _RARE = 0.02  # of all faults: rarer kinds are counted together

@@ -1,0 +1,142 @@
+"""Faults: of which cause, how often, who is struck together, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from dpsim.base.config import Config, FilePath
+from dpsim.base.shipped import shipped
+from dpsim.base.units import PositiveSeconds, Seconds
+from dpsim.disturbance.groups import node_of
+
+HOUR = 3600.0
+
+FaultTable = Literal["llama3", "gpu-servers"]  # the tables of faults.yaml
+PerNode = int | Sequence[int]  # workers of each node, or of node 0, 1, ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Faults of one cause in a job: ``rate`` of them a second, each takes ``workers`` away.
+
+    Those are in repair for ``repair_time`` seconds on average; the logarithm of a repair's time has
+    the standard deviation ``repair_spread``. A fraction ``relapse`` of those that come back fails
+    again, ``relapse_time`` seconds later on average; the rate counts these, too. Of what
+    ``leaves_copies`` the job goes back to its copies in neighbours' memory.
+    """
+
+    name: str
+    rate: float
+    workers: float
+    repair_time: float
+    repair_spread: float = 0.0
+    planned: bool = False
+    relapse: float = 0.0
+    relapse_time: float = 0.0
+    leaves_copies: bool = False
+
+    @property
+    def first_rate(self) -> float:
+        """Faults a second that are no relapse: each brings 1 / (1 - relapse) in all."""
+        return self.rate * (1 - self.relapse)
+
+
+class FaultConfig(Config):
+    """Faults of one cause: how often, who is struck together, and for how long."""
+
+    name: str = Field(default="fault", min_length=1, description="What the answer calls it.")
+    mtbf: PositiveSeconds = Field(
+        default=50_000 * HOUR,
+        description="Mean time between such faults of one worker, node or rack, or of the job.",
+    )
+    per: Literal["worker", "node", "rack", "job"] = Field(
+        default="worker",
+        description="Who is struck together; a fault of the job takes no worker away.",
+    )
+    nodes_per_rack: PositiveInt = Field(
+        default=4, description="Nodes that share a switch or power, where it strikes racks."
+    )
+    repair_time: Seconds = Field(
+        default=0.0, description="Mean time until what failed can stand by again."
+    )
+    repair_spread: Annotated[float, Field(ge=0, le=3)] = Field(
+        default=0.0,
+        description="Standard deviation of the logarithm of a repair's time; 0: all are alike.",
+    )
+    relapse: Annotated[float, Field(ge=0, le=0.95)] = Field(
+        default=0.0,
+        description=(
+            "Chance that what was repaired soon fails again: the cause was not found. Such faults "
+            "count in mtbf."
+        ),
+    )
+    relapse_time: Seconds = Field(
+        default=2 * 24 * HOUR, description="Mean time from the return until it fails again."
+    )
+    planned: bool = Field(
+        default=False,
+        description="Announced: the job writes a checkpoint first, and no work is lost.",
+    )
+
+    def cause(self, workers: int, per_node: PerNode) -> Cause:
+        """These faults in a job on that many workers."""
+        struck = self._struck(workers, per_node)
+        # On average, since the last node or rack may be filled in part.
+        taken = 0.0 if self.per == "job" else workers / struck
+        return Cause(
+            self.name,
+            struck / self.mtbf,
+            taken,
+            self.repair_time,
+            self.repair_spread,
+            self.planned,
+            self.relapse,
+            self.relapse_time,
+        )
+
+    def _struck(self, workers: int, per_node: PerNode) -> int:
+        """How many there are that such faults strike."""
+        if self.per == "worker":
+            return workers
+        if self.per == "job":
+            return 1
+        nodes = int(node_of(workers, per_node).max()) + 1
+        return nodes if self.per == "node" else -(-nodes // self.nodes_per_rack)
+
+
+class FaultTraceConfig(Config):
+    """Faults as they were logged on servers like those of the scenario, by their kind."""
+
+    trace: FilePath = Field(
+        description=(
+            "A CSV file of faults, relative to the scenario: node, start_day, end_day (one of the "
+            "two may be empty) and perhaps kind."
+        )
+    )
+    servers: PositiveInt | None = Field(
+        default=None,
+        description=(
+            "Servers that were watched, those without a fault too; those in it if left out."
+        ),
+    )
+    days: PositiveFloat | None = Field(
+        default=None,
+        description="Days that they were watched, from day 0 on; to the last fault if left out.",
+    )
+
+    def faults(self) -> tuple[FaultConfig, ...]:
+        """Each kind's rate, repairs and relapses. Raises DpsimError where the file is wrong."""
+        from dpsim.disturbance.fault_trace import read_faults
+
+        return read_faults(self.trace, self.servers, self.days)
+
+
+def known_faults(name: FaultTable) -> tuple[FaultConfig, ...]:
+    """The faults of a table of faults.yaml."""
+    tables = shipped(files("dpsim.disturbance") / "faults.yaml")
+    return tuple(FaultConfig.model_validate(row) for row in tables[name]["faults"])
