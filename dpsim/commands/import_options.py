@@ -21,6 +21,15 @@ Output = Annotated[
     typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ModelName = Annotated[
+    str | None, typer.Option("--name", help="The model's name; the file's if left out.")
+]
+TracedBatch = Annotated[
+    int | None,
+    typer.Option(
+        "--batch", min=1, help="Samples per GPU and step; recorded shapes tell it if left out."
+    ),
+]
 
 
 def read_file(file: Path, parse: Callable[[bytes], T]) -> T:

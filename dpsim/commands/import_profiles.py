@@ -9,7 +9,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.import_options import Json, Output
+from dpsim.commands.import_options import Json, ModelName, Output, TracedBatch
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -59,13 +59,8 @@ def kineto(
         ),
     ],
     output: Output = None,
-    name: Annotated[
-        str | None, typer.Option(help="The model's name; the file's if left out.")
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
-    ] = None,
+    name: ModelName = None,
+    batch: TracedBatch = None,
     disturbance: Annotated[
         Path | None,
         typer.Option(help="Of a folder: write the disturbance block to this file (YAML)."),
@@ -197,13 +192,8 @@ def nsys(
         Path | None,
         typer.Option("-o", "--output", help="Write the layers' profile to this file."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="The model's name; the file's if left out.")
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
-    ] = None,
+    name: ModelName = None,
+    batch: TracedBatch = None,
     steps: Annotated[
         str | None,
         typer.Option(
