@@ -20,7 +20,6 @@ from dpsim.hardware.calibration import (
     Parameter,
     ProfileRef,
     Residuals,
-    Transport,
     load_profile,
 )
 from dpsim.hardware.catalogue import OWN_FOLDER, Catalogue, normalised
@@ -47,6 +46,7 @@ from dpsim.hardware.sourced import (
     SourcedTime,
     SourcedWatts,
 )
+from dpsim.hardware.transport import Transport
 
 if TYPE_CHECKING:
     from dpsim.hardware.own import Added, add_entry

@@ -16,13 +16,13 @@ questions are asked of vectors over the workers (`Gate.takes_part`, `Gate.versio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.strategy.sync.clocks import Clocks
 
 DROPPED = -1  # the update of a gradient that is part of none
 
@@ -33,6 +33,43 @@ class Fate(Enum):
     APPLIED = "applied"
     HELD = "held"
     DROPPED = "dropped"
+
+
+class Clocks:
+    """How many iterations each of ``workers`` workers has done; `slowest` costs nothing to ask."""
+
+    def __init__(self, workers: int) -> None:
+        self.slowest = 0
+        self.living = workers
+        self._clocks = [0] * workers
+        self._workers_at = Counter({0: workers})
+
+    def __len__(self) -> int:
+        return len(self._clocks)
+
+    def __getitem__(self, worker: int) -> int:
+        return self._clocks[worker]
+
+    def tick(self, worker: int) -> None:
+        """``worker`` has done one more iteration."""
+        self._workers_at[self._clocks[worker]] -= 1
+        self._clocks[worker] += 1
+        self._workers_at[self._clocks[worker]] += 1
+        self._advance()
+
+    def leave(self, worker: int) -> None:
+        """``worker`` does no more: the others are no longer compared with it."""
+        self._workers_at[self._clocks[worker]] -= 1
+        self.living -= 1
+        self._advance()
+
+    def _advance(self) -> None:
+        """Move on to the first clock that somebody is at; where nobody is left, stay."""
+        # Clocks only grow, so that all calls together take as many rounds as there are iterations;
+        # a minimum over all workers at every tick would take workers times as many.
+        while self.living and not self._workers_at[self.slowest]:
+            del self._workers_at[self.slowest]
+            self.slowest += 1
 
 
 class Gate(ABC):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, FabricConfig
-from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
 from dpsim.topology.fabrics.single_switch import SingleSwitch, SingleSwitchConfig
 
 if TYPE_CHECKING:

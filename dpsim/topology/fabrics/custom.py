@@ -20,8 +20,7 @@ from dpsim.base.files import read_limited
 from dpsim.base.units import BytesPerSecond, PositiveBytes, Seconds
 from dpsim.hardware import LinkRef
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, SwitchedConfig
-from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.fabrics.fabric import Fabric, Ports, SwitchedConfig
 from dpsim.topology.fabrics.shortest_paths import ShortestPaths
 
 ResolvedEdge = tuple[str, str, float, float]  # one end, other end, B/s, s

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,11 +16,50 @@ from dpsim.base.config import Config
 from dpsim.base.units import Seconds
 from dpsim.hardware import MOST_DEVICES, LinkRef
 from dpsim.topology.fabrics.ecmp import Spread
-from dpsim.topology.fabrics.ports import Ports
 from dpsim.topology.network import Routes
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+@dataclass(frozen=True, eq=False)
+class Ports:
+    """The ends of a fabric, one for each network card, node by node.
+
+    They are ``count``, of ``rate`` B/s each way, each at a link that takes ``latency`` s. Rate and
+    latency are one value for all, or one each. ``cards`` says how many ports each node has, in
+    their order; left out, each port is a node's only one.
+    """
+
+    count: int
+    rate: float | FloatArray
+    latency: float | FloatArray
+    cards: IntArray | None = None
+
+    @cached_property
+    def rates(self) -> FloatArray:
+        """B/s of each port."""
+        return np.broadcast_to(np.asarray(self.rate, dtype=float), self.count)
+
+    @cached_property
+    def latencies(self) -> FloatArray:
+        """Seconds of each port's link."""
+        return np.broadcast_to(np.asarray(self.latency, dtype=float), self.count)
+
+    @cached_property
+    def node_of(self) -> IntArray:
+        """The node of each port."""
+        if self.cards is None:
+            return np.arange(self.count)
+        return np.repeat(np.arange(len(self.cards)), self.cards)
+
+    @cached_property
+    def card_of(self) -> IntArray:
+        """Each port's place among its node's: 0 for nic0."""
+        if self.cards is None:
+            return np.zeros(self.count, dtype=np.int64)
+        first = np.cumsum(self.cards) - self.cards
+        return np.arange(self.count) - first[self.node_of]
 
 
 class Fabric(ABC):

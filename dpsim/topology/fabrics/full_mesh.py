@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from dpsim.base.arrays import IntArray
-from dpsim.topology.fabrics.fabric import Fabric, FabricConfig
-from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
 
 _MOST_PORTS = 2048  # links grow with the square
 

@@ -9,8 +9,7 @@ from pydantic import Field, PositiveInt
 
 from dpsim.base.arrays import IntArray
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, TieredConfig, port_links
-from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.fabrics.fabric import Fabric, Ports, TieredConfig, port_links
 
 
 class LeafSpine(Fabric):

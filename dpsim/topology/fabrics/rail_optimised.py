@@ -9,9 +9,8 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt
 
-from dpsim.topology.fabrics.fabric import Fabric, TieredConfig
+from dpsim.topology.fabrics.fabric import Fabric, Ports, TieredConfig
 from dpsim.topology.fabrics.leaf_spine import LeafSpine
-from dpsim.topology.fabrics.ports import Ports
 
 
 class RailOptimisedConfig(TieredConfig):

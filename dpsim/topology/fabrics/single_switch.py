@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from dpsim.base.arrays import IntArray
-from dpsim.topology.fabrics.fabric import Fabric, SwitchedConfig, port_links
-from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.fabrics.fabric import Fabric, Ports, SwitchedConfig, port_links
 
 
 class SingleSwitch(Fabric):

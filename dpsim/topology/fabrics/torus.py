@@ -12,8 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dpsim.base.arrays import IntArray
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, FabricConfig
-from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
 
 
 class Torus(Fabric):

@@ -5,7 +5,8 @@ Units of convolution, batch norm and ReLU, alone, in chains and in forks.
 
 from __future__ import annotations
 
-from dpsim.workload.builder import Builder, Shape, Size
+from dpsim.workload.builder import Builder, Size
+from dpsim.workload.layer_stack import Shape
 
 # What keeps an image's size.
 _PADDING: dict[Size, Size] = {

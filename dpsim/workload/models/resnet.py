@@ -8,8 +8,9 @@ ResNet-18 whose stem keeps the image's size (11,173,962).
 
 from __future__ import annotations
 
-from dpsim.workload.builder import Builder, Shape
+from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
+from dpsim.workload.layer_stack import Shape
 
 
 def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False) -> Model:

@@ -5,8 +5,9 @@ ResNet-50 up to its third stage at stride 8.
 
 from __future__ import annotations
 
-from dpsim.workload.builder import Builder, Shape
+from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
+from dpsim.workload.layer_stack import Shape
 from dpsim.workload.models.resnet import bottleneck
 
 _CLASSES = 81

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dpsim.workload.builder import Builder, Shape
+from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
+from dpsim.workload.layer_stack import Shape
 
 _DEPTHS = (1, 2, 8, 8, 4)
 _BOXES = 3  # per cell and scale, each with four sides, an objectness and the classes

@@ -1,0 +1,158 @@
+"""A model's layers so far, and the layers that models of every kind have.
+
+What is kept for backward follows torch: a layer keeps its output when a later backward needs it,
+and what runs in place (ReLU, a residual sum of images) keeps nothing of its own.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from dpsim.workload.layer import Kind, Layer, Model
+
+Shape = tuple[int, ...]
+
+
+class LayerStack:
+    """Layers so far, and the ``shape`` of one sample after them.
+
+    (channels, height, width) or (tokens, width).
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self._layers: list[Layer] = []
+        self._learns = False
+
+    def build(self, name: str, sample: str) -> Model:
+        """The finished model."""
+        return Model(name, tuple(self._layers), sample)
+
+    @property
+    def size(self) -> int:
+        """Elements of one sample as it stands."""
+        return prod(self.shape)
+
+    def _matrix(
+        self,
+        name: str,
+        kind: Kind,
+        parameters: tuple[int, ...],
+        flop: int,
+        traffic: int,
+        *,
+        kept: int,
+        borrowed: int = 0,
+        steps: int = 1,
+        shape: tuple[int, int, int] | None = None,
+    ) -> None:
+        """A matrix product.
+
+        Backward costs a forward for the gradient by the weights, another if earlier layers need
+        theirs.
+        """
+        # The input of the first layer with weights needs no gradient: nothing before it learns.
+        gradients = 2 if self._learns else 1
+        self._layers.append(
+            Layer(
+                name,
+                kind,
+                parameters,
+                borrowed=borrowed,
+                forward_flop=flop,
+                backward_flop=gradients * flop,
+                forward_traffic=traffic,
+                backward_traffic=gradients * traffic,
+                activations=kept,
+                steps=steps,
+                shape=shape,
+            )
+        )
+        self._learns = True
+
+    def _memory(
+        self,
+        name: str,
+        kind: Kind,
+        forward: int,
+        backward: int,
+        *,
+        parameters: tuple[int, ...] = (),
+        kept: int = 0,
+    ) -> None:
+        """A layer without matrix products: elements moved forward and backward."""
+        self._layers.append(
+            Layer(
+                name,
+                kind,
+                parameters,
+                forward_traffic=forward,
+                backward_traffic=backward if self._learns else 0,
+                activations=kept,
+            )
+        )
+
+    def parameter(self, name: str, elements: int) -> None:
+        """A tensor of its own that is added to or put before what flows in: learned positions."""
+        self._memory(name, "elementwise", 2 * self.size, 2 * self.size, parameters=(elements,))
+
+    def linear(
+        self,
+        name: str,
+        width: int,
+        *,
+        bias: bool | None = None,
+        tied: bool = False,
+        kept: bool = True,
+    ) -> None:
+        """Matrix product with the last dimension.
+
+        ``tied`` uses weights of another layer, and has no bias unless asked for.
+        """
+        entering, inner = self.size, self.shape[-1]
+        self.shape = (*self.shape[:-1], width)
+        own: tuple[int, ...] = () if tied else (inner * width,)
+        if bias or (bias is None and not tied):
+            own += (width,)
+        borrowed = inner * width if tied else 0
+        flop = 2 * inner * self.size
+        self._matrix(
+            name,
+            "linear",
+            own,
+            flop,
+            entering + self.size,
+            kept=self.size if kept else 0,
+            borrowed=borrowed,
+            # Only products over tokens state their shape: the law of transformers reads it.
+            shape=(entering // inner, inner, width) if len(self.shape) > 1 else None,
+        )
+
+    def activation(self, name: str, *, kept: bool = False) -> None:
+        """A function of each element; without ``kept`` in place.
+
+        Backward reads gradient and output and writes.
+        """
+        self._memory(
+            name, "elementwise", 2 * self.size, 3 * self.size, kept=self.size if kept else 0
+        )
+
+    def cross_entropy(self, name: str) -> None:
+        """The loss over the words that flow in: a softmax and its logarithm.
+
+        Forward reads and writes; backward reads gradient and output and writes.
+        """
+        self._memory(name, "loss", 2 * self.size, 3 * self.size, kept=self.size)
+
+    def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
+        """Sum of ``terms`` tensors, such as a residual connection.
+
+        Backward sums the gradients where the paths parted.
+        """
+        self._memory(
+            name,
+            "elementwise",
+            2 * terms * self.size - self.size,
+            3 * self.size,
+            kept=self.size if kept else 0,
+        )
