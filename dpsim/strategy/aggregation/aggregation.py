@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -46,20 +46,22 @@ class AddingRate(NamedTuple):
 class Aggregation(Config):
     """How gradients (or models) meet."""
 
-    @property
-    def meeting(self) -> Meeting:
-        """How workers meet whose rule lets each go its own way."""
-        return Meeting.TOGETHER
-
-    @property
-    def one_version(self) -> bool:
-        """Whether workers can share one sequence of parameters; if not, each has its own model."""
-        return True
-
-    @property
-    def in_groups(self) -> bool:
-        """Whether its collectives can run in groups of workers, all at once."""
-        return False
+    meeting: ClassVar[Meeting] = Meeting.TOGETHER
+    """How workers meet whose rule lets each go its own way."""
+    one_version: ClassVar[bool] = True
+    """Whether workers can share one sequence of parameters; if not, each has its own model."""
+    in_groups: ClassVar[bool] = False
+    """Whether its collectives can run in groups of workers, all at once."""
+    through_host: ClassVar[bool] = False
+    """Whether gradients meet inside a node, in what its processor holds of all its GPUs."""
+    updates_elsewhere: ClassVar[bool] = False
+    """Whether others than the workers take the optimiser's step, where gradients meet."""
+    timed_by_flows: ClassVar[bool] = False
+    """Whether what travels in a step is simulated flow by flow, which takes long."""
+    drawn: ClassVar[bool] = False
+    """Whether its collectives depend on the seed."""
+    torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
+    """Values of ``library`` that real ranks can carry out on processors."""
 
     @property
     def compresses_replies(self) -> bool:
@@ -86,24 +88,9 @@ class Aggregation(Config):
         """How much each worker holds a part of only, None where it holds all."""
         return None
 
-    @property
-    def timed_by_flows(self) -> bool:
-        """Whether what travels in a step is simulated flow by flow, which takes long."""
-        return False
-
-    @property
-    def torch_libraries(self) -> tuple[str, ...]:
-        """Values of ``library`` that real ranks can carry out on processors."""
-        return ("ideal", "auto")
-
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
         """The host of each server beside workers on ``hosts`` hosts; others come after those."""
         return ()
-
-    @property
-    def through_host(self) -> bool:
-        """Whether gradients meet inside a node, in what its processor holds of all its GPUs."""
-        return False
 
     @property
     def single_process(self) -> bool:
@@ -131,16 +118,6 @@ class Aggregation(Config):
     def copied_bytes(self, passes: int) -> tuple[float, float]:
         """Bytes a parameter that each forward and each backward pass moves beside its layers."""
         return 0.0, 0.0
-
-    @property
-    def updates_elsewhere(self) -> bool:
-        """Whether others than the workers take the optimiser's step, where gradients meet."""
-        return False
-
-    @property
-    def drawn(self) -> bool:
-        """Whether its collectives depend on the seed."""
-        return False
 
     @abstractmethod
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:

@@ -6,7 +6,7 @@ It is carried out by one of the algorithms of `dpsim.collectives`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
@@ -34,6 +34,10 @@ AlgorithmName = Annotated[
 
 class AllReduceConfig(Aggregation):
     """Gradients are summed over all workers, who all end with the sum."""
+
+    in_groups: ClassVar[bool] = True
+    # Gloo's all-reduce is torch's own on processors.
+    torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto", "gloo")
 
     kind: Literal["allreduce"] = Field(
         description="Every worker ends with the sum of all gradients."
@@ -63,16 +67,6 @@ class AllReduceConfig(Aggregation):
     def _runs(self, library: str) -> str:
         """What ``library`` is asked to run."""
         return self.algorithm or ("ring" if library == "ideal" else "auto")
-
-    @property
-    def in_groups(self) -> bool:
-        """As any schedule's."""
-        return True
-
-    @property
-    def torch_libraries(self) -> tuple[str, ...]:
-        """Gloo's all-reduce is torch's own on processors."""
-        return ("ideal", "auto", "gloo")
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which gradients become ready."""

@@ -11,7 +11,7 @@ Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,6 +26,10 @@ from dpsim.workload import Model, Program
 class GossipConfig(Aggregation):
     """Each worker averages its model with a few neighbours."""
 
+    meeting: ClassVar[Meeting] = Meeting.IN_PAIRS
+    one_version: ClassVar[bool] = False
+    drawn: ClassVar[bool] = True  # of random pairs
+
     kind: Literal["gossip"] = Field(
         description="Each worker averages its model with a few neighbours."
     )
@@ -36,16 +40,6 @@ class GossipConfig(Aggregation):
             "of 1, 2, 4, ... in turn, or a random partner in each step."
         ),
     )
-
-    @property
-    def meeting(self) -> Meeting:
-        """A worker and one neighbour at a time."""
-        return Meeting.IN_PAIRS
-
-    @property
-    def one_version(self) -> bool:
-        """Each worker has a model of its own."""
-        return False
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """The models at the start of a step travel while it computes; the update waits for them."""
@@ -80,11 +74,6 @@ class GossipConfig(Aggregation):
         from dpsim.collectives import most_neighbours
 
         return 1 if sums_in_flight else max(most_neighbours(turn) for turn in self.turns(workers))
-
-    @property
-    def drawn(self) -> bool:
-        """Some graphs are."""
-        return True
 
     def turns(self, workers: int, seed: int = 0) -> tuple[Schedule, ...]:
         """The exchanges of successive steps, which then begin again."""

@@ -11,7 +11,7 @@ section 2.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -33,6 +33,9 @@ _SPREADS = ("broadcast", "scatter", "gather", "reduce")
 
 class HostConfig(Aggregation):
     """Gradients meet on the CPU, or on GPU 0 of a single process."""
+
+    through_host: ClassVar[bool] = True
+    timed_by_flows: ClassVar[bool] = True  # copies share what leads to the processor
 
     kind: Literal["host"] = Field(
         description="Gradients meet on the CPU, or on GPU 0 of a single process."
@@ -63,16 +66,6 @@ class HostConfig(Aggregation):
         if self.single_process:
             return None
         return AddingRate("sum_rate", self.sum_rate, "the CPUs' summing rate")
-
-    @property
-    def timed_by_flows(self) -> bool:
-        """Copies share what leads to the processor."""
-        return True
-
-    @property
-    def through_host(self) -> bool:
-        """They do."""
-        return True
 
     @property
     def single_process(self) -> bool:

@@ -10,7 +10,7 @@ parameter server", OSDI 2014; see `dpsim.network.servers`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt, model_validator
@@ -41,6 +41,10 @@ _COLLECTIVE = "push-pull"
 
 class ParameterServerConfig(Aggregation):
     """Servers hold the parameters: workers push gradients and pull what has become of them."""
+
+    meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
+    updates_elsewhere: ClassVar[bool] = True
+    timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
 
     kind: Literal["parameter-server"] = Field(
         description="Servers hold the parameters: workers push gradients and pull parameters."
@@ -75,19 +79,9 @@ class ParameterServerConfig(Aggregation):
         return self
 
     @property
-    def meeting(self) -> Meeting:
-        """Each worker pushes and pulls when it can."""
-        return Meeting.AT_SERVERS
-
-    @property
     def adding_rate(self) -> AddingRate:
         """The servers'."""
         return AddingRate("update_rate", self.update_rate, "the servers' update rate")
-
-    @property
-    def timed_by_flows(self) -> bool:
-        """Pushes and pulls share the servers' links."""
-        return True
 
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
         """In turn those of the workers, or hosts of their own."""
@@ -104,11 +98,6 @@ class ParameterServerConfig(Aggregation):
     def moves_alone(self) -> bool:
         """Servers on nodes of their own are remote for a single worker too."""
         return not self.colocated
-
-    @property
-    def updates_elsewhere(self) -> bool:
-        """The servers do."""
-        return True
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """One push and pull per parameter tensor, in the order in which gradients become ready."""

@@ -10,7 +10,7 @@ collective operations", PPoPP 2020.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,12 +21,9 @@ from dpsim.strategy.sync.sync import Sync
 class AspConfig(Sync):
     """No worker ever waits for another."""
 
-    kind: Literal["asp"] = Field(description="No worker ever waits for another.")
+    waits: ClassVar[bool] = False
 
-    @property
-    def waits(self) -> bool:
-        """Never."""
-        return False
+    kind: Literal["asp"] = Field(description="No worker ever waits for another.")
 
     @property
     def difference(self) -> str:

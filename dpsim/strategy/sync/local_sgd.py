@@ -16,7 +16,7 @@ communication", 2025.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -82,6 +82,8 @@ class OuterConfig(Config):
 class LocalSgdConfig(Sync):
     """Workers step on their own and average their models now and then."""
 
+    one_version: ClassVar[bool] = False
+
     kind: Literal["local-sgd"] = Field(
         description="Workers step on their own and average their models now and then."
     )
@@ -128,11 +130,6 @@ class LocalSgdConfig(Sync):
                         f"{getattr(self.outer, name)}"
                     )
         return self
-
-    @property
-    def one_version(self) -> bool:
-        """Each has a model of its own."""
-        return False
 
     @property
     def outer_step(self) -> OuterConfig | None:

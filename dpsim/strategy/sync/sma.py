@@ -8,7 +8,7 @@ learning with small batch sizes on multi-GPU servers", VLDB 12, 2019.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,9 @@ from dpsim.strategy.sync.sync import Exchanged, Sync
 
 class SmaConfig(Sync):
     """Learners are corrected towards a central average model."""
+
+    one_version: ClassVar[bool] = False
+    central_model: ClassVar[bool] = True
 
     kind: Literal["sma"] = Field(
         description="Learners are corrected towards a central average model."
@@ -36,16 +39,6 @@ class SmaConfig(Sync):
     def lag(self) -> int:
         """The averaging runs beside the next step."""
         return 1
-
-    @property
-    def central_model(self) -> bool:
-        """The average of all."""
-        return True
-
-    @property
-    def one_version(self) -> bool:
-        """Each has a model of its own."""
-        return False
 
     def exchanges(self, step: int, period: int) -> Exchanged:
         """Models, after every step."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dpsim.base.config import Config
 from dpsim.strategy.sync.gate import BarrierGate, Gate
@@ -17,6 +17,13 @@ Exchanged = Literal["gradients", "models", "nothing"]
 class Sync(Config):
     """When workers meet. The defaults are those of bulk-synchronous steps."""
 
+    waits: ClassVar[bool] = True
+    """Whether a worker ever waits for another."""
+    one_version: ClassVar[bool] = True
+    """Whether workers share one sequence of parameters, or else average models of their own."""
+    central_model: ClassVar[bool] = False
+    """Whether workers are corrected towards a model that none of them trains."""
+
     def gate(self, workers: int) -> Gate:
         """The rule by which ``workers`` workers wait for one another, at the start of a run.
 
@@ -28,11 +35,6 @@ class Sync(Config):
     def barrier(self) -> bool:
         """Whether all workers end each step together: so for a kind without a gate of its own."""
         return type(self).gate is Sync.gate
-
-    @property
-    def waits(self) -> bool:
-        """Whether a worker ever waits for another."""
-        return True
 
     @property
     def lag(self) -> int:
@@ -84,21 +86,8 @@ class Sync(Config):
         return 0.0
 
     @property
-    def central_model(self) -> bool:
-        """Whether workers are corrected towards a model that none of them trains."""
-        return False
-
-    @property
     def difference(self) -> str:
         """How its updates differ from those of plain synchronous training; "" where they do not."""
         if not self.one_version:
             return "models differ"
         return "" if self.barrier else "gradients are late or dropped"
-
-    @property
-    def one_version(self) -> bool:
-        """Whether workers share one sequence of parameters.
-
-        Otherwise they have models of their own, which are averaged.
-        """
-        return True
