@@ -160,14 +160,16 @@ class Phase:
         # In a window transfers are at turns of their own; elsewhere all are at the same one.
         if self.window is not None:
             happens, before = self.window.at(number)
-            return self._laid_out([before], happens)
+            return self.laid_out([before], happens)
         if self.at_once:
-            return self._laid_out(range(self.turns))
-        return self._laid_out((number,))
+            return self.laid_out(range(self.turns))
+        return self.laid_out((number,))
 
-    def _laid_out(
+    def laid_out(
         self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)
     ) -> Round:
+        """The transfers of some turns in one round; of those of the pattern that are ``which``."""
+
         def repeated(values: IntArray | BoolArray | int) -> NDArray[Any]:
             return np.tile(np.broadcast_to(values, self.source.shape)[which], len(turns))
 

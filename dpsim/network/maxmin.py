@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 
 _NUMBERED = 4096  # capacities: fewer than these cost less to go through than to leave out
 _NO_LOAD = 1e-200  # instead of 0, to divide by
+
+# The rates of a block, which of its flows are not done, and the links of those (hops, flows).
+_Filling = tuple[FloatArray, IntArray | slice, NDArray[np.int32]]
 
 
 def max_min_rates(
@@ -92,3 +98,85 @@ def _only_used(links: IntArray, capacities: FloatArray) -> tuple[IntArray, Float
         return links, capacities
     used, inverse = np.unique(links, return_inverse=True)
     return inverse.reshape(links.shape), capacities[used]
+
+
+class BlocksOfFlows:
+    """Very many flows, let in block by block, and their max-min fair rates.
+
+    Each takes as much as its rate of every link on its way, of ``capacities`` (B/s). The filling is
+    that of `progressive_filling`, which would hold several tables of all flows at a time.
+    """
+
+    def __init__(self, capacities: FloatArray) -> None:
+        self._left = np.insert(capacities, 0, np.inf)  # the first is no link
+        self._load = np.zeros(len(self._left))  # flows that are not done yet
+        self._blocks: list[NDArray[np.int32]] = []
+
+    def add(self, tables: Sequence[IntArray]) -> NDArray[np.int32]:
+        """Let in a block of flows: ``tables`` of links are (flows, hops), -1 for none.
+
+        What is kept of them is returned: (hops, flows), every number one more, 0 for none.
+        """
+        hops = max(table.shape[1] for table in tables)
+        numbers = np.full((hops, sum(map(len, tables))), -1, dtype=np.int32)
+        end = 0
+        for table in tables:
+            begin, end = end, end + len(table)
+            numbers[: table.shape[1], begin:end] = table.T
+        numbers += 1
+        self._blocks.append(numbers)
+        self._load += self._count(numbers)
+        return numbers
+
+    def rates(self) -> list[FloatArray]:
+        """The rate of each flow (B/s) by block; infinite without any link."""
+        rates = [np.empty(links.shape[1]) for links in self._blocks]
+        filling: list[_Filling] = [
+            (rate, slice(None), links) for rate, links in zip(rates, self._blocks, strict=True)
+        ]
+        while filling:
+            filling = self._turn(filling)
+        return rates
+
+    def _turn(self, filling: list[_Filling]) -> list[_Filling]:
+        """Fill every link that is a bottleneck to all its flows; returns the flows that go on."""
+        not_full = self._offer(filling)
+        self._load = np.zeros(len(self._left))
+        going_on: list[_Filling] = []
+        for rate, flows, links in filling:
+            check()
+            goes_on = not_full[links[0]]
+            for link in links[1:]:
+                goes_on &= not_full[link]
+            # What nothing limits takes nothing.
+            taken = np.where(goes_on | np.isinf(rate[flows]), 0.0, rate[flows])
+            self._left = self._left - self._count(links, taken)
+            others = np.flatnonzero(goes_on)
+            if len(others):
+                kept = links.take(others, axis=1)
+                going_on.append((rate, np.arange(len(rate))[flows][others], kept))
+                self._load += self._count(kept)
+        self._left = np.maximum(self._left, 0.0)  # rounding may take a little too much
+        return going_on
+
+    def _offer(self, filling: list[_Filling]) -> NDArray[np.bool_]:
+        """Offer each flow the least of its links' levels; returns which links have more left."""
+        levels = self._left / np.maximum(self._load, 1.0)
+        not_full = np.zeros(len(levels), dtype=bool)
+        for rate, flows, links in filling:
+            check()
+            wide = links.astype(np.int64)  # numpy looks up by these in half of the time
+            offers = [levels[link] for link in wide]
+            offered = np.minimum.reduce(offers)
+            rate[flows] = offered
+            enough = offered * (1 + 1e-12)
+            for offer, link in zip(offers, wide, strict=True):
+                not_full[link[offer > enough]] = True
+        return not_full
+
+    def _count(self, links: NDArray[np.int32], each: FloatArray | None = None) -> FloatArray:
+        """How many flows, or how much of ``each``, there is on every link."""
+        count = np.zeros(len(self._left))
+        for link in links:
+            count += np.bincount(link, each, len(count))
+        return count

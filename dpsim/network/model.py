@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.base.budget import check
+from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, ranks_array, traffic
 from dpsim.topology import Network
 
@@ -66,10 +66,24 @@ def transfer_bytes(network: Network) -> float:
 
     Its ends, chunks and times, and its route several times over.
     """
+    return _BYTES_A_TRANSFER + _BYTES_A_HOP * most_hops(network)
+
+
+def most_hops(network: Network) -> int:
+    """About the links of the longest route."""
     # The first and the last rank are mostly as far apart as any two.
     ends = np.array([0]), np.array([network.ranks - 1])
-    hops = network.routes(*ends).links.shape[1] if network.ranks > 1 else 1
-    return _BYTES_A_TRANSFER + _BYTES_A_HOP * hops
+    return network.routes(*ends).links.shape[1] if network.ranks > 1 else 1
+
+
+def check_laid_out(schedule: Schedule, network: Network) -> None:
+    """Raise FailedError where a round of ``schedule``, laid out in full, would have no room."""
+    check_round(schedule, network, transfer_bytes(network) * schedule.most_at_once)
+
+
+def check_round(schedule: Schedule, network: Network, nbytes: float) -> None:
+    """Raise FailedError where a round of ``schedule`` that needs ``nbytes`` would have no room."""
+    check_memory(nbytes, f"a round of {schedule.algorithm} on {network.ranks:,} ranks")
 
 
 def leaving_together(starts: FloatArray, meeting: IntArray, seconds: float) -> FloatArray:
@@ -248,11 +262,13 @@ class ScheduleModel(CollectiveModel):
         """The transfers of the schedule."""
         from dpsim.network.flows import CollectiveRun
 
+        check_laid_out(self.schedule, self.network)
         ranks = self.ends
         return CollectiveRun(shared, self.schedule, ranks, nbytes, self.costs, self.itemsize, leave)
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Those of the schedule."""
+        check_laid_out(self.schedule, self.network)
         for phase in self.schedule.phases:
             for number in range(1 if phase.steady else phase.rounds):
                 check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, get_args
 
-from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import (
     IN_NETWORK,
@@ -17,8 +16,14 @@ from dpsim.collectives import (
     always_exact,
 )
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts, transfer_bytes
-from dpsim.network.rounds import ConfirmedRounds, RoundsModel
+from dpsim.network.model import (
+    Ability,
+    CollectiveModel,
+    MessageCosts,
+    check_laid_out,
+    check_round,
+)
+from dpsim.network.rounds import ConfirmedRounds, RoundsModel, round_bytes
 from dpsim.topology import Network, UniformSwitch
 
 if TYPE_CHECKING:
@@ -71,6 +76,7 @@ def collective_model(
         return ConfirmedRounds(schedule, network, costs, itemsize=itemsize)
     from dpsim.network.flows import FlowsModel
 
+    check_laid_out(schedule, network)
     return FlowsModel(schedule, network, costs, itemsize=itemsize, conditions=conditions)
 
 
@@ -140,10 +146,7 @@ def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
     except DpsimError:  # nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind
         per_node = None
     schedule = algorithm.schedule(network.ranks, per_node)
-    check_memory(
-        transfer_bytes(network) * schedule.most_at_once,
-        f"a round of {schedule.algorithm} on {network.ranks:,} ranks",
-    )
+    check_round(schedule, network, round_bytes(schedule, network))
     return schedule
 
 

@@ -67,6 +67,30 @@ def test_an_all_to_all_by_flows(measured):
     )
 
 
+def crowd(nodes):
+    """One all-to-all by rounds among all GPUs of ``nodes`` nodes, from nothing."""
+    cluster = build_cluster(ClusterConfig(nodes=nodes, node="dgx-h100"))
+    named_model("auto", "all-to-all", cluster).finish(np.zeros(cluster.ranks), 2**20)
+
+
+def test_an_all_to_all_of_4096_gpus_by_rounds(measured):
+    by_transfers = {
+        8 * nodes * (8 * nodes - 1): alone("test_collectives_speed", "crowd", nodes)
+        for nodes in (128, 256, 512)
+    }
+    growth = Growth("transfers", {many: taken for many, (taken, _) in by_transfers.items()})
+    taken, memory = by_transfers[4096 * 4095]
+    measured(
+        "all-to-all by rounds, 512 nodes",
+        "16,773,120 transfers",
+        taken,
+        limit=8,
+        memory=memory,
+        memory_limit=1000,
+        growth=growth,
+    )
+
+
 def fat_tree(nodes):
     """A fat tree of nodes of 8 GPUs and 8 cards; a route from every GPU to its neighbour in the
     ring, and to a random one.

@@ -1,10 +1,11 @@
 """Schedules a round at a time, as vectors over ranks."""
 
 from dpsim.network.rounds.confirmed_rounds import ConfirmedRounds, rounds_stay_apart
-from dpsim.network.rounds.rounds import RoundsModel
+from dpsim.network.rounds.rounds import RoundsModel, round_bytes
 
 __all__ = [
     "ConfirmedRounds",
     "RoundsModel",
+    "round_bytes",
     "rounds_stay_apart",
 ]

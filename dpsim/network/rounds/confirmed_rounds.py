@@ -61,7 +61,9 @@ class ConfirmedRounds(ScheduleModel):
         None where rounds are exact, or where there are too many transfers for flows.
         """
         if nbytes not in self._later:
-            exact = not self.is_small or rounds_stay_apart(self.rounds, nbytes)
+            # A single round meets no other.
+            single = self.schedule.rounds <= 1
+            exact = single or not self.is_small or rounds_stay_apart(self.rounds, nbytes)
             self._later[nbytes] = None if exact else self._beside_flows(nbytes)
         return self._later[nbytes]
 

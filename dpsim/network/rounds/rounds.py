@@ -21,18 +21,28 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Chunking, Phase, Round, Schedule, bytes_over_turns
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
+from dpsim.network.model import (
+    Ability,
+    MessageCosts,
+    Outcome,
+    ScheduleModel,
+    most_hops,
+    transfer_bytes,
+)
 from dpsim.network.rounds.cycles import Cycles, cycles_of
 from dpsim.network.rounds.timed_round import TimedRound
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
+    from dpsim.network.rounds.crowded_round import CrowdedRound
     from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
 _SMALL = 4096  # places whose single rounds are taken one by one
 # s that such a round takes by numpy, and from how many of a model on a compiled loop is asked.
 _SECONDS_A_ROUND = 2e-5
 _WORTH_COMPILING = 0.05
+_CROWD = 1 << 20  # transfers of one round, from which on they are taken in blocks
+_BYTES_IN_A_CROWD, _BYTES_A_HOP_IN_A_CROWD = 24.0, 4.0  # of each of its transfers
 # Numbers kept of rounds whose pattern moves, at most: 32 MiB an array.
 _KEPT = 1 << 22
 
@@ -75,6 +85,7 @@ class RoundsModel(ScheduleModel):
         self.collapse = collapse
         self._patterns: dict[tuple[int, int], _Pattern] = {}
         self._timed: dict[tuple[int, int, int], TimedRound] = {}
+        self._crowds: dict[int, CrowdedRound] = {}
         self._loads: dict[int, FloatArray] = {}
         self._spent = 0.0  # s by numpy, estimated, in what a compiled loop could do
 
@@ -129,6 +140,8 @@ class RoundsModel(ScheduleModel):
     def _phase(
         self, number: int, phase: Phase, chunking: Chunking, ready: FloatArray
     ) -> FloatArray:
+        if _is_crowded(phase):
+            return self._crowd(number).step(chunking, ready)
         if not phase.steady or (phase.rounds == 1 and self.schedule.places <= _SMALL):
             for turn in range(phase.rounds):
                 check()
@@ -157,6 +170,14 @@ class RoundsModel(ScheduleModel):
                 self._timed.popitem()
             self._timed[key] = timed
         return timed
+
+    def _crowd(self, number: int) -> CrowdedRound:
+        """What takes the round of phase ``number``, of very many transfers at once, in blocks."""
+        if number not in self._crowds:
+            from dpsim.network.rounds.crowded_round import CrowdedRound
+
+            self._crowds[number] = CrowdedRound(self.schedule, number, self.network, self.costs)
+        return self._crowds[number]
 
     def links_of(self, number: int, turn: int) -> tuple[IntArray, FloatArray]:
         """The links (transfers, hops) and the latency (s) of each transfer of a round."""
@@ -207,6 +228,9 @@ class RoundsModel(ScheduleModel):
         if not chunking.elements:
             return loads[1:]
         for number, phase in enumerate(self.schedule.phases):
+            if _is_crowded(phase):
+                self._crowd(number).add_loads(chunking, loads)
+                continue
             if phase.destination.shift == 0:
                 # The same links in every turn: one visit with the bytes of all of them.
                 self._add_loads(
@@ -239,6 +263,18 @@ class RoundsModel(ScheduleModel):
         # Of many transfers it counts all at once, in a third of the time.
         numbers = (links + 1).ravel()
         loads += np.bincount(numbers, np.repeat(carried, links.shape[1]), len(loads))
+
+
+def round_bytes(schedule: Schedule, network: Network) -> float:
+    """About the bytes that the largest round takes while it is timed."""
+    transfers = schedule.most_at_once
+    if any(_is_crowded(phase) for phase in schedule.phases):
+        return transfers * (_BYTES_IN_A_CROWD + _BYTES_A_HOP_IN_A_CROWD * most_hops(network))
+    return transfers * transfer_bytes(network)
+
+
+def _is_crowded(phase: Phase) -> bool:
+    return phase.at_once and phase.turns * len(phase.source) >= _CROWD
 
 
 def _same_pairs(one: Round, other: Round) -> bool:

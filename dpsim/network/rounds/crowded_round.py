@@ -1,0 +1,95 @@
+"""A round of very many transfers at once, such as everyone's to everyone: taken in blocks.
+
+Laid out in full, sixteen million transfers are some forty columns of 130 MB each. Here turns of the
+phase follow one another in blocks that fit a processor's cache, and of each transfer there stay its
+links, in short integers, its latency and its rate. It is what `TimedRound` says of the whole, but
+for the order in which rates are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check
+from dpsim.collectives import Chunking, Round, Schedule
+from dpsim.network.maxmin import BlocksOfFlows
+from dpsim.network.model import MessageCosts
+from dpsim.topology import Network
+
+_AT_ONCE = 1 << 16  # transfers of a block: its table of links stays in the cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Some turns: their number, and the links (hops, transfers), latency (s) and rate (B/s)."""
+
+    turns: range
+    links: NDArray[np.int32]
+    latency: FloatArray
+    rate: FloatArray
+
+
+class CrowdedRound:
+    """The round of phase ``number`` of ``schedule``, all of whose turns happen at once."""
+
+    def __init__(
+        self, schedule: Schedule, number: int, network: Network, costs: MessageCosts
+    ) -> None:
+        self._phase = schedule.phases[number]
+        self._ranks, self._places = schedule.ranks, schedule.places
+        self._costs = costs
+        self._blocks = self._routed(network)
+
+    def _routed(self, network: Network) -> list[_Block]:
+        flows = BlocksOfFlows(network.capacities)
+        ways = []
+        at_once = max(1, _AT_ONCE // len(self._phase.source))
+        for first in range(0, self._phase.turns, at_once):
+            check()
+            turns = range(first, min(first + at_once, self._phase.turns))
+            # Each by itself: tables of a few thousand routes stay in the processor's cache.
+            each = [self._phase.laid_out((turn,)) for turn in turns]
+            routes = [network.routes(one.source, one.destination) for one in each]
+            links = flows.add([one.links for one in routes])
+            ways.append((turns, links, np.concatenate([one.latency for one in routes])))
+        rates = flows.rates()
+        return [_Block(*way, rate) for way, rate in zip(ways, rates, strict=True)]
+
+    def _each(self, chunking: Chunking) -> Iterator[tuple[_Block, Round, IntArray]]:
+        """Every block with its transfers and their bytes."""
+        for block in self._blocks:
+            check()
+            transfers = self._phase.laid_out(block.turns)
+            yield block, transfers, chunking.nbytes(transfers.chunk, transfers.count)
+
+    def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
+        """When each place has done the round that is ready for it at ``ready`` (s)."""
+        posted = ready + self._messages * self._costs.overhead
+        through = ready.copy()
+        reduced = np.zeros(self._places)
+        for block, transfers, nbytes in self._each(chunking):
+            source, destination = transfers.places(self._ranks)
+            seconds = block.latency + nbytes / block.rate
+            ends = np.maximum(posted[source], posted[destination]) + seconds
+            np.maximum.at(through, destination, ends)
+            np.maximum.at(through, source, ends)
+            reduced += np.bincount(destination, nbytes * transfers.reduce, self._places)
+        return through + reduced * self._costs.gamma
+
+    @property
+    def _messages(self) -> IntArray:
+        """How many messages each place posts."""
+        first = self._phase.laid_out(range(1)).places(self._ranks)[0]
+        return np.bincount(first, minlength=self._places) * self._phase.turns
+
+    def add_loads(self, chunking: Chunking, loads: FloatArray) -> None:
+        """Add the bytes of every transfer to each link on its way; the first is for no link."""
+        for block, _, nbytes in self._each(chunking):
+            carried = nbytes.astype(np.float64)
+            for hop in block.links:
+                loads += np.bincount(hop, carried, len(loads))
