@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -12,6 +13,7 @@ from dpsim.report.theme import Mode
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+_TITLE = 40  # pixels that a figure keeps for its title
 _CONFIG: dict[str, Any] = {"displaylogo": False, "responsive": True}
 
 
@@ -26,19 +28,27 @@ def chart(
     height: int | None = None,
     alt: str | None = None,
 ) -> None:
-    """Draw a figure.
+    """Draw a figure below its title.
 
-    ``height`` in pixels, its own if left out; ``alt`` says what it shows, if its title does not.
+    ``height`` of both in pixels, the figure's own if left out; ``alt`` says what it shows, if its
+    title does not.
     """
-    title = figure.layout.title.text or key
-    if height is not None:
-        # Of the figure, not of a box that it would be scrolled in, which no key can reach.
-        figure.update_layout(height=height)
+    title = _in_one_line(figure.layout.title.text)
+    below = _in_one_line(figure.layout.title.subtitle.text)
+    # The page wraps a title where its own width ends, which plotly does not know.
+    st.html(f'<h2 class="dp-chart">{escape(title)}<small>{escape(below)}</small></h2>')
+    # Of the figure, not of a box that it would be scrolled in, which no key can reach.
+    whole = height or figure.layout.height
+    figure.update_layout(title=None, height=whole and whole - _TITLE)
     # Without a theme of Streamlit's, which would replace the figure's own colours.
     st.plotly_chart(
         in_mode(figure, mode()),
         key=key,
         theme=None,
         config=_CONFIG,
-        alt=alt or str(title).partition("<br>")[0],
+        alt=alt or title or key,
     )
+
+
+def _in_one_line(text: str | None) -> str:
+    return (text or "").replace("<br>", " ")

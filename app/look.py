@@ -19,7 +19,7 @@ STYLE = f"""
 }}
 .js-plotly-plot .main-svg {{background: transparent !important}}
 .js-plotly-plot .bglayer .bg {{fill: transparent !important}}
-.js-plotly-plot :is(.gtitle, .gtitle-subtitle, .xtitle, .ytitle, .cbtitle text, .legendtext,
+.js-plotly-plot :is(.xtitle, .ytitle, .cbtitle text, .legendtext,
   .legendtitletext, .annotation-text, .textpoint text, .xtick text, .ytick text, .cbaxis text,
   .bartext-outside) {{fill: currentColor !important}}
 [data-testid=stMainBlockContainer] {{padding: 4.2rem 2.5rem 2rem}}
@@ -42,6 +42,9 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5re
 .dp-bar > i.over {{background: {COLOUR["vermilion"]}}}
 .dp-verdict {{font-size: 1.15rem; font-weight: 600; margin: 0.2rem 0 0}}
 .dp-title {{font-size: 1.5rem; font-weight: 650; line-height: 1.25; margin: 0}}
+h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0;
+  margin: 0.3rem 0 -0.6rem}}
+.dp-chart small {{display: block; font-size: 0.82rem; font-weight: 400; color: var(--dp-muted)}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
 [data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1}}
 [data-testid=stCaptionContainer] p {{color: inherit}}

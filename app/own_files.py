@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from ruamel.yaml import YAML
 
@@ -75,7 +76,7 @@ def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Ou
         path = Path(folder) / "file"
         path.write_bytes(content)
         try:
-            found = KINDS[kind](path, content)
+            found = KINDS[kind].read(path, content)
             if found.changed is None and found.node is None:
                 return Outcome(found)
             # While the folder is there: a model's source is read again when it is simulated.
@@ -145,10 +146,11 @@ def _nccl_tests(path: Path, content: bytes) -> Found:
     log = parse_nccl_tests(content, None, None)
     profile = fit_nccl_tests(log, "nccl-tests", "the log")
     left = profile.residuals
+    where = f"{log.ranks} ranks on {log.hosts} host{'s' if log.hosts > 1 else ''}"
     lines = (
-        f"{log.operation} of {log.ranks} ranks on {log.hosts} host{'s' if log.hosts > 1 else ''}",
-        f"{profile.formula} describes its {left.n} rows with an error of {left.mean_ape:.1%} on "
-        f"average, {left.worst_ape:.1%} at worst (at {left.worst_bytes:,} bytes)",
+        f"{log.operation} of {where}: {profile.formula} describes its {left.n} rows with an error "
+        f"of {left.mean_ape:.1%} on average",
+        f"{left.worst_ape:.1%} at worst (at {left.worst_bytes:,} bytes)",
         *(f"{name} = {value.value:.4g} {value.unit}" for name, value in profile.parameters.items()),
     )
     return Found(lines, "profile.json", profile.to_json())
@@ -179,11 +181,30 @@ def _calibrated(given: Scenario, profile: CalibrationProfile) -> Scenario:
     return given.model_copy(update={"calibration": profile})
 
 
-KINDS: dict[str, Callable[[Path, bytes], Found]] = {
-    "a Hugging Face config.json": _config,
-    "a trace of PyTorch's profiler (Kineto)": _kineto,
-    "a model profile (dpsim import)": _model_profile,
-    "a calibration profile (dpsim validate calibrate)": _calibration,
-    "a log of nccl-tests": _nccl_tests,
-    "the text of nvidia-smi topo -m": _nvidia_topo,
+class Kind(NamedTuple):
+    """How a kind of file is read, and what comes of it, in words."""
+
+    read: Callable[[Path, bytes], Found]
+    gain: str
+
+
+KINDS: dict[str, Kind] = {
+    "a Hugging Face config.json": Kind(
+        _config, "The model that it describes takes the place of the scenario's."
+    ),
+    "a trace of PyTorch's profiler (Kineto)": Kind(
+        _kineto, "Its layers' measured times take the place of the scenario's model."
+    ),
+    "a model profile (dpsim import)": Kind(
+        _model_profile, "Its layers' measured times take the place of the scenario's model."
+    ),
+    "a calibration profile (dpsim validate calibrate)": Kind(
+        _calibration, "Messages take as long as they did where it was measured."
+    ),
+    "a log of nccl-tests": Kind(
+        _nccl_tests, "A latency and a rate are fitted to its rows: a calibration profile to keep."
+    ),
+    "the text of nvidia-smi topo -m": Kind(
+        _nvidia_topo, "The node that it describes takes the place of the scenario's."
+    ),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.reading import document
+from app.presets import about
+from app.reading import document, scenario
 from app.spec import Spec
 from dpsim.scenario import Scenario
 
@@ -83,9 +84,15 @@ def device_words(name: str) -> str:
     return f"{_DEVICES[first]} {rest.upper()}" if first in _DEVICES else name.upper()
 
 
-def described(scenario: Scenario) -> str:
+def named(spec: Spec) -> str:
+    """What a set-up is called; a changed one says so. Raises DpsimError."""
+    name = about(spec.preset)[0] if spec.preset else scenario(spec).name
+    return f"{name}, changed" if spec.changes else name
+
+
+def described(given: Scenario) -> str:
     """A scenario in a line: model, cluster, batch, and how its workers train together."""
-    cluster, strategy = scenario.cluster, scenario.strategy
+    cluster, strategy = given.cluster, given.strategy
     parts = cluster.parts
     nodes = sum(part.nodes for part in parts)
     gpus = ", ".join(dict.fromkeys(device_words(part.accelerator.name) for part in parts))
@@ -94,8 +101,8 @@ def described(scenario: Scenario) -> str:
     several = "s" if nodes > 1 else ""
     where = f"{cluster.ranks:,} {gpus} in {nodes:,} node{several}{over}"
     how = f"{kind_words(strategy.aggregation.kind)}, {kind_words(strategy.sync.kind)}"
-    batch = f"{scenario.workload.samples_per_gpu:,} samples a GPU and step"
-    return f"{scenario.build_model().name}, {where}; {batch}; {how}"
+    batch = f"{given.workload.samples_per_gpu:,} samples a GPU and step"
+    return f"{given.build_model().name}, {where}; {batch}; {how}"
 
 
 def changes(before: Spec, after: Spec) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import streamlit as st
 
 from app import controls, sidebar, state
+from app.headline import sentence
 from app.lessons import walked
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
+from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import OPERATIONS, algorithm_names
 from dpsim.report.pages.steps_page import drawn, player
-from dpsim.studies.walkthrough import MOST_RANKS
+from dpsim.studies.walkthrough import MOST_RANKS, Walkthrough
 
 _NONE = "nothing"
 _SWITCH, _CLUSTER = "on a switch", "on the scenario's cluster"
@@ -43,9 +46,28 @@ def draw() -> None:
     if walks is None:
         return
 
+    sentence(_verdict(names, walks))
     data = [drawn(walk) for walk in walks]
     theme = st.context.theme.type or ""
     _player()(key="steps", data={"walks": data, "theme": theme})
+
+
+def _verdict(names: Sequence[str], walks: Sequence[Walkthrough]) -> str:
+    """How long each takes in how many rounds, and what its busiest rank sends; the first first."""
+    known = sorted(zip(names, walks, strict=True), key=lambda each: _seconds(each[1]))
+    return "; ".join(f"{name}: {_taken(walk)}" for name, walk in known) + "."
+
+
+def _seconds(walk: Walkthrough) -> float:
+    """When the last rank has ended the last round."""
+    return (walk.rounds[-1].seconds or 0.0) if walk.rounds else 0.0
+
+
+def _taken(walk: Walkthrough) -> str:
+    sent = walk.rounds[-1].sent_by_busiest if walk.rounds else 0
+    several = "" if len(walk.rounds) == 1 else "s"
+    took = f"{human(_seconds(walk), TIME, 4)} in {len(walk.rounds)} round{several}"
+    return f"{took}, {human(sent, DATA, 4)} sent by the busiest rank"
 
 
 def _algorithms() -> tuple[tuple[str, ...], str]:

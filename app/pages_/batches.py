@@ -11,12 +11,15 @@ import streamlit as st
 
 from app import controls
 from app.charts import chart
+from app.headline import per_second, sentence
 from app.plain import plain
+from app.words import field_words
 from dpsim.base.errors import DpsimError
 from dpsim.report.figures.columns_figure import Aim, columns_figure
 
 _FEW = 20  # values by which rows can be filtered or coloured
 _NONE = "nothing"
+_RATE = "throughput_samples_per_s"
 _AIMS = (
     "no front",
     "least across, least up",
@@ -39,7 +42,8 @@ def draw() -> None:
     )
     if not folder:
         st.info(
-            "Name a folder of results: `dpsim sweep scenarios/sweep.yaml -o results` makes one."
+            "Name a folder of results: `dpsim sweep scenarios/sweep.yaml -o results` makes one. "
+            "Its points are then drawn here, any column against any other."
         )
         return
     try:
@@ -54,7 +58,12 @@ def draw() -> None:
         )
     if not rows:
         return
-    _chart(_filtered(rows))
+    kept = _filtered(rows)
+    if not kept:
+        st.info("No row passes the filter.")
+        return
+    sentence(_verdict(kept))
+    _chart(kept)
 
 
 def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
@@ -83,15 +92,14 @@ def _varied(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def _first_field(varied: list[str], rows: list[dict[str, Any]]) -> str:
-    """The first field that the sweep varies, other than what stands across.
+def _fields(varied: list[str], rows: list[dict[str, Any]]) -> list[str]:
+    """The fields that the sweep varies, other than what stands across.
 
     Varied fields stand between the seed and the answers, of which ``workers`` is the first.
     """
     columns = list(rows[0])
     answers = columns.index("workers") if "workers" in columns else len(columns)
-    fields = [name for name in varied if columns.index(name) < answers and name not in _OF_EACH]
-    return next(iter(fields), _NONE)
+    return [name for name in varied if columns.index(name) < answers and name not in _OF_EACH]
 
 
 def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -108,10 +116,21 @@ def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    """The row with the most throughput, and by which of the varied fields it is."""
+    done = [row for row in rows if row.get(_RATE) is not None]
+    if not done:
+        return "None of these rows has a throughput."
+    best = max(done, key=lambda row: float(row[_RATE]))
+    fields = [f"{field_words(name)} {best[name]}" for name in _fields(list(_varied(rows)), rows)]
+    where = f" ({', '.join(fields)})" if fields else ""
+    least = min(float(row[_RATE]) for row in done)
+    said = f"Point {best['point']}{where} is the fastest of {len(done):,}"
+    many = f", {best[_RATE] / least:.3g} times the slowest" if len(done) > 1 else ""
+    return f"{said}: {per_second(best[_RATE])} samples/s{many}."
+
+
 def _chart(rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        st.info("No row passes the filter.")
-        return
     columns = list(rows[0])
     places = st.columns(4)
     with places[0]:
@@ -124,7 +143,8 @@ def _chart(rows: list[dict[str, Any]]) -> None:
         )
     with places[2]:
         varied = list(_varied(rows))
-        colour = controls.pick("colour", [_NONE, *varied], "colour", _first_field(varied, rows))
+        first = next(iter(_fields(varied, rows)), _NONE)
+        colour = controls.pick("colour", [_NONE, *varied], "colour", first)
     with places[3]:
         aim = controls.pick(
             "front",

@@ -42,6 +42,7 @@ _ALGORITHM = "all-reduce algorithm"
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
+    st.subheader("Compare", anchor=False)
     spec = state.current().spec
     scenario_of(spec)
     what = controls.switch(

@@ -26,6 +26,7 @@ _FIRST = ("local-sgd", "bsp")
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
+    st.subheader("Convergence", anchor=False)
     spec = state.current().spec
     own = scenario_of(spec).strategy.sync.kind
     st.caption(

@@ -7,6 +7,7 @@ from hashlib import sha256
 import streamlit as st
 
 from app import controls, sidebar, state
+from app.headline import sentence
 from app.own_files import KINDS, Outcome, outcome
 from app.plain import plain
 from app.waiting import finished, scenario_of
@@ -25,6 +26,7 @@ def draw() -> None:
         "with the page; the scenario in the address stays as it is."
     )
     kind = controls.pick("what it is", list(KINDS), "kind", next(iter(KINDS)))
+    st.caption(KINDS[kind].gain)
     given = st.file_uploader("the file", key=f"own file {kind}", max_upload_size=_MOST_MB)
     if given is None:
         return
@@ -41,7 +43,13 @@ def draw() -> None:
 
 
 def _shown(found: Outcome) -> None:
-    for line in found.found.lines:
+    first, *others = found.found.lines
+    if found.without is None or found.with_it is None:
+        sentence(f"{first}.")
+    else:
+        sentence(_verdict(found.without, found.with_it))
+        others = [first, *others]
+    for line in others:
         st.markdown(f"- {plain(line)}")
     if found.found.text:
         st.download_button(
@@ -68,6 +76,13 @@ def _shown(found: Outcome) -> None:
         hide_index=True,
         height="content",
     )
+
+
+def _verdict(without: Result, with_it: Result) -> str:
+    """How long a step takes with the file, against the step as it is."""
+    before, after = without.step_time_s["mean"], with_it.step_time_s["mean"]
+    took = f"A step takes {human(after, TIME, 4)} with the file"
+    return f"{took}, {human(before, TIME, 4)} without it ({after / before - 1:+.1%})."
 
 
 def _row(result: Result) -> dict[str, str]:

@@ -12,7 +12,7 @@ import streamlit as st
 from app import controls, forms, sidebar, state
 from app.answers import varied
 from app.charts import chart
-from app.headline import of_text, per_second
+from app.headline import of_text, per_second, sentence
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
@@ -36,6 +36,7 @@ _TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
+    st.subheader("Stragglers and sync", anchor=False)
     spec = state.current().spec
     scenario_of(spec)
     how = controls.switch(
@@ -86,10 +87,22 @@ def _slowed(spec: Spec, how: str, factor: str) -> Spec:
     return spec.with_value("disturbance.transient", f"[{_TRANSIENT % factor}]")
 
 
+def _verdict(results: Mapping[str, Result]) -> str:
+    """Which way is fastest with the slow workers, and how late the gradients are that it uses."""
+    rates = {kind: result.throughput_samples_per_s for kind, result in results.items()}
+    first, last = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)
+    said = f"{first} is the fastest with slow workers, {per_second(rates[first])} samples/s"
+    if last != first:
+        said += f": {rates[first] / rates[last]:.3g} times {last}"
+    late = results[first].staleness["versions"]["mean"]
+    return f"{said}; its gradients come {late:.3g} updates late." if late else f"{said}."
+
+
 def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:
     if not results:
         refuse("None of these goes with the rest of the scenario.")
         return
+    sentence(_verdict(results))
     chart(straggler_cost_figure(results, undisturbed), key="cost")
     chart(step_times_figure(results), key="distribution")
     chart(staleness_by_kind_figure(results), key="staleness")

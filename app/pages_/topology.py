@@ -13,9 +13,10 @@ from app.charts import chart
 from app.headline import sentence
 from app.waiting import finished, scenario_of
 from dpsim.base.units import DATA, RATE, human
-from dpsim.engine import busiest_links, link_classes
+from dpsim.engine import LinkClass, busiest_links, link_classes
 from dpsim.report.figures.load_map_figure import load_map_figure
 from dpsim.report.figures.topology_figure import topology_figure
+from dpsim.report.figures.topology_layout import TITLES
 
 _LISTED = 15
 _HEIGHT = 620
@@ -24,6 +25,7 @@ _HEIGHT = 620
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
+    st.subheader("Topology", anchor=False)
     spec = state.current().spec
     scenario_of(spec)
     if does_not_fit.drawn(spec):
@@ -36,10 +38,10 @@ def draw() -> None:
 
     job, loads = found
     links = busiest_links(job.network, loads, _LISTED)
+    classes = link_classes(job.network, loads)
     if links:
-        share = f"{links[0]['utilisation']:.0%} of its rate over the step"
-        sentence(f"The busiest link, {links[0]['link']}, carries {share}.")
-    chart(load_map_figure(link_classes(job.network, loads)), key="classes")
+        sentence(_verdict(classes[0]))
+    chart(load_map_figure(classes), key="classes")
     chart(topology_figure(job.network, loads), key="topology", height=_HEIGHT)
 
     if not links:
@@ -56,3 +58,9 @@ def draw() -> None:
         hide_index=True,
         height="content",
     )
+
+
+def _verdict(busiest: LinkClass) -> str:
+    one, other = (TITLES.get(end, end) for end in busiest.ends)
+    said = f"The busiest links, {one} to {other}, carry {busiest.share:.0%} of their rate"
+    return f"{said} over the step."

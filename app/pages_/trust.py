@@ -16,6 +16,7 @@ from app.plain import plain
 from app.published import TABLES, TITLES, published
 from app.reading import scenario
 from app.run_files import run_records
+from app.words import named
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 from dpsim.hardware import CalibrationProfile
@@ -47,7 +48,7 @@ def _calibration() -> None:
     except DpsimError as error:
         st.error(plain(str(error)))
         return
-    st.markdown(f"**{plain(given.name)}**: {plain(_said(given))}")
+    st.markdown(f"**{plain(named(state.current().spec))}**: {plain(_said(given))}")
 
 
 def _said(given: Scenario) -> str:

@@ -13,10 +13,9 @@ from app.answers import Answer, explained, node_counts, scaled, traced
 from app.charts import chart
 from app.headline import headline, sentence
 from app.plain import plain
-from app.presets import about
 from app.spec import Spec
 from app.waiting import at_once, finished, let_draw, result_of, scenario_of
-from app.words import changes, described
+from app.words import changes, described, named
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Result
 from dpsim.report.figures.load_map_figure import load_map_figure
@@ -82,7 +81,7 @@ def _title(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> None:
         horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
         st.html(
-            f'<h1 class="dp-title">{escape(_name(spec))}</h1>'
+            f'<h1 class="dp-title">{escape(named(spec))}</h1>'
             f'<p class="dp-about">{escape(described(scenario_of(spec)))}</p>'
             f'<p class="dp-about">{escape(_since(spec, pinned, baseline))}</p>',
             width="stretch",
@@ -96,12 +95,6 @@ def _title(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> None:
             )
         else:
             st.button("unpin the baseline", on_click=state.unpin, icon=":material/keep_off:")
-
-
-def _name(spec: Spec) -> str:
-    """What the set-up is called; a changed one says so."""
-    name = about(spec.preset)[0] if spec.preset else scenario_of(spec).name
-    return f"{name}, changed" if spec.changes else name
 
 
 def _since(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> str:

@@ -1,6 +1,9 @@
 """The page that plays schedules: what it asks the library, and what it hands to the browser."""
 
+import re
+
 import pytest
+from app_pages import html
 
 
 @pytest.mark.parametrize("operation", ["all-reduce", "all-gather", "barrier"])
@@ -9,6 +12,17 @@ def test_it_shows_every_operation(open_page, operation):
     assert not page.exception
     assert not page.error
     assert len(page.get("bidi_component")) == 1
+
+
+def test_it_opens_with_what_each_takes_the_first_to_be_done_first(open_page):
+    page = open_page("algorithms", choices={"one": "ring", "other": "halving-doubling"})
+    times = re.findall(r"(halving-doubling|ring): (\S+) us in (\d+) rounds, (\S+) MB", html(page))
+    assert [(name, rounds, sent) for name, _, rounds, sent in times] == [
+        ("halving-doubling", "4", "1.573"),
+        ("ring", "6", "1.573"),
+    ]
+    # Two more rounds of a latency of 1 us.
+    assert float(times[1][1]) - float(times[0][1]) == pytest.approx(2, abs=0.1)
 
 
 def test_a_large_cluster_is_shown_in_part(open_page):

@@ -52,7 +52,7 @@ CUT_IN_CHARTS = """() => [...document.querySelectorAll(".js-plotly-plot")].flatM
     .map((each) => [each.getBoundingClientRect(), each])
     .filter(([box]) => box.width > 0 && (box.left < own.left - 1 || box.right > own.right + 1
       || box.top < own.top - 1 || box.bottom > own.bottom + 1))
-    .map(([box, each]) => `${each.textContent} of ${chart.querySelector(".gtitle")?.textContent}`);
+    .map(([box, each]) => `${each.textContent} of ${chart.closest("[aria-label]")?.getAttribute("aria-label")}`);
 })
 """
 # Nothing at work for a second: what follows a run at once has begun by then.
@@ -145,7 +145,7 @@ def colours(page):
     return page.evaluate(
         """() => [
           getComputedStyle(document.querySelector(".stApp")).backgroundColor,
-          getComputedStyle(document.querySelector(".js-plotly-plot .gtitle")).fill,
+          getComputedStyle(document.querySelector(".js-plotly-plot .xtitle")).fill,
           getComputedStyle(document.querySelector(".js-plotly-plot .main-svg")).backgroundColor,
         ]"""
     )
@@ -158,7 +158,7 @@ def rgb(colour):
 
 def test_the_mode_is_the_systems_and_charts_follow_it_at_once(look):
     page, _ = look("", "light")
-    page.wait_for_selector(".js-plotly-plot .gtitle")
+    page.wait_for_selector(".js-plotly-plot .xtitle")
     for mode in ("light", "dark", "light"):
         page.emulate_media(color_scheme=mode)
         surface = SURFACES[mode]

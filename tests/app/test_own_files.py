@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from app_pages import settled
+from app_pages import html, settled
 
 from app.own_files import KINDS, MOST_BYTES, outcome
 from app.presets import FIRST
@@ -114,3 +114,5 @@ def test_an_upload_is_shown_with_the_scenario(open_page):
     assert not page.exception
     assert not page.error
     assert list(page.dataframe[0].value[""]) == ["as it is", "with the file"]
+    with_it = page.dataframe[0].value["step"][1]
+    assert f'dp-verdict">A step takes {with_it} with the file, ' in html(page)

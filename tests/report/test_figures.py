@@ -38,7 +38,7 @@ def titles(figure):
 
 def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
     figure = breakdown_figure([quickstart, quickstart.to_json()], ["one", "same"])
-    bars = {bar.name: bar.x for bar in figure.data}
+    bars = {bar.name.partition(":")[0]: bar.x for bar in figure.data}
     compute, step = quickstart.parts_s["compute"], quickstart.step_time_s["mean"]
     assert bars["computing (forward, backward, optimiser)"] == pytest.approx([1e3 * compute] * 2)
     said = figure.data[0].text[0]
@@ -50,6 +50,19 @@ def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
         titles(breakdown_figure([quickstart]))[0]
         == f"Where the {human(step, TIME, 4)} of a step go"
     )
+
+
+def test_a_legend_says_what_a_narrow_part_has_no_room_for(quickstart):
+    waits = quickstart.parts_s["straggler_wait"]
+    share = waits / quickstart.step_time_s["mean"]
+
+    def name(*results):
+        names = [bar.name for bar in breakdown_figure(results, list("abc")[: len(results)]).data]
+        return next(each for each in names if each.startswith("waiting for slower workers"))
+
+    assert name(quickstart).endswith(f": {1e3 * waits:.3g} ms, {share:.0%}")
+    assert name(quickstart, quickstart).endswith(f": {1e3 * waits:.3g} / {1e3 * waits:.3g} ms")
+    assert name(*3 * [quickstart]) == "waiting for slower workers"
 
 
 def test_a_distribution_holds_all_steps(quickstart):
@@ -185,3 +198,10 @@ def test_times_that_may_be_hours_are_told_in_hours():
         "10 min",
         "3 h",
     ]
+
+
+def test_ticks_are_the_counts_and_round_numbers_and_free_runs_have_an_axis():
+    assert style.counts_axis([64, 8, 8])["tickvals"] == [8, 64]
+    assert style.log_axis([3.0, 40.0])["tickvals"] == [1, 2, 5, 10, 20, 50, 100, 200, 500]
+    assert style.log_axis([1e-3, 1e4])["tickvals"][:2] == pytest.approx([1e-3, 1e-2])
+    assert style.log_axis([0.0])["type"] == "log"

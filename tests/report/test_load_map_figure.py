@@ -44,6 +44,14 @@ def test_every_link_is_in_one_class():
     assert ("leaf", "spine") in by_ends(classes)
 
 
+def test_a_link_between_two_of_a_kind_ends_at_another_of_it():
+    made, loads = loaded()
+    devices = load_map_figure(link_classes(made, loads)).data[-1]
+    heights = [y for y, kind in zip(devices.y, devices.text, strict=True) if kind == "GPU"]
+    assert len(heights) == 2
+    assert heights[0] == heights[1]
+
+
 def test_the_picture_has_the_fabric_on_top_and_says_the_share_of_each_class():
     made, loads = loaded(
         count=3,

@@ -23,7 +23,7 @@ def test_what_lies_outside_its_interval_is_marked_and_intervals_are_drawn():
     ]
     figure = measured_figure({"mine": pairs}, "step time", "s", "A title")
     inside, missed = [trace for trace in figure.data if trace.mode == "markers"]
-    assert (inside.name, missed.name) == ("mine (3)", "missed (2)")
+    assert (inside.name, missed.name) == ("mine (3)", "outside its interval (2)")
     assert (list(inside.y), list(missed.y)) == ([1.5], [1.1, 2.0])
     assert list(inside.error_y.array) == pytest.approx([0.5])
     assert list(inside.error_y.arrayminus) == pytest.approx([0.6])

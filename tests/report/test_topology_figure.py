@@ -93,7 +93,7 @@ def test_the_title_says_what_is_shown_and_what_is_busiest():
     assert layout.title.text == "mine: load of the links"
     said = layout.title.subtitle.text
     assert said == "2 nodes, 16 GPUs; busiest: switch->node1/nic0 at 75%"
-    assert layout.legend.title.text.startswith("under a test, which takes 100 s<br>")
+    assert layout.legend.title.text.startswith("load of a test, which takes 100 s<br>")
     assert "share of the link's rate while in use" in layout.legend.title.text.replace("<br>", " ")
 
 

@@ -17,14 +17,16 @@ from dpsim.report.figures.style import (
     SYMBOLS,
     Answer,
     answer,
+    counts_axis,
+    log_axis,
     styled,
     time_unit,
 )
+from dpsim.report.theme import COLOUR
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_LOG = {"type": "log"}
 _RUNS = Sequence[Result | Answer]
 
 
@@ -62,7 +64,8 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
 
     unit = "epochs" if known else "steps"
     title = f"{unit.capitalize()} to {targets[0]['target']} on {targets[0]['dataset']}"
-    return styled(figure, title, "global batch (samples)", unit, xaxis=_LOG)
+    axis = counts_axis([target["global_batch"] for target in targets])
+    return styled(figure, title, "global batch (samples)", unit, xaxis=axis)
 
 
 def time_to_target_figure(runs: _RUNS) -> go.Figure:
@@ -85,10 +88,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
         own.sort(key=lambda each: int(each["to_target"]["global_batch"]))
         targets = [each["to_target"] for each in own]
         figure.add_scatter(
-            x=[
-                each["workers"] if by_gpus else target["global_batch"]
-                for each, target in zip(own, targets, strict=True)
-            ],
+            x=[_across(each, by_gpus) for each in own],
             y=[factor * target["time_s"] for target in targets],
             error_y={
                 "array": [factor * (target["high_s"] - target["time_s"]) for target in targets],
@@ -106,7 +106,12 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
 
     across = "GPUs" if by_gpus else "global batch (samples)"
     title = f"Time to {answers[0]['to_target']['target']}"
-    return styled(figure, title, across, f"time ({unit})", xaxis=_LOG, yaxis=_LOG)
+    ends = [factor * each["to_target"][end] for each in answers for end in ("low_s", "high_s")]
+    axes = {
+        "xaxis": counts_axis([_across(each, by_gpus) for each in answers]),
+        "yaxis": log_axis(ends),
+    }
+    return styled(figure, title, across, f"time ({unit})", **axes)
 
 
 def utilisation_figure(runs: _RUNS) -> go.Figure:
@@ -133,8 +138,9 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     )
     up = "share of the peak (MFU)" if known else "samples/s of a GPU"
     axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
+    across = counts_axis([_batch(each) for each in answers])
     title = "Utilisation against the batch"
-    return styled(figure, title, "batch of a GPU (samples)", up, xaxis=_LOG, yaxis=axis)
+    return styled(figure, title, "batch of a GPU (samples)", up, xaxis=across, yaxis=axis)
 
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
@@ -186,7 +192,7 @@ def cost_figure(
             name=name,
             x=[factor * times[number] for number in which],
             y=[costs[number] for number in which],
-            marker={"size": 9, "color": COLOURS[0 if which is best else 5]},
+            marker={"size": 9, "color": COLOURS[0] if which is best else COLOUR["grey"]},
             customdata=[_said(answers[number]) for number in which],
             hovertemplate="%{customdata}<br>%{x:.4g}, %{y:,.4g}<extra></extra>",
             **look,
@@ -194,7 +200,8 @@ def cost_figure(
 
     up = "GPU hours" if price_per_gpu_hour is None else f"cost ({currency})"
     title = f"Cost against time to {answers[0]['to_target']['target']}"
-    return styled(figure, title, f"time ({unit})", up, xaxis=_LOG, yaxis=_LOG)
+    axes = {"xaxis": log_axis([factor * time for time in times]), "yaxis": log_axis(costs)}
+    return styled(figure, title, f"time ({unit})", up, **axes)
 
 
 def error_figure(rows: Sequence[tuple[float, float, float]], title: str) -> go.Figure:
@@ -212,12 +219,17 @@ def error_figure(rows: Sequence[tuple[float, float, float]], title: str) -> go.F
         marker={"size": 8},
         hovertemplate="batch %{x:,}: %{y:.2f} %<extra></extra>",
     )
-    return styled(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=_LOG)
+    axis = counts_axis([int(batch) for batch, _, _ in rows])
+    return styled(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=axis)
 
 
 def _targets(runs: _RUNS) -> list[Any]:
     found = [answer(run).get("to_target") for run in runs]
     return [target for target in found if target is not None]
+
+
+def _across(each: Answer, by_gpus: bool) -> int:
+    return int(each["workers"] if by_gpus else each["to_target"]["global_batch"])
 
 
 def _batch(each: Answer) -> int:

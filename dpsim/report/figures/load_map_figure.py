@@ -35,12 +35,15 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
     # What comes later lies on top: the busiest.
     for each in sorted(classes, key=lambda each: each.share):
         figure.add_scatter(**_line(each, place))
+    # A link between two of a kind ends at another of it.
+    peers = [each.ends[0] for each in classes if each.ends[0] == each.ends[1]]
+    ends = [*place.items(), *((kind, (place[kind][0] + _SIDE, place[kind][1])) for kind in peers)]
     figure.add_scatter(
-        x=[x for x, _ in place.values()],
-        y=[y for _, y in place.values()],
-        text=[TITLES.get(kind, kind) for kind in place],
+        x=[x for _, (x, _) in ends],
+        y=[y for _, (_, y) in ends],
+        text=[TITLES.get(kind, kind) for kind, _ in ends],
         mode="markers+text",
-        textposition=["middle left" if x == 0 else "bottom center" for x, _ in place.values()],
+        textposition=["middle left" if x == 0 else "bottom center" for _, (x, _) in ends],
         marker={"size": 11, "symbol": "square", "color": LOAD[0]},
         hoverinfo="skip",
         cliponaxis=False,

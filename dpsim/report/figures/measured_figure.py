@@ -41,7 +41,7 @@ def measured_figure(
 ) -> go.Figure:
     """The pairs of each group; times on logarithmic axes, shares (``unit`` empty) on linear ones.
 
-    The band is within 25 %. Intervals are upright lines; what was missed has a mark of its own.
+    The band is within 25 %. Intervals are upright lines; what lies outside of its has another mark.
     """
     import plotly.graph_objects as go
 
@@ -69,7 +69,7 @@ def measured_figure(
             x=ends,
             y=ends,
             mode="lines",
-            name="right",
+            name="as measured",
             line={"dash": "dash", "width": 1, "color": COLOUR["grey"]},
             hoverinfo="skip",
         )
@@ -85,7 +85,9 @@ def measured_figure(
     # Last of all, so that they lie on top of what was right.
     missed = [pair for pairs in groups.values() for pair in pairs if pair.missed]
     if missed:
-        figure.add_scatter(**_points(f"missed ({len(missed):,})", missed, unit, _MISSED))
+        figure.add_scatter(
+            **_points(f"outside its interval ({len(missed):,})", missed, unit, _MISSED)
+        )
 
     # As 10 ms, and not as a power of ten of seconds.
     log = {"type": "log", "tickformat": "~s", "ticksuffix": unit, "dtick": 1}

@@ -6,12 +6,21 @@ Throughput against workers, algorithms against size, knobs against gain.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, floor, log2, log10
+from math import log2, log10
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled
+from dpsim.report.figures.style import (
+    COLOURS,
+    DASHES,
+    SYMBOLS,
+    Answer,
+    answer,
+    counts_axis,
+    log_axis,
+    styled,
+)
 from dpsim.report.theme import COLOUR
 from dpsim.studies.collective import CollectiveRow
 
@@ -20,7 +29,6 @@ if TYPE_CHECKING:
 
 _MICRO = 1e6
 _MOST_TICKS = 6
-_FEW_TENS = 3
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -63,17 +71,8 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
         f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} worker{'s' if workers[0] > 1 else ''}, "
         f"{efficiency[-1]:.0%} on {workers[-1]:,}"
     )
-    axis = {"type": "log", "tickvals": sorted(set(workers))}
-    up = {"type": "log", **_round_ticks([*reached, *ideal])}
-    return styled(figure, title, "workers", f"throughput ({unit})", xaxis=axis, yaxis=up)
-
-
-def _round_ticks(values: Sequence[float]) -> dict[str, Any]:
-    """1, 2 and 5 and their multiples by ten between ``values``; over many tens these alone."""
-    low, high = floor(log10(min(values))), ceil(log10(max(values)))
-    digits = (1, 2, 5) if high - low <= _FEW_TENS else (1,)
-    ticks = [digit * 10.0**power for power in range(low, high + 1) for digit in digits]
-    return {"tickvals": ticks, "tickformat": "~s"}
+    axes = {"xaxis": counts_axis(workers), "yaxis": log_axis([*reached, *ideal])}
+    return styled(figure, title, "workers", f"throughput ({unit})", **axes)
 
 
 def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.Figure:

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _MOST_BARS = 60
+_FEW_BARS = 2  # whose numbers a line of the legend has room for
 _NARROW = 0.07  # of a bar of a step: less has no room for words
 
 
 def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = ()) -> go.Figure:
     """The parts of the mean step of each result as one stacked bar, in a unit that suits them.
 
-    Bars are named ``names``, or as the results are. Parts with room for it say time and share.
+    Bars are named ``names``, or as the results are. Parts with room for it say time and share, and
+    of one or two bars the legend says all of them.
     """
     import plotly.graph_objects as go
 
@@ -39,7 +41,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
             continue
         shares = [part_s / step for part_s, step in zip(seconds, steps, strict=True)]
         figure.add_bar(
-            name=part.title,
+            name=part.title + _in_legend(seconds, shares, factor, unit),
             y=labels,
             x=[factor * value for value in seconds],
             orientation="h",
@@ -75,6 +77,15 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         height=180 + 56 * len(labels),
         yaxis={"autorange": "reversed"},
     )
+
+
+def _in_legend(seconds: Sequence[float], shares: Sequence[float], factor: float, unit: str) -> str:
+    """What a part takes in one or two bars, some of which are too narrow for it."""
+    if len(seconds) > _FEW_BARS:
+        return ""
+    times = " / ".join(f"{factor * value:.3g}" for value in seconds)
+    share = f", {shares[0]:.0%}" if len(shares) == 1 else ""
+    return f": {times} {unit}{share}"
 
 
 def _ends(times: FloatArray) -> tuple[float, float]:

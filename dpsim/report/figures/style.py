@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 # Letters that a phone's width has room for, in a title and in the line below it.
 _TITLE, _BELOW = 44, 58
 _LINE = 21  # pixels of a title's line
+_FEW_TENS = 3  # powers of ten that leave room for ticks between them
 
 # The JSON object of ``dpsim run``.
 Answer = Mapping[str, Any]
@@ -51,6 +53,21 @@ def long_time(seconds: float) -> str:
     """``3.01 h`` for 10,836 s: a time that may be hours, in the unit of `time_unit`."""
     factor, unit = time_unit(seconds)
     return f"{factor * seconds:,.3g} {unit}"
+
+
+def log_axis(values: Sequence[float]) -> dict[str, Any]:
+    """A logarithmic axis for ``values``: ticks at 1, 2 and 5, over many tens at 1 alone."""
+    # What is free has no place on such an axis.
+    shown = [value for value in values if value > 0] or [1.0]
+    low, high = floor(log10(min(shown))), ceil(log10(max(shown)))
+    digits = (1, 2, 5) if high - low <= _FEW_TENS else (1,)
+    ticks = [digit * 10.0**power for power in range(low, high + 1) for digit in digits]
+    return {"type": "log", "tickvals": ticks, "tickformat": "~s"}
+
+
+def counts_axis(counts: Sequence[int]) -> dict[str, Any]:
+    """A logarithmic axis with a tick at each of ``counts``: of workers, of samples."""
+    return {"type": "log", "tickvals": sorted(set(counts)), "tickformat": ","}
 
 
 def wrapped(text: str, width: int = _TITLE) -> str:

@@ -98,7 +98,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
 
     shortest = min((float(each.steps.step.min()) for each in results.values()), default=1.0)
     figure.update_xaxes(**_times_axis(factor * shortest, factor * longest))
-    title = "Steps that took at most so long"
+    title = "How many steps are done within a time"
     return styled(figure, title, f"step time ({unit})", "steps (%)", hovermode="x unified")
 
 
@@ -128,5 +128,5 @@ def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
             marker={"color": COLOURS[number % len(COLOURS)]},
         )
     figure.update_xaxes(rangemode="tozero")
-    title = "Staleness: updates during a gradient"
+    title = "Staleness: updates applied while a gradient was computed"
     return styled(figure, title, "updates in between (count)", "gradients (%)", barmode="group")

@@ -388,7 +388,7 @@ def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int
 def _how_to_read(loads: LinkLoads) -> str:
     took = f", which takes {human(loads.time_s, TIME)}" if loads.time_s > 0 else ""
     lines = [
-        f"under {loads.what}{took}",
+        f"load of {loads.what}{took}",
         f"colour: share of the link's rate {loads.over}; width: bytes, of the busier direction",
     ]
     return "<br>".join(wrapped(line, _LINE) for line in lines)

@@ -36,10 +36,11 @@ function drawSteps(root, walks) {
     add(section, "p", {}, "vectors of " + walk.size + " in " + walk.columns.length +
       (walk.columns.length === 1 ? " chunk" : " chunks"));
     const said = add(section, "p", {class: "said", "aria-live": "polite"});
-    const grid = cells(add(section, "div", {class: "scroll", tabindex: "0",
+    const pictures = add(section, "div", {class: "pictures"});
+    const grid = cells(add(pictures, "div", {class: "scroll", tabindex: "0",
       "aria-label": "ranks and chunks of " + walk.title, role: "group"}), walk, index);
     const picture = (walk.picture ? cluster : circle)(
-      add(section, "div", {class: "scroll"}), walk, index);
+      add(pictures, "div", {class: "scroll"}), walk, index);
     const states = everyState(walk);
     return function show(number) {
       const at = Math.min(number, walk.rounds.length), round = walk.rounds[at - 1];
