@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -21,7 +21,7 @@ from dpsim.commands.options import Json, Plot, check_plot, draw
 
 if TYPE_CHECKING:
     from dpsim.base.arrays import FloatArray
-    from dpsim.network import ModelKind
+    from dpsim.network import MessageCosts, ModelKind
     from dpsim.studies.collective import CollectiveTimes
     from dpsim.topology import Network
 
@@ -161,20 +161,18 @@ def collective(
         write_nccl_tuner(nccl_tuner, cluster, nodes, operation, sizes, itemsize, as_json)
         return
 
-    # A page without a network plays the rounds alone, and says nothing of times.
-    network, gamma = None, 0.0
-    if html is None or cluster is not None or bandwidth is not None:
-        network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
-    costs = _time("--overhead", overhead), gamma
-    if html is not None or network is None:
-        assert html is not None
-        write_steps(html, ranks, named, operation, begin, network, costs, itemsize)
+    described = _Described(ranks, bandwidth, latency, overhead, cluster, nodes)
+    if html is not None:
+        # A page without a network plays the rounds alone, and says nothing of times.
+        on = None if described.nowhere else described.network()
+        write_steps(html, ranks, named, operation, begin, on, itemsize)
         return
-
+    network, costs = described.network()
     kind = _model_kind(network_model)
+    runs = _runs(algorithm, library, operation, network, kind)
     found = _times(
         network,
-        _runs(algorithm, library, operation, network, kind),
+        runs,
         sizes,
         operation=operation,
         kind=kind,
@@ -184,6 +182,49 @@ def collective(
     )
     draw(plot, found.to_json())
     _show(found, as_json)
+
+
+class _Described(NamedTuple):
+    """The options that describe a network, as they were given."""
+
+    ranks: int | None
+    bandwidth: str | None
+    latency: str
+    overhead: str
+    cluster: str | None
+    nodes: int | None
+
+    @property
+    def nowhere(self) -> bool:
+        """Whether there are ranks at most, and nothing that joins them."""
+        return self.cluster is None and self.bandwidth is None
+
+    def network(self) -> tuple[Network, MessageCosts]:
+        """The network, and what a rank pays beside it."""
+        from dpsim.network import MessageCosts
+        from dpsim.studies.collective import named_cluster
+
+        if self.cluster is None:
+            network, gamma = self._switch(), 0.0
+        elif self.ranks is not None or self.bandwidth is not None:
+            raise DpsimError("--cluster must stand without --ranks and --bandwidth, but got both")
+        else:
+            network, gamma = named_cluster(self.cluster, self.nodes)
+        return network, MessageCosts(_time("--overhead", self.overhead), gamma)
+
+    def _switch(self) -> Network:
+        """One uniform switch."""
+        from dpsim.base.units import RATE, parse
+        from dpsim.topology import UniformSwitch
+
+        if self.ranks is None or self.bandwidth is None:
+            raise DpsimError(
+                "must have either --cluster, or --ranks with --bandwidth, but got neither in full"
+            )
+        rate = read_option("--bandwidth", lambda text: parse(text, RATE), self.bandwidth)
+        if rate <= 0:
+            raise DpsimError(f"--bandwidth: must be above 0, but got {self.bandwidth!r}")
+        return UniformSwitch(self.ranks, rate, _time("--latency", self.latency))
 
 
 def _sizes(begin: str, end: str | None, factor: float) -> list[int]:
@@ -204,23 +245,15 @@ def _times(
     network: Network,
     runs: list[tuple[str, str]],
     sizes: list[int],
-    *,
-    costs: tuple[float, float],
     **how: Any,
 ) -> CollectiveTimes:
     from dpsim.base.budget import limited
-    from dpsim.network import MessageCosts
-    from dpsim.studies.collective import CollectiveTimes, collective_rows
+    from dpsim.studies.collective import CollectiveRow, CollectiveTimes, collective_rows
 
-    messages = MessageCosts(*costs)
+    rows: list[CollectiveRow] = []
     with limited():
-        rows = [
-            row
-            for name, library in runs
-            for row in collective_rows(
-                network, [name], sizes, costs=messages, library=library, **how
-            )
-        ]
+        for name, library in runs:
+            rows += collective_rows(network, [name], sizes, library=library, **how)
         return CollectiveTimes(tuple(rows))
 
 
@@ -231,28 +264,6 @@ def _show(found: CollectiveTimes, as_json: bool) -> None:
         show_json(found.to_json())
     else:
         show(collective_table(found.rows))
-
-
-def _network(
-    ranks: int | None, bandwidth: str | None, latency: str, cluster: str | None, nodes: int | None
-) -> tuple[Network, float]:
-    """The network that the options of ``collective`` describe, and its seconds per byte reduced."""
-    from dpsim.base.units import RATE, parse
-    from dpsim.studies.collective import named_cluster
-    from dpsim.topology import UniformSwitch
-
-    if cluster is not None:
-        if ranks is not None or bandwidth is not None:
-            raise DpsimError("--cluster must stand without --ranks and --bandwidth, but got both")
-        return named_cluster(cluster, nodes)
-    if ranks is None or bandwidth is None:
-        raise DpsimError(
-            "must have either --cluster, or --ranks with --bandwidth, but got neither in full"
-        )
-    rate = read_option("--bandwidth", lambda text: parse(text, RATE), bandwidth)
-    if rate <= 0:
-        raise DpsimError(f"--bandwidth: must be above 0, but got {bandwidth!r}")
-    return UniformSwitch(ranks, rate, _time("--latency", latency)), 0.0
 
 
 def _runs(

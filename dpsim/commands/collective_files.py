@@ -10,6 +10,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 
 if TYPE_CHECKING:
+    from dpsim.network import MessageCosts
     from dpsim.topology import Network
 
 T = TypeVar("T")
@@ -49,11 +50,13 @@ def write_steps(
     algorithms: str,
     operation: str,
     size: str,
-    network: Network | None,
-    costs: tuple[float, float],
+    on: tuple[Network, MessageCosts] | None,
     itemsize: int,
 ) -> None:
-    """A page that plays the rounds of one algorithm, or of two side by side."""
+    """A page that plays the rounds of one algorithm, or of two side by side.
+
+    With times ``on`` a network and with what its messages cost; without, ``ranks`` are enough.
+    """
     from dpsim.collectives import algorithm as known
     from dpsim.network import MessageCosts, schedule_on
     from dpsim.report.pages.steps_page import steps_page
@@ -65,6 +68,7 @@ def write_steps(
         raise DpsimError(
             f"--algorithm: must name at most {_MOST_BESIDE} with --html, but got {len(names)}"
         )
+    network, costs = on or (None, MessageCosts())
     if network is None and (ranks is None or ranks > MOST_RANKS):
         got = "is missing" if ranks is None else f"got {ranks}"
         raise DpsimError(f"--html: --ranks must be from 1 to {MOST_RANKS}, but {got}")
@@ -74,7 +78,7 @@ def write_steps(
     for name in names:
         of = known(name, operation)
         schedule = of.schedule(ranks or 1) if network is None else schedule_on(network, of)
-        walks.append(walk(schedule, nbytes, network, MessageCosts(*costs), itemsize))
+        walks.append(walk(schedule, nbytes, network, costs, itemsize))
     write_whole(html, steps_page(walks))
     narrate(f"wrote {html}")
 

@@ -14,30 +14,32 @@ from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import progress
 
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=A,B,...", help="A field and its values. Repeat it for combinations."),
+]
+Alternative = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=A,KEY=B,...",
+        help="Values of one variant, beside the file as it is. Repeat it for more variants.",
+    ),
+]
+By = Annotated[
+    str,
+    typer.Option(
+        help="What the best has least of: sample-time, step-time, time-to-target, gpu-time, "
+        "memory or bytes."
+    ),
+]
+
 
 @limited()
 def compare(
     file: File,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=A,B,...", help="A field and its values. Repeat it for combinations."
-        ),
-    ] = None,
-    alternative: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=A,KEY=B,...",
-            help="Values of one variant, beside the file as it is. Repeat it for more variants.",
-        ),
-    ] = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            help="What the best has least of: sample-time, step-time, time-to-target, gpu-time, "
-            "memory or bytes."
-        ),
-    ] = "sample-time",
+    vary: Vary = None,
+    alternative: Alternative = None,
+    by: By = "sample-time",
     plot: Plot = None,
     set_: Sets = None,
     as_json: Json = False,

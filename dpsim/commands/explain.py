@@ -27,6 +27,17 @@ Uncertain = Annotated[
         help="Say also which uncertain input makes the interval of the step, by Sobol's indices.",
     ),
 ]
+Cluster = Annotated[
+    str, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")
+]
+Library = Annotated[str, typer.Option(help="Whose collective: nccl.")]
+Nodes = Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes.")]
+Size = Annotated[str, typer.Option("-b", "--begin", help="The size: 8, 4K, 1M (binary), 1 MB.")]
+Operation = Annotated[str, typer.Option(help="The collective operation.")]
+Algorithm = Annotated[
+    str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")
+]
+Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 
 
 class _FileOrCommand(Group):
@@ -109,19 +120,13 @@ def scenario(
 @explain_app.command()
 @limited()
 def collective(
-    cluster: Annotated[
-        str, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")
-    ],
-    library: Annotated[str, typer.Option(help="Whose collective: nccl.")] = "nccl",
-    nodes: Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes.")] = None,
-    size: Annotated[
-        str, typer.Option("-b", "--begin", help="The size: 8, 4K, 1M (binary), 1 MB.")
-    ] = "1M",
-    operation: Annotated[str, typer.Option(help="The collective operation.")] = "all-reduce",
-    algorithm: Annotated[
-        str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")
-    ] = "auto",
-    itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
+    cluster: Cluster,
+    library: Library = "nccl",
+    nodes: Nodes = None,
+    size: Size = "1M",
+    operation: Operation = "all-reduce",
+    algorithm: Algorithm = "auto",
+    itemsize: Itemsize = 4,
     as_json: Json = False,
 ) -> None:
     """Say which algorithm and protocol a library takes for a collective, and why.

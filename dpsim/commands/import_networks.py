@@ -20,34 +20,42 @@ NodeKind = Annotated[
 ]
 
 
+SlurmFile = Annotated[
+    Path,
+    typer.Argument(help="Slurm's topology.conf or topology.yaml.", show_default=False),
+]
+Topology = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Which of a topology.yaml; its default if left out."),
+]
+Switch = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Only what hangs on this switch or block."),
+]
+Nic = Annotated[
+    str | None,
+    typer.Option(metavar="LINK", help="Each card's link (dpsim catalogue links)."),
+]
+Oversubscription = Annotated[
+    float | None,
+    typer.Option(min=1, max=1e6, help="A switch's rate to its nodes over its rate up."),
+]
+SpeedUnit = Annotated[
+    str | None,
+    typer.Option(metavar="RATE", help="The rate of a LinkSpeed of 1, such as '1 Gbit/s'."),
+]
+
+
 def slurm_topology(
-    file: Annotated[
-        Path,
-        typer.Argument(help="Slurm's topology.conf or topology.yaml.", show_default=False),
-    ],
+    file: SlurmFile,
     output: Output = None,
-    topology: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Which of a topology.yaml; its default if left out."),
-    ] = None,
-    switch: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only what hangs on this switch or block."),
-    ] = None,
+    topology: Topology = None,
+    switch: Switch = None,
     model: ModelName = None,
     node: NodeKind = None,
-    nic: Annotated[
-        str | None,
-        typer.Option(metavar="LINK", help="Each card's link (dpsim catalogue links)."),
-    ] = None,
-    oversubscription: Annotated[
-        float | None,
-        typer.Option(min=1, max=1e6, help="A switch's rate to its nodes over its rate up."),
-    ] = None,
-    speed_unit: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="The rate of a LinkSpeed of 1, such as '1 Gbit/s'."),
-    ] = None,
+    nic: Nic = None,
+    oversubscription: Oversubscription = None,
+    speed_unit: SpeedUnit = None,
     as_json: Json = False,
 ) -> None:
     """Turn Slurm's topology.conf or topology.yaml into a scenario with that network.

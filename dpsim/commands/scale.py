@@ -17,36 +17,42 @@ _KINDS = ("nodes", "workers", "batch")
 _NODES = "1,2,4,8,16,32"
 
 
+By = Annotated[
+    str,
+    typer.Option(
+        help="nodes: throughput; workers, batch: also time to accuracy, and the best batch."
+    ),
+]
+Nodes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,N,...",
+        help=f"Numbers of nodes: {_NODES} if left out, by batch the scenario's own.",
+    ),
+]
+Batches = Annotated[
+    str | None,
+    typer.Option(
+        metavar="B,B,...",
+        help="By batch: samples per GPU; a quarter to four times the scenario's if left out.",
+    ),
+]
+FixedGlobalBatch = Annotated[
+    bool,
+    typer.Option(
+        "--fixed-global-batch",
+        help="By workers: divide the scenario's global batch among them (strong scaling).",
+    ),
+]
+
+
 @limited()
 def scale(
     file: File,
-    by: Annotated[
-        str,
-        typer.Option(
-            help="nodes: throughput; workers, batch: also time to accuracy, and the best batch."
-        ),
-    ] = "nodes",
-    nodes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N,N,...",
-            help=f"Numbers of nodes: {_NODES} if left out, by batch the scenario's own.",
-        ),
-    ] = None,
-    batches: Annotated[
-        str | None,
-        typer.Option(
-            metavar="B,B,...",
-            help="By batch: samples per GPU; a quarter to four times the scenario's if left out.",
-        ),
-    ] = None,
-    fixed_global_batch: Annotated[
-        bool,
-        typer.Option(
-            "--fixed-global-batch",
-            help="By workers: divide the scenario's global batch among them (strong scaling).",
-        ),
-    ] = False,
+    by: By = "nodes",
+    nodes: Nodes = None,
+    batches: Batches = None,
+    fixed_global_batch: FixedGlobalBatch = False,
     plot: Plot = None,
     set_: Sets = None,
     as_json: Json = False,

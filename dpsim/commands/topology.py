@@ -11,24 +11,28 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import File, Json, Sets
 
+Html = Annotated[
+    Path | None,
+    typer.Option(help="Write the picture to this file: one page that needs nothing else."),
+]
+CollectiveBytes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Load of one collective of this size (100MB); of one step if left out.",
+    ),
+]
+Top = Annotated[
+    int, typer.Option(min=1, max=100_000, help="How many of the most loaded links to list.")
+]
+
 
 def topology(
     file: File,
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write the picture to this file: one page that needs nothing else."),
-    ] = None,
-    collective_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Load of one collective of this size (100MB); of one step if left out.",
-        ),
-    ] = None,
+    html: Html = None,
+    collective_bytes: CollectiveBytes = None,
     set_: Sets = None,
-    top: Annotated[
-        int, typer.Option(min=1, max=100_000, help="How many of the most loaded links to list.")
-    ] = 20,
+    top: Top = 20,
     as_json: Json = False,
 ) -> None:
     """Show a scenario's cluster and which links carry most: as a picture, a table or JSON.

@@ -17,33 +17,41 @@ if TYPE_CHECKING:
     from validate.compare import Comparison
 
 
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Files of runs, .json or .json.gz, or folders of them.", show_default=False
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(help="Write a page with a picture to this path.", show_default=False),
+]
+Tolerance = Annotated[
+    str | None,
+    typer.Option(
+        help='Exit with 3 where the mean error of a kind is above this: "10%".',
+        show_default=False,
+    ),
+]
+Again = Annotated[
+    bool,
+    typer.Option("--again", help="Predict steps again, from the scenarios that the runs name."),
+]
+Calibration = Annotated[
+    Path | None,
+    typer.Option(help="Predict everything again with this profile.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
 def compare(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Files of runs, .json or .json.gz, or folders of them.", show_default=False
-        ),
-    ],
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write a page with a picture to this path.", show_default=False),
-    ] = None,
-    tolerance: Annotated[
-        str | None,
-        typer.Option(
-            help='Exit with 3 where the mean error of a kind is above this: "10%".',
-            show_default=False,
-        ),
-    ] = None,
-    again: Annotated[
-        bool,
-        typer.Option("--again", help="Predict steps again, from the scenarios that the runs name."),
-    ] = False,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(help="Predict everything again with this profile.", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    runs: Runs,
+    html: Html = None,
+    tolerance: Tolerance = None,
+    again: Again = False,
+    calibration: Calibration = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare what was predicted with what was measured.
 

@@ -19,30 +19,39 @@ if TYPE_CHECKING:
     from dpsim.hardware import CalibrationProfile
 
 
+Output = Annotated[Path, typer.Option("-o", "--output", help="Write the profile to this file.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Backend = Annotated[str, typer.Option(help="auto, gloo or nccl.")]
+Ranks = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=64,
+        help="Ranks to start: one a GPU, or 4 on a processor, if left out.",
+        show_default=False,
+    ),
+]
+Minutes = Annotated[
+    float, typer.Option(min=0.1, help="What does not begin within them is left out.")
+]
+Models = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME,...",
+        help="Whose layers are measured: the catalogue's, or small-cnn and small-transformer.",
+    ),
+]
+Name = Annotated[str, typer.Option(help="What predictions call the profile.")]
+
+
 def node(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write the profile to this file.")],
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    backend: Annotated[str, typer.Option(help="auto, gloo or nccl.")] = "auto",
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=64,
-            help="Ranks to start: one a GPU, or 4 on a processor, if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="What does not begin within them is left out.")
-    ] = 10.0,
-    models: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Whose layers are measured: the catalogue's, or small-cnn and small-transformer.",
-        ),
-    ] = "",
-    name: Annotated[str, typer.Option(help="What predictions call the profile.")] = "node",
+    output: Output,
+    device: Device = "auto",
+    backend: Backend = "auto",
+    ranks: Ranks = None,
+    minutes: Minutes = 10.0,
+    models: Models = "",
+    name: Name = "node",
     as_json: Json = False,
 ) -> None:
     """Measure this node and write one profile of it: computing, copies and network.

@@ -22,41 +22,48 @@ if TYPE_CHECKING:
     from validate.ranks.testbed import CheckRow, Testbed, TestbedConfig
 
 
+Command = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="What to run once per host, after --; a self-check if left out.",
+        show_default=False,
+    ),
+]
+Hosts = Annotated[
+    int | None, typer.Option(help="Number of hosts; 4 if nothing says.", show_default=False)
+]
+Rate = Annotated[
+    str | None,
+    typer.Option(help='Rate of all links, each way: "100 Mbit/s".', show_default=False),
+]
+Rates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE,...",
+        help="The rate of each host's link, with commas.",
+        show_default=False,
+    ),
+]
+Topology = Annotated[
+    Path | None,
+    typer.Option(
+        help="A YAML file: hosts, rate, mtu, racks; options go before it.", show_default=False
+    ),
+]
+Timeout = Annotated[str, typer.Option(help="When the ranks are ended that have not finished.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON, and the ranks' output on stderr.")
+]
+
+
 def run_on_testbed(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="What to run once per host, after --; a self-check if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    hosts: Annotated[
-        int | None, typer.Option(help="Number of hosts; 4 if nothing says.", show_default=False)
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(help='Rate of all links, each way: "100 Mbit/s".', show_default=False),
-    ] = None,
-    rates: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE,...",
-            help="The rate of each host's link, with commas.",
-            show_default=False,
-        ),
-    ] = None,
-    topology: Annotated[
-        Path | None,
-        typer.Option(
-            help="A YAML file: hosts, rate, mtu, racks; options go before it.", show_default=False
-        ),
-    ] = None,
-    timeout: Annotated[
-        str, typer.Option(help="When the ranks are ended that have not finished.")
-    ] = "300 s",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and the ranks' output on stderr.")
-    ] = False,
+    command: Command = None,
+    hosts: Hosts = None,
+    rate: Rate = None,
+    rates: Rates = None,
+    topology: Topology = None,
+    timeout: Timeout = "300 s",
+    as_json: AsJson = False,
 ) -> None:
     """Run a command on hosts with links of known rates, made of network namespaces.
 
