@@ -1,6 +1,7 @@
-"""What other tools wrote, read into nodes, models and calibration profiles.
+"""What other tools wrote, read into nodes, models, scenarios and calibration profiles.
 
-It knows hardware, workload, disturbance and collectives, and takes every file to be hostile.
+It knows hardware, workload, disturbance, collectives and scenarios, and takes every file to be
+hostile.
 """
 
 from dpsim.imports.accelerate import scenario_from_accelerate
