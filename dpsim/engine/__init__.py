@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     )
     from dpsim.engine.job import Job, exchange_cycle
     from dpsim.engine.kept_jobs import KeptJobs
-    from dpsim.engine.kernel import Engine, engine_for, exact_for, simulate_steps, slow_downs
+    from dpsim.engine.kernel import (
+        Engine,
+        all_slow_downs,
+        engine_for,
+        exact_for,
+        simulate_steps,
+        slow_downs,
+    )
     from dpsim.engine.learners import learners_by_batch
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
@@ -87,6 +94,7 @@ __all__ = [
     "Transfer",
     "Utilisation",
     "Work",
+    "all_slow_downs",
     "busiest_links",
     "bytes_beside",
     "bytes_in_step",

@@ -11,7 +11,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import imported
-from dpsim.disturbance import compute_factors
+from dpsim.disturbance import compute_factors, random_stream
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.engine.together import run_together
@@ -98,7 +98,7 @@ def simulate_steps(
         forecast.check(steps)
         progress(steps)
 
-    slowed = slow_downs(job)
+    slowed = all_slow_downs(job)
     if not job.acts_alone:
         by_events = (engine or engine_for(job)).name == "events"
         run = imported("dpsim.engine.events:run_events") if by_events else run_together
@@ -110,8 +110,21 @@ def simulate_steps(
     return World(job, point, slowed, done, timeline, log).run()
 
 
+def all_slow_downs(job: Job) -> FloatArray:
+    """`slow_downs`, and how far ranks that compute at once were measured to be apart.
+
+    What computes for real has the second in it already.
+    """
+    stated, own = slow_downs(job), job.scenario.measured_jitter
+    if own is None:
+        return stated
+    # A seed of its own: the scenario's jitter draws from the run's.
+    seed = int(random_stream(job.scenario.run.seed, "measured jitter").integers(2**32))
+    return stated * own.factors(job.workers, job.counted.stop, seed, job.workers_of_nodes)
+
+
 def slow_downs(job: Job) -> FloatArray:
-    """The factors on compute times of all steps, warm-up included, (steps, workers)."""
+    """The scenario's factors on compute times of all steps, warm-up included, (steps, workers)."""
     run, disturbance = job.scenario.run, job.scenario.disturbance
     factors = compute_factors(
         job.workers,

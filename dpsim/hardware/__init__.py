@@ -19,6 +19,7 @@ from dpsim.hardware.calibration import (
     MeasuredModel,
     Parameter,
     ProfileRef,
+    RankSpread,
     Residuals,
     load_profile,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "PciePort",
     "Precision",
     "ProfileRef",
+    "RankSpread",
     "Residuals",
     "Sourced",
     "SourcedBytes",

@@ -5,6 +5,7 @@ They also say what was measured, and how well the fit holds.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from importlib.resources import files
@@ -16,6 +17,7 @@ from pydantic import (
     Field,
     NonNegativeFloat,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     ValidationError,
     ValidationInfo,
@@ -162,6 +164,24 @@ class MeasuredModel(Config):
         return self
 
 
+class RankSpread(Config):
+    """What so many ranks' computing takes at once, beside what layers were measured to take."""
+
+    ranks: PositiveInt = Field(description="How many ranks computed at once.")
+    pace: PositiveFloat = Field(
+        le=1e3,
+        description=(
+            "Mean seconds of a step's computing, over all ranks, as a multiple of what the layers' "
+            "times add up to: more than 1 where ranks slow each other down, or times have a tail."
+        ),
+    )
+    jitter: dict[str, float | str] = Field(
+        description=(
+            "How the ranks' times differ around their mean, as a scenario's ``disturbance.jitter``."
+        )
+    )
+
+
 class CalibrationProfile(Config):
     """Parameters of one kind of model, fitted on one machine."""
 
@@ -190,6 +210,13 @@ class CalibrationProfile(Config):
         description=(
             "Constants of the roofline as measured on this device, such as gemm_half, the fraction "
             "of peak that large products reach; the others stay."
+        ),
+    )
+    spreads: tuple[RankSpread, ...] = Field(
+        default=(),
+        description=(
+            "How far ranks that compute at once are apart, by their number: the slowest of them "
+            "ends a step."
         ),
     )
     gpu: str = Field(default="", description="The catalogue's name of the GPU it was measured on.")
@@ -258,6 +285,11 @@ class CalibrationProfile(Config):
             if told and model.layers == tuple(layers):
                 return model
         return None
+
+    def spread_of(self, ranks: int) -> RankSpread | None:
+        """What was measured with the number of ranks that is nearest to ``ranks``, as a ratio."""
+        apart = {abs(math.log(each.ranks / ranks)): each for each in self.spreads}
+        return apart[min(apart)] if apart else None
 
     def cautions(self, gpus: Sequence[str], library: str) -> list[str]:
         """What is to be known where it is used for ``gpus`` and ``library``, a sentence each."""

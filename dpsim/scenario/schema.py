@@ -5,6 +5,7 @@ Each kind's own model stands beside the kind.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,10 +21,10 @@ from pydantic import (
     model_validator,
 )
 
-from dpsim.base.config import Config
+from dpsim.base.config import Config, first_problem
 from dpsim.base.units import PositiveSeconds
-from dpsim.disturbance import DisturbanceConfig
-from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, Transport
+from dpsim.disturbance import DisturbanceConfig, JitterConfig
+from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, RankSpread, Transport
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.sweep import SweepConfig
@@ -209,6 +210,8 @@ class Scenario(Config):
         """Profiles of kinds that are not known say nothing of a scenario."""
         if isinstance(calibration, CalibrationProfile):
             calibration.transport()
+            for spread in calibration.spreads:
+                _jitter_of(spread)
         return calibration
 
     @model_validator(mode="after")
@@ -266,18 +269,47 @@ class Scenario(Config):
         found = calibration.layer_times(names, self.workload.precision, model.tokens)
         if found is None:
             return model
-        return replace(model, measured=_times(found, self.workload.optimizer))
+        pace = 1.0 if self._spread is None else self._spread.pace
+        return replace(model, measured=_times(found, self.workload.optimizer, pace))
+
+    @property
+    def measured_jitter(self) -> JitterConfig | None:
+        """How far ranks that compute at once are apart, where the calibration has measured it."""
+        return None if self._spread is None else _jitter_of(self._spread)
+
+    @property
+    def _spread(self) -> RankSpread | None:
+        calibration = self.calibration
+        if not isinstance(calibration, CalibrationProfile):
+            return None
+        return calibration.spread_of(self.cluster.ranks)
 
 
-def _times(found: MeasuredModel, optimizer: str) -> MeasuredTimes:
-    """A profile's layer times, with those of the update where they are of this optimiser."""
+def _jitter_of(spread: RankSpread) -> JitterConfig | None:
+    """A spread's jitter as a scenario has it. Raises ValueError where it is none."""
+    try:
+        return DisturbanceConfig.model_validate({"jitter": spread.jitter}).jitter
+    except ValidationError as error:
+        name, rule, given = first_problem(error)
+        raise ValueError(f"spreads.{name}: {rule}, but got {given!r}") from None
+
+
+def _times(found: MeasuredModel, optimizer: str, pace: float) -> MeasuredTimes:
+    """A profile's layer times and, where they are of this optimiser, those of its update.
+
+    They are what they take at ``pace``: so many times as long as they were measured.
+    """
     update = found.optimizers.get(optimizer)
     from dpsim.workload import MeasuredTimes
 
+    def paced(rows: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(pace * seconds for seconds in row) for row in rows)
+
+    updates = () if update is None else (pace * update.value,) * len(found.batch_sizes)
     return MeasuredTimes(
         batch_sizes=found.batch_sizes,
-        forward_s=found.forward_s,
-        backward_s=found.backward_s,
-        optimizer_s=() if update is None else (update.value,) * len(found.batch_sizes),
+        forward_s=paced(found.forward_s),
+        backward_s=paced(found.backward_s),
+        optimizer_s=updates,
         device=found.device,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Job, slow_downs
+from dpsim.engine import Job, all_slow_downs
 from validate.emulate.alone import Over, work_alone
 from validate.emulate.at_servers import AtServers
 from validate.emulate.carriers import Carriers
@@ -64,7 +64,7 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
         say(row.to_json(case))
 
     # All that takes time to make is made before the ranks agree on a start.
-    factors = slow_downs(job)
+    factors = all_slow_downs(job)
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
         meeting = InPairs(job, world) if client is None else AtServers(job, client)

@@ -15,6 +15,7 @@ from validate.microbench.point_to_point import POINT_TO_POINT
 from validate.microbench.products import PRODUCTS
 from validate.microbench.reduction import REDUCTION
 from validate.microbench.settings import Settings
+from validate.microbench.spread import SPREAD
 from validate.microbench.updates import OPTIMIZER
 from validate.ranks.processes import World
 
@@ -28,6 +29,7 @@ _MEMBERS = (
     CODECS,
     LEARNERS,
     PRODUCTS,
+    SPREAD,
 )
 BENCHMARKS: Registry[Benchmark] = Registry(
     "microbenchmark", {benchmark.name: benchmark for benchmark in _MEMBERS}

@@ -27,7 +27,7 @@ from validate.microbench.settings import Settings
 from validate.microbench.updates import optimizer_of
 from validate.ranks.processes import World
 
-_UPDATE = "momentum"
+UPDATE = "momentum"
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
@@ -71,7 +71,7 @@ def _measure(
         row[f"{way}_shares"] = shares
     for prefix, times in passes.items():
         row |= {prefix + name: value for name, value in timed(times).items()}
-    row["optimizer"] = _UPDATE
+    row["optimizer"] = UPDATE
     return row
 
 
@@ -81,7 +81,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
     Passes that are waited for one by one take longer than in a step, where the host runs ahead of
     the device: all are brought down to what a whole step takes.
     """
-    update = optimizer_of(_UPDATE, module)
+    update = optimizer_of(UPDATE, module)
     outputs: list[Any] = []
     gradients: list[Any] = []
 
@@ -89,11 +89,6 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         module.zero_grad(set_to_none=True)
         outputs[:] = outputs_of(module, batch)
         gradients[:] = [torch.ones_like(output) for output in outputs]
-
-    def step() -> None:
-        module.zero_grad(set_to_none=True)
-        forward_and_backward(module, batch)
-        update.step()
 
     # In this order: the update takes the gradients that the backward passes have left.
     apart = {
@@ -103,10 +98,17 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         ),
         "optimizer_": seconds(update.step, world, settings),
     }
-    whole = seconds(step, world, settings)
+    whole = seconds(partial(step_of, module, batch, update), world, settings)
     factor = of_a_step(apart.values(), whole)
     inside = {name: [factor * each for each in times] for name, times in apart.items()}
     return {**inside, "step_": whole}
+
+
+def step_of(module: Any, batch: Any, update: Any) -> None:
+    """A step without communication: gradients set to nothing, both passes, ``update``."""
+    module.zero_grad(set_to_none=True)
+    forward_and_backward(module, batch)
+    update.step()
 
 
 def of_a_step(apart: Iterable[Sequence[float]], whole: Sequence[float]) -> float:

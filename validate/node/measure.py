@@ -69,7 +69,8 @@ def _plan(
     """Settings and ranks of each run: collectives, what all models need, then single models.
 
     Collectives by all ranks, and by two of them where they are more: from both it is known how they
-    grow with ranks. Under a launcher its ranks are what there is.
+    grow with ranks. The same for how far ranks' computing spreads. Under a launcher its ranks are
+    what there is.
     """
     common: dict[str, Any] = {"device": node.kind, "backend": backend, "at_once": True}
     largest = _LARGEST[node.kind]
@@ -97,12 +98,14 @@ def _plan(
     yield rest.checked(), ranks
     for model in models:
         for precision in _PRECISIONS[node.kind]:
-            layers = Settings(
-                what=("layers",),
-                model=model,
-                precision=precision,
-                batch_sizes=_BATCHES[node.kind],
-                iterations=8,
-                **common,
-            )
-            yield layers.checked(), ranks
+            for count in reversed(counts):
+                # Layers are divided by what all ranks take: fewer at once are told by their spread.
+                steps = Settings(
+                    what=("layers", "spread") if count == ranks else ("spread",),
+                    model=model,
+                    precision=precision,
+                    batch_sizes=_BATCHES[node.kind],
+                    iterations=8,
+                    **common,
+                )
+                yield steps.checked(), count

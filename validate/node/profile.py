@@ -29,6 +29,7 @@ from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
 from validate.calibrate import copies_of, fit_copies, measured_models, residuals_of, step_errors
 from validate.microbench import RunFile
+from validate.node.spreads import spreads_of
 
 EVERY = 3  # each so-manieth size is held out
 _LEAST = 3  # sizes that constants are fitted on
@@ -57,6 +58,10 @@ def profile_of(
     models = [model for run in runs if run.of("layers") for model in _models(run, scenario)]
     copies = [one for run in runs for one in copies_of(run)]
     residuals = _of_collectives(tables, scenario)
+    spreads, errors_of_slowest = spreads_of(runs)
+    if errors_of_slowest:
+        what = "the slowest rank's computing, batch sizes left out"
+        residuals[what] = residuals_of(errors_of_slowest, "held-out rows")
     for model in models:
         if errors := step_errors(model):
             residuals[f"steps of {model.model}, batch sizes left out"] = residuals_of(
@@ -80,6 +85,7 @@ def profile_of(
         compute=tuple(models),
         network=tuple(held.kept for held in tables),
         efficiency=efficiency,
+        spreads=spreads,
         gpu=gpu.name,
         residuals=next(iter(residuals.values())),
         residuals_by=residuals,

@@ -57,8 +57,9 @@ def node(
     """Measure this node and write one profile of it: computing, copies and network.
 
     Products, memory, layers of models, the optimiser, codecs, copies and every collective by the
-    library, all ranks at once. A scenario uses it by calibration: PROFILE.json. A third of the
-    collectives' sizes is held out, and says how far it is off. Under torchrun its ranks measure.
+    library, all ranks at once, and how far their steps' computing is apart. A scenario uses it by
+    calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes is held out,
+    and says how far it is off. Under torchrun its ranks measure.
 
     Example: dpsim validate node -o profile.json
     Example: dpsim validate node --device cpu --ranks 2 --minutes 2 -o profile.json
@@ -110,4 +111,10 @@ def _said(profile: CalibrationProfile) -> list[str]:
     reached = ", ".join(f"{name} {each.value:.3g}" for name, each in profile.efficiency.items())
     models = ", ".join(f"{model.model} in {model.precision}" for model in profile.compute)
     tables = ", ".join(f"{table.operation} on {table.ranks}" for table in profile.network)
-    return [f"efficiency  {reached}", f"models      {models}", f"network     {tables}"]
+    spreads = ", ".join(f"{each.ranks} ranks x {each.pace:.3g}" for each in profile.spreads)
+    return [
+        f"efficiency  {reached}",
+        f"models      {models}",
+        f"at once     {spreads or 'not measured'}",
+        f"network     {tables}",
+    ]

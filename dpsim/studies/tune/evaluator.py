@@ -212,7 +212,8 @@ def shorter(scenario: Scenario) -> Scenario:
     They are whole periods of its averaging, and never more than it has but for a first whole one.
     """
     run, period = scenario.run, _period(scenario)
-    enough = _ALIKE if scenario.disturbance == DisturbanceConfig() else _VARIED
+    is_alike = scenario.disturbance == DisturbanceConfig() and scenario.measured_jitter is None
+    enough = _ALIKE if is_alike else _VARIED
     # A part of a period would count too many or too few of the steps that communicate.
     whole_periods = period * -(-enough // period)
     # The first steps after a start wait for nobody yet: as many as a worker may be ahead.

@@ -74,6 +74,7 @@ def test_the_run_says_what_where_and_with_which_versions(run):
         "codecs",
         "learners",
         "products",
+        "spread",
     )
     assert [place.rank for place in run.ranks] == [0, 1]
     assert run.backend == "gloo"

@@ -1,7 +1,9 @@
 """A node's profile from runs of microbenchmarks: what is kept, what judges, what a scenario takes."""
 
+import json
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ import numpy as np
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
+from dpsim.disturbance import DisturbanceConfig
+from dpsim.engine import all_slow_downs, prepare, slow_downs
 from validate.microbench import RunFile, Settings
 from validate.node.hardware import Here
 from validate.node.node_profile import scenario_here
@@ -19,6 +23,7 @@ from validate.node.profile import base_of, profile_of
 
 pytestmark = pytest.mark.torch
 
+HERE = Path(__file__).parent
 SIZES = [4096 * 4**power for power in range(7)]
 PLACE = {"host": "here", "pid": 1, "device": "cpu", "device_name": "a processor"}
 CPU = Here("cpu", 32, "a processor", 2**34)
@@ -105,3 +110,101 @@ def test_a_scenario_takes_computing_and_network(tmp_path):
 def test_a_profile_without_anything_to_judge_it_is_refused():
     with pytest.raises(DpsimError, match="must have collectives of several sizes or models"):
         profile_of([products(0.5)], scenario_here(CPU, 1), "n", {})
+
+
+def layers(seconds):
+    rows = [
+        {
+            "model": "m",
+            "device": "a processor",
+            "precision": "fp32",
+            "layers": ["a"],
+            "batch_size": batch,
+            "optimizer": "momentum",
+            "optimizer_times_s": [0.0] * 3,
+            "optimizer_time_s": 0.0,
+        }
+        | {f"{way}_pass_time_s": batch * seconds / 2 for way in ("forward", "backward")}
+        | {f"{way}_pass_times_s": [batch * seconds / 2] * 3 for way in ("forward", "backward")}
+        | {f"{way}_shares": [[1.0]] * 3 for way in ("forward", "backward")}
+        for batch in BATCHES
+    ]
+    return run_of("layers", rows, 4)
+
+
+BATCHES = (2, 4, 8, 16)
+
+
+def spread(seconds, sigma, slower=1.0):
+    """Steps of four ranks with lognormal times, of which rank 3's are ``slower`` for good."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for batch in BATCHES:
+        times = batch * seconds * np.exp(sigma * generator.standard_normal((200, 4)))
+        times[:, 3] *= slower
+        steps = {"model": "m", "precision": "fp32", "steps_s": times.tolist()}
+        rows.append({**steps, "batch_size": batch, "optimizer": "momentum"})
+    return run_of("spread", rows, 4)
+
+
+def test_ranks_at_once_have_a_pace_and_a_jitter_that_one_batch_size_judges():
+    runs = [layers(0.01), spread(0.012, 0.1)]
+    found = profile_of(runs, scenario_here(CPU, 4), "n", {})
+    (own,) = found.spreads
+    assert (own.ranks, own.jitter["kind"]) == (4, "correlated")
+    assert own.pace == pytest.approx(1.2, rel=0.02)
+    assert own.jitter["sigma"] == pytest.approx(0.1, rel=0.1)
+    errors = found.residuals_by["the slowest rank's computing, batch sizes left out"]
+    assert (errors.counted_on, errors.n) == ("held-out rows", 1)
+    assert errors.worst_ape < 0.02
+
+
+def test_a_rank_that_stays_slower_counts_as_spread():
+    level = profile_of([layers(0.01), spread(0.01, 0.02)], scenario_here(CPU, 4), "n", {})
+    apart = profile_of([layers(0.01), spread(0.01, 0.02, 1.08)], scenario_here(CPU, 4), "n", {})
+    of_level, of_apart = (float(each.spreads[0].jitter["sigma"]) for each in (level, apart))
+    # Of four logarithms one is log 1.08 above the others: a standard deviation of half of that.
+    assert of_apart**2 - of_level**2 == pytest.approx((np.log(1.08) / 2) ** 2, rel=0.2)
+
+
+def with_spread(tmp_path, jitter):
+    found = profile_of([collectives(2, 3.0)], scenario_here(CPU, 2), "n", {})
+    own = {**json.loads(found.to_json()), "spreads": [{"ranks": 2, "pace": 1, "jitter": jitter}]}
+    (tmp_path / "own.json").write_text(json.dumps(own))
+    file = f"calibration={tmp_path / 'own.json'}"
+    sets = (file, "run.steps=400", "strategy.overlap.kind=sequential")
+    return load_scenario(HERE / "small.yaml", sets)
+
+
+def test_a_step_waits_for_the_slowest_of_the_ranks_as_for_stated_jitter(tmp_path):
+    level = with_spread(tmp_path, {"kind": "correlated", "sigma": 0, "stall": 1})
+    stated = with_jitter(level, {"kind": "lognormal", "sigma": 0.1})
+    measured = with_spread(tmp_path, {"kind": "correlated", "sigma": 0.1, "stall": 1})
+    waits = [simulate(each).parts_s["straggler_wait"] for each in (level, stated, measured)]
+    assert waits[0] == 0
+    assert waits[2] == pytest.approx(waits[1], rel=0.1)
+
+
+def with_jitter(scenario, jitter):
+    disturbance = DisturbanceConfig.model_validate({"jitter": jitter})
+    return scenario.model_copy(update={"disturbance": disturbance})
+
+
+def test_measured_and_stated_jitter_are_draws_of_their_own(tmp_path):
+    scenario = with_spread(tmp_path, {"kind": "lognormal", "sigma": 0.1})
+    job = prepare(with_jitter(scenario, {"kind": "lognormal", "sigma": 0.1}))
+    stated = slow_downs(job)
+    own = all_slow_downs(job) / stated
+    correlation = np.corrcoef(np.log(stated).ravel(), np.log(own).ravel())[0, 1]
+    assert abs(correlation) < 0.15
+
+
+def test_ranks_that_really_compute_are_not_held_up_by_their_own_spread(tmp_path):
+    job = prepare(with_spread(tmp_path, {"kind": "correlated", "sigma": 0.1}))
+    assert (slow_downs(job) == 1).all()
+    assert all_slow_downs(job).std() > 0.05
+
+
+def test_a_spread_that_is_no_jitter_is_refused_in_one_line(tmp_path):
+    with pytest.raises(DpsimError, match=r"spreads\.jitter.*sigma.*less than or equal to 3"):
+        with_spread(tmp_path, {"kind": "correlated", "sigma": 4})

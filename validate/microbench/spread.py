@@ -1,0 +1,50 @@
+"""Seconds of a step's computing on every rank, all of them at once, step after step.
+
+A step that workers take together ends with the slowest of them: what their times differ by is
+waiting, which no median of one rank shows. Nothing is sent but the barrier before each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from validate.microbench.benchmark import Benchmark, Row, Tick, seconds
+from validate.microbench.layers import UPDATE, step_of
+from validate.microbench.models import subject
+from validate.microbench.precision import computing_in
+from validate.microbench.settings import Settings
+from validate.microbench.updates import optimizer_of
+from validate.ranks.processes import World
+
+_STEPS = 5  # times the repetitions of other benchmarks: a tail takes more of them than a median
+
+
+def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    measured = subject(settings)
+    longer = settings.model_copy(update={"iterations": _STEPS * settings.iterations})
+    for batch_size in settings.batch_sizes:
+        module = measured.module(world.device)
+        batch = measured.batch(batch_size, module, world.device)
+        update = optimizer_of(UPDATE, module)
+        step = partial(step_of, module, batch, update)
+        with computing_in(settings.precision, world.face):
+            own = seconds(step, world, longer, world.barrier)
+        yield {
+            "model": measured.name,
+            "batch_size": batch_size,
+            "precision": settings.precision,
+            "optimizer": UPDATE,
+            # A row a step, a number a rank.
+            "steps_s": [list(ranks) for ranks in zip(*world.gather(own), strict=True)],
+        }
+        tick()
+
+
+def _count(world: World, settings: Settings) -> int:
+    return len(settings.batch_sizes)
+
+
+SPREAD = Benchmark(
+    "spread", "a step's computing on every rank at once, step after step", True, _rows, _count
+)

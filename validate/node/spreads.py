@@ -1,0 +1,99 @@
+"""How far ranks that compute at once are apart: the spread of a profile, and what judges it.
+
+A step of workers that meet ends with the slowest. So two things are taken from steps that all
+ranks computed at once: their mean over what rank 0's layers took, the pace, and how they differ
+around it, the jitter. Each third batch size is held out: of it the mean time of the slowest rank is
+predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter
+from dpsim.hardware import RankSpread
+from validate.microbench import RunFile
+
+EVERY = 3  # each so-manieth batch size is held out
+_DRAWN = 20_000  # steps by which the slowest rank's mean is known within some thousandths
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """Seconds of steps of one model at one batch size, (steps, ranks), and of rank 0's layers."""
+
+    times: FloatArray
+    layers_s: float
+    held_out: bool
+
+
+def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[float]]:
+    """A spread for each number of ranks, and relative errors of the slowest rank held out.
+
+    None where steps were not measured, or the layers that they are compared with.
+    """
+    layers = _seconds_of_layers(runs)
+    by_ranks: dict[int, list[_Steps]] = defaultdict(list)
+    nodes: dict[int, list[int]] = {}
+    for run in runs:
+        hosts = [place.host for place in run.ranks]
+        nodes[len(hosts)] = [hosts.index(host) for host in hosts]
+        known = [row for row in run.of("spread") if _which(row) in layers]
+        for number, row in enumerate(known):
+            times = np.array(row["steps_s"])
+            held_out = number % EVERY == 1
+            by_ranks[len(hosts)].append(_Steps(times, layers[_which(row)], held_out))
+
+    spreads = []
+    errors: list[float] = []
+    for ranks, steps in sorted(by_ranks.items()):
+        kept = [each for each in steps if not each.held_out]
+        pace = float(np.median([each.times.mean() / each.layers_s for each in kept]))
+        jitter = _jitter([each.times for each in kept], nodes[ranks])
+        told = jitter.model_dump(mode="json", exclude_unset=True)
+        spreads.append(RankSpread(ranks=ranks, pace=pace, jitter=told))
+        slowest = _slowest(jitter, nodes[ranks])
+        errors += [
+            pace * each.layers_s * slowest / float(each.times.max(axis=1).mean()) - 1
+            for each in steps
+            if each.held_out
+        ]
+    return tuple(spreads), errors
+
+
+def _which(row: Mapping[str, object]) -> tuple[object, ...]:
+    return row["model"], row["precision"], row["batch_size"]
+
+
+def _seconds_of_layers(runs: Sequence[RunFile]) -> dict[tuple[object, ...], float]:
+    """What a profile has of a step: the median passes and update of rank 0."""
+    parts = ("forward_pass_time_s", "backward_pass_time_s", "optimizer_time_s")
+    rows = [row for run in runs for row in run.of("layers")]
+    return {_which(row): sum(row[part] for part in parts) for row in rows}
+
+
+def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJitterConfig:
+    """That of all tables over their medians, with what ranks are apart in all of their steps.
+
+    Which rank is slow is chance, of a run or of a placement: it counts as each one's own spread.
+    """
+    relative = np.concatenate([times / np.median(times) for times in tables])
+    found = fit_jitter(relative, nodes).jitter
+    if len(nodes) == 1:
+        return found
+    medians = np.array([np.log(np.median(times, axis=0)) for times in tables])
+    lasting = float(medians.var(axis=1, ddof=1).mean())
+    return found.model_copy(update={"sigma": round(math.hypot(found.sigma, lasting**0.5), 6)})
+
+
+def _slowest(jitter: CorrelatedJitterConfig, nodes: Sequence[int]) -> float:
+    """The mean of the slowest rank's factor."""
+    per_node = np.unique(nodes, return_counts=True)[1].tolist()
+    drawn = jitter.factors(len(nodes), _DRAWN, 0, per_node)
+    return float(drawn.max(axis=1).mean())
