@@ -6,9 +6,7 @@ Runs leave them; calibration and comparisons read them. Knows nothing else of va
 from __future__ import annotations
 
 import gzip
-import io
 import os
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,7 +23,7 @@ from pydantic import (
 
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_limited
+from dpsim.base.files import read_limited, unpacked
 from dpsim.base.terminal import write_whole
 
 _MOST_BYTES = 64 * 2**20
@@ -119,30 +117,17 @@ class RunRecords(Config):
 
 
 def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
-    """The records in the file at ``path`` (JSON; gzipped where it ends in .gz), one or many.
+    """The records in the file at ``path`` (JSON, gzipped or not), one or many.
 
     Raises DpsimError.
     """
+    text = unpacked(path, read_limited(path, _MOST_BYTES), _MOST_BYTES)
+    if len(text) > _MOST_BYTES:
+        raise DpsimError(f"{path}: must hold at most {_MOST_BYTES:,} bytes, but holds more")
     try:
-        data = read_limited(path, _MOST_BYTES)
-        text = _unpacked(data) if os.fspath(path).endswith(".gz") else data
-        if len(text) > _MOST_BYTES:
-            raise DpsimError(f"{path}: must hold at most {_MOST_BYTES:,} bytes, but holds more")
         return _parsed(text)
-    except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise DpsimError(f"{path}: cannot be read: {why}") from None
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
-
-
-def _unpacked(data: bytes) -> bytes:
-    """What gzip packed, but no more than a byte above the limit.
-
-    A few bytes may stand for very many.
-    """
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        return file.read(_MOST_BYTES + 1)
 
 
 def save_run_records(path: Path, records: RunRecords) -> None:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dpsim.base.errors import DpsimError
 
 _LONGEST_SHOWN = 200
+_GZIP = b"\x1f\x8b"  # how what gzip packs begins
 
 # Device and number of every file that was read, while somebody asks for them.
 _read: ContextVar[set[tuple[int, int]] | None] = ContextVar("read", default=None)
@@ -83,6 +84,26 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     if len(content) > most:
         raise DpsimError(f"{shown}: must be at most {most:,} bytes, but got more")
     return content
+
+
+def unpacked(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
+    """The ``content`` of the file at ``path``, unpacked where gzip has packed it.
+
+    Of that there is at most one byte above ``most``, since a few bytes may stand for very many.
+    Raises DpsimError where it cannot be unpacked.
+    """
+    import gzip
+    import io
+    import zlib
+
+    if not content.startswith(_GZIP):
+        return content
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            return file.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DpsimError(f"{shown_path(path)}: cannot be read: {why}") from None
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:

@@ -55,7 +55,15 @@ if TYPE_CHECKING:
     from dpsim.engine.recording import Recording
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
-    from dpsim.engine.run import Run, one_time_costs, provenance, run_job, run_scenario, simulate
+    from dpsim.engine.run import (
+        Run,
+        one_time_costs,
+        provenance,
+        run_job,
+        run_scenario,
+        simulate,
+        try_simulate,
+    )
     from dpsim.engine.steps import Steps, clock_gaps
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target
@@ -133,4 +141,5 @@ __all__ = [
     "step_doubts",
     "time_to_target",
     "transport_costs",
+    "try_simulate",
 ]

@@ -9,18 +9,16 @@ and what NCCL's events say of their message.
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import math
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_limited
+from dpsim.base.files import read_limited, unpacked
 from dpsim.imports.reading import ImportFileError
 
 MOST_BYTES = 512 * 2**20
@@ -113,17 +111,7 @@ def read_trace(path: Path) -> Trace:
 
     Raises DpsimError where it cannot be read or is none.
     """
-    try:
-        content = read_limited(path, MOST_BYTES)
-        if content[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-                # One byte more than may be tells too large, and what unpacks to far more is not
-                # unpacked.
-                content = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DpsimError(
-            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
+    content = unpacked(path, read_limited(path, MOST_BYTES), MOST_BYTES)
     if len(content) > MOST_BYTES:
         raise DpsimError(
             f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more: profile fewer "

@@ -13,10 +13,10 @@ from itertools import product
 from typing import Any
 
 from dpsim.base.doubt import CONFIDENCE
-from dpsim.base.errors import DpsimError, FailedError, without_ways_out
+from dpsim.base.errors import DpsimError, without_ways_out
 from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
-from dpsim.engine import Result, simulate
+from dpsim.engine import Result, try_simulate
 from dpsim.scenario import Scenario, fields_of, load_scenario, shape_of
 
 Variant = dict[str, str]
@@ -305,12 +305,11 @@ def simulate_variants(
     found: list[Compared] = []
     errors: list[tuple[Variant, DpsimError]] = []
     for done, (variant, scenario) in enumerate(scenarios, 1):
-        try:
-            found.append(Compared(variant, simulate(scenario)))
-        except FailedError:
-            raise  # this machine's time or memory is at its end, for those that follow too
-        except DpsimError as error:
-            errors.append((variant, error))
+        result = try_simulate(scenario)
+        if isinstance(result, DpsimError):
+            errors.append((variant, result))
+        else:
+            found.append(Compared(variant, result))
         progress(done)
     if errors and not found:
         raise errors[0][1]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from dpsim.base.errors import DpsimError, FailedError, without_ways_out
-from dpsim.engine import Result, TimeToTarget, simulate, time_to_target
+from dpsim.base.errors import DpsimError, without_ways_out
+from dpsim.engine import Result, TimeToTarget, time_to_target, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 
 _HELPS = 1.05  # more workers that gain less than this no longer help
@@ -196,18 +196,14 @@ def _point(
     path: str | os.PathLike[str], overrides: list[str], nodes: int, shares: list[str]
 ) -> BatchPoint:
     own = [f"cluster.nodes={nodes}", *shares]
-    # Outside the `try`: a scenario that is none is a mistake to be told, one that cannot be
-    # simulated (it does not fit, say) is a point that is left out.
+    # A scenario that is none is a mistake to be told; one that has no prediction is left out.
     scenario = load_scenario(path, [*overrides, *own])
-    try:
-        result = simulate(scenario)
-    except FailedError:
-        raise
-    except DpsimError as error:
+    result = try_simulate(scenario)
+    if isinstance(result, DpsimError):
         raise _LeftOutError(
             f"{nodes} nodes, {scenario.workload.batch_per_gpu} samples per GPU: "
-            f"{without_ways_out(error)}"
-        ) from None
+            f"{without_ways_out(result)}"
+        )
     return BatchPoint(
         nodes,
         scenario.workload.batch_per_gpu,

@@ -82,7 +82,7 @@ def _nics(row: LlmRow) -> dict[str, Any]:
         return taken
     each = known["each"]
     cards = {"nic": each["nic"], "count": max(round(row.nic_gbps / each["rate"]), 1)}
-    found: dict[str, Any] = known.get(round(row.nic_gbps), cards)
+    found: dict[str, Any] = known.get(str(round(row.nic_gbps)), cards)
     return found
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
+from dpsim.base.shipped import shipped
 from validate.published.tables.csv_file import LEAST, MOST, read_rows
 
 TextArray = npt.NDArray[np.str_]
@@ -141,9 +142,6 @@ def packaged_table(name: str, required: Collection[str]) -> Columns:
 
 @cache
 def constants_file(name: str) -> dict[str, Any]:
-    """One of the YAML files that stand beside this module."""
-    from ruamel.yaml import YAML
-
-    text = files("validate.published").joinpath(name).read_text(encoding="utf-8")
-    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    """One of the YAML files that stand beside this module; its keys are text."""
+    loaded: dict[str, Any] = shipped(files("validate.published").joinpath(name))
     return loaded
