@@ -99,7 +99,7 @@ def _plan(
     for model in models:
         for precision in _PRECISIONS[node.kind]:
             for count in reversed(counts):
-                # Layers are divided by what all ranks take: fewer at once are told by their spread.
+                # All ranks say what layers take; fewer at once, by how much they are faster.
                 steps = Settings(
                     what=("layers", "spread") if count == ranks else ("spread",),
                     model=model,

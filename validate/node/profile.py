@@ -29,7 +29,7 @@ from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
 from validate.calibrate import copies_of, fit_copies, measured_models, residuals_of, step_errors
 from validate.microbench import RunFile
-from validate.node.spreads import spreads_of
+from validate.node.spreads import at_once, spreads_of
 
 EVERY = 3  # each so-manieth size is held out
 _LEAST = 3  # sizes that constants are fitted on
@@ -191,7 +191,8 @@ def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
     precision = run.settings.precision
     name = run.settings.model
     found = []
-    for model in measured_models([run]):
+    for rank_0 in measured_models([run]):
+        model = at_once(rank_0, run)
         if name in MODELS:
             found.append(_divided(model, name, scenario, precision))
         else:

@@ -1,9 +1,9 @@
 """How far ranks that compute at once are apart: the spread of a profile, and what judges it.
 
-A step of workers that meet ends with the slowest. So two things are taken from steps that all
-ranks computed at once: their mean over what rank 0's layers took, the pace, and how they differ
-around it, the jitter. Each third batch size is held out: of it the mean time of the slowest rank is
-predicted.
+A step of workers that meet ends with the slowest. So three things are taken from steps that ranks
+computed at once: what they take on average, to which the times of layers are brought; their mean
+where fewer ranks compute, over that, the pace; and how ranks differ around it, the jitter. For pace
+and jitter each third batch size is held out: of it the mean time of the slowest rank is predicted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter
-from dpsim.hardware import RankSpread
+from dpsim.hardware import MeasuredModel, RankSpread
 from validate.microbench import RunFile
 
 EVERY = 3  # each so-manieth batch size is held out
@@ -26,7 +26,7 @@ _DRAWN = 20_000  # steps by which the slowest rank's mean is known within some t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """Seconds of steps of one model at one batch size, (steps, ranks), and of rank 0's layers."""
+    """Seconds of steps of one model at one batch size, (steps, ranks), and by its layers."""
 
     times: FloatArray
     layers_s: float
@@ -38,7 +38,12 @@ def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[fl
 
     None where steps were not measured, or the layers that they are compared with.
     """
-    layers = _seconds_of_layers(runs)
+    layers = {
+        which: seconds
+        for run in runs
+        if run.of("layers")
+        for which, seconds in _mean_steps(run).items()
+    }
     by_ranks: dict[int, list[_Steps]] = defaultdict(list)
     nodes: dict[int, list[int]] = {}
     for run in runs:
@@ -67,15 +72,34 @@ def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[fl
     return tuple(spreads), errors
 
 
+def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
+    """``model`` with passes that make up the mean step that all ranks of ``run`` computed at once.
+
+    Its layers say how a step divides: they were timed on rank 0, by a few repetitions.
+    """
+    means = {row["batch_size"]: float(np.mean(row["steps_s"])) for row in run.of("spread")}
+    updates = {row["optimizer"] for row in run.of("spread")}
+    update = sum(model.optimizers[name].value for name in updates)
+    factors = []
+    for batch, *passes in zip(model.batch_sizes, model.forward_s, model.backward_s, strict=True):
+        alone = sum(map(sum, passes))
+        together = means.get(batch, alone + update) - update
+        # The update was timed apart: of a step of next to nothing it may seem the longer one.
+        factors.append(max(together, 0.0) / alone)
+    tables = {}
+    for name in ("forward", "backward"):
+        for field in (f"{name}_s", f"{name}_low_s", f"{name}_high_s"):
+            rows = zip(getattr(model, field), factors, strict=True)
+            tables[field] = tuple(tuple(factor * each for each in row) for row, factor in rows)
+    return model.model_copy(update=tables)
+
+
 def _which(row: Mapping[str, object]) -> tuple[object, ...]:
     return row["model"], row["precision"], row["batch_size"]
 
 
-def _seconds_of_layers(runs: Sequence[RunFile]) -> dict[tuple[object, ...], float]:
-    """What a profile has of a step: the median passes and update of rank 0."""
-    parts = ("forward_pass_time_s", "backward_pass_time_s", "optimizer_time_s")
-    rows = [row for run in runs for row in run.of("layers")]
-    return {_which(row): sum(row[part] for part in parts) for row in rows}
+def _mean_steps(run: RunFile) -> dict[tuple[object, ...], float]:
+    return {_which(row): float(np.mean(row["steps_s"])) for row in run.of("spread")}
 
 
 def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJitterConfig:
