@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.options import Json
+from dpsim.commands.options import Json, Plot, check_plot, draw
 
 
 def fit_jitter(
@@ -29,28 +29,36 @@ def fit_jitter(
         str | None,
         typer.Option("--job", help="Only this job of the file; all are pooled if left out."),
     ] = None,
+    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Fit jitter, delays, stalls and slow workers to step times of your own cluster.
 
-    Prints a disturbance block for a scenario, and quantiles of it beside those of the file.
+    Prints a disturbance block for a scenario, and quantiles of it beside those of the file. The
+    plot has measured against drawn steps: their quantiles, and one after the other.
 
     Example: dpsim fit-jitter steps.csv -o disturbance.yaml
+    Example: dpsim fit-jitter steps.csv --plot jitter.html
     """
     from dpsim.disturbance import fit_jitter as fitted
     from dpsim.disturbance import pooled, read_jobs
 
+    check_plot(plot)
     jobs = read_jobs(file, job)
     times, nodes = pooled(file, list(jobs.values()))
     found = fitted(times, nodes)
     beside = found.quantiles(times, nodes)
-    if as_json:
+    if as_json or plot is not None:
         rows = [{"job": name, **each.to_json()} for name, each in jobs.items()]
         median = rows[0]["median_s"] if len(rows) == 1 else None
         told = {"steps": len(times), "ranks": times.shape[1], "median_s": median}
         named = {"schema_version": 1, "kind": "fit-jitter", **told}
-        show_json({**named, "jobs": rows, "quantiles": beside, "disturbance": found.block()})
-        return
+        fitted_on = {**named, "jobs": rows, "quantiles": beside, "disturbance": found.block()}
+        answer = {**fitted_on, **found.curves(times, nodes)}
+        draw(plot, answer)
+        if as_json:
+            show_json(answer)
+            return
     text = block_text(found.block())
     if output is None:
         show(text)

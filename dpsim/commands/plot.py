@@ -23,7 +23,10 @@ def plot(
     results: Annotated[
         Path,
         typer.Argument(
-            help="JSON of run, compare, scale, collective, explain or converge; a sweep's folder.",
+            help=(
+                "JSON of run, compare, scale, collective, explain, converge or fit-jitter; a "
+                "sweep's folder."
+            ),
             show_default=False,
         ),
     ],

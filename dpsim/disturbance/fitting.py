@@ -23,6 +23,9 @@ SLOW = 1.1  # medians of the others from which on a worker is a straggler (Lin e
 _APART = 4.0  # standard deviations from which on a step has a delay
 _TAILS = np.geomspace(1.2, 1000, 400)  # tail indices that are tried
 _QUANTILES = (0.5, 0.9, 0.99)
+# Shares of steps of a curve: closer together where the tail is, down to one step in a thousand.
+_SHARES = (*np.linspace(0.02, 0.98, 49).round(2), *(1 - np.geomspace(0.015, 0.001, 12)).round(5))
+_SERIES = 400  # steps of a series: more are no longer told apart in a picture
 _DRAWN = 20_000  # steps that the fit draws beside those measured
 
 
@@ -38,17 +41,32 @@ class JitterFit:
 
         A step ends with its slowest rank.
         """
+        measured, drawn = (np.quantile(each, _QUANTILES) for each in self._whole(times, nodes))
+        return [
+            {"quantile": quantile, "measured": float(one), "drawn": float(other)}
+            for quantile, one, other in zip(_QUANTILES, measured, drawn, strict=True)
+        ]
+
+    def curves(self, times: Factors, nodes: Sequence[int]) -> dict[str, dict[str, list[float]]]:
+        """The same for a picture: quantiles at many shares, and the first steps one by one."""
+        whole = self._whole(times, nodes)
+        by_share = [np.quantile(each, _SHARES).tolist() for each in whole]
+        in_time = [each[:_SERIES].tolist() for each in whole]
+        shares = [float(share) for share in _SHARES]
+        return {
+            "curve": {"share": shares, "measured": by_share[0], "drawn": by_share[1]},
+            "series": {"measured": in_time[0], "drawn": in_time[1][: len(in_time[0])]},
+        }
+
+    def _whole(self, times: Factors, nodes: Sequence[int]) -> tuple[Factors, Factors]:
+        """Whole steps over their mean, of ``times`` and as drawn."""
         ranks = times.shape[1]
         per_node = np.unique(nodes, return_counts=True)[1].tolist()
         drawn = self.jitter.factors(ranks, _DRAWN, 0, per_node)
         for each in self.slow:
             drawn = drawn * each.factors(ranks, 0, per_node)
-        whole = [steps.max(axis=1) for steps in (times, drawn)]
-        measured, told = (np.quantile(steps / steps.mean(), _QUANTILES) for steps in whole)
-        return [
-            {"quantile": quantile, "measured": float(one), "drawn": float(other)}
-            for quantile, one, other in zip(_QUANTILES, measured, told, strict=True)
-        ]
+        measured, told = (steps.max(axis=1) for steps in (times, drawn))
+        return measured / measured.mean(), told / told.mean()
 
     def block(self) -> dict[str, Any]:
         """The ``disturbance`` block of a scenario."""

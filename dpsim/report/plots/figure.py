@@ -12,6 +12,7 @@ from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
 from dpsim.report.figures.front_figure import front_figure
+from dpsim.report.figures.jitter_figure import jitter_figure
 from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.report.pages.page import source_figures
 from dpsim.report.pages.result_files import of_sweep, results_in
@@ -48,6 +49,26 @@ class _Replayed(BaseModel):
     curve: list[_Point]
 
 
+class _Curve(BaseModel):
+    share: list[float]
+    measured: list[float]
+    drawn: list[float]
+
+
+class _Series(BaseModel):
+    measured: list[float]
+    drawn: list[float]
+
+
+class _Fitted(BaseModel):
+    """What a figure reads of ``dpsim fit-jitter --json``."""
+
+    steps: int
+    ranks: int
+    curve: _Curve
+    series: _Series
+
+
 def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     """The figure of what a command prints with ``--json``; ``name`` says where that is from.
 
@@ -56,6 +77,8 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     """
     if content.get("kind") == "converge":
         return _curves(content, name)
+    if content.get("kind") == "fit-jitter":
+        return _jitter(content, name)
     found = [*source_figures(results_in(content, name))]
     return found[1] if content.get("kind") == "scale" and len(found) > 1 else found[0]
 
@@ -85,3 +108,13 @@ def _curves(content: Mapping[str, Any], name: str) -> go.Figure:
             f"{name}: must be JSON that dpsim converge printed, but {first_problem(error)}"
         ) from None
     return replay_figure({read.name: content})
+
+
+def _jitter(content: Mapping[str, Any], name: str) -> go.Figure:
+    try:
+        read = _Fitted.model_validate(content)
+    except ValidationError as error:
+        raise DpsimError(
+            f"{name}: must be JSON that dpsim fit-jitter printed, but {first_problem(error)}"
+        ) from None
+    return jitter_figure(read.model_dump())
