@@ -24,6 +24,7 @@ from validate.node.profile import base_of, profile_of
 pytestmark = pytest.mark.torch
 
 HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[3]
 SIZES = [4096 * 4**power for power in range(7)]
 PLACE = {"host": "here", "pid": 1, "device": "cpu", "device_name": "a processor"}
 CPU = Here("cpu", 32, "a processor", 2**34)
@@ -224,3 +225,16 @@ def test_ranks_that_really_compute_are_not_held_up_by_their_own_spread(tmp_path)
 def test_a_spread_that_is_no_jitter_is_refused_in_one_line(tmp_path):
     with pytest.raises(DpsimError, match=r"spreads\.jitter.*sigma.*less than or equal to 3"):
         with_spread(tmp_path, {"kind": "correlated", "sigma": 4})
+
+
+@pytest.mark.parametrize("model", ["small-cnn", "small-transformer"])
+def test_recorded_steps_are_predicted_from_a_profile_of_their_node(model):
+    folder = ROOT / "validate" / "recorded" / "amd-epyc-4-cores" / model
+    errors = []
+    for file in sorted(folder.glob("run-1-*.json")):
+        case = json.loads(file.read_text())["runs"][0]["case"]
+        scenario = load_scenario(folder / case["scenario"], tuple(case["set"]))
+        measured = case["measured"]["step_time_s"]["mean"]
+        errors.append(simulate(scenario).step_time_s["mean"] / measured - 1)
+    assert len(errors) == 4
+    assert np.abs(errors).mean() < 0.15
