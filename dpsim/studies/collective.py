@@ -20,7 +20,7 @@ from dpsim.base.units import DATA, parse
 from dpsim.collectives import OPERATIONS
 from dpsim.engine import reduction_cost
 from dpsim.hardware import nodes as known_nodes
-from dpsim.network import Ability, MessageCosts, ModelKind, named_model
+from dpsim.network import Ability, CollectiveModel, MessageCosts, ModelKind, named_model
 from dpsim.scenario import load_scenario
 from dpsim.topology import Cluster, ClusterConfig, Network, build_cluster
 
@@ -108,27 +108,40 @@ def collective_rows(
             library=library,
         )
         for size in sizes:
-            outcome = model.finish(begin, size)
-            time = float(outcome.finishes.max())
-            # Seconds that the busiest link needs for what it carried; over the whole time a share.
-            busy = float((outcome.loads / model.network.capacities).max(initial=0.0))
-            moved = model.traffic(size)
-            rate = size / time if time > 0 else 0.0
-            used = model.algorithm_for(size)
-            yield CollectiveRow(
-                size,
-                name,
-                used,
-                time,
-                rate,
-                rate * bus_factor,
-                moved.busiest,
-                moved.busiest_both_ways,
-                moved.total,
-                library,
-                busy / (time - float(begin.min())) if busy else 0.0,
-                model.doubt(size).around(time) if isinstance(network, Cluster) else None,
-            )
+            yield _row(name, library, model, size, begin, bus_factor)
+
+
+def _row(
+    name: str,
+    library: str,
+    model: CollectiveModel,
+    size: int,
+    begin: FloatArray,
+    bus_factor: float,
+) -> CollectiveRow:
+    """One size, all of whose ranks enter at ``begin`` (s)."""
+    outcome = model.finish(begin, size)
+    time = float(outcome.finishes.max())
+    rate = size / time if time > 0 else 0.0
+    # Seconds that the busiest link needs for what it carried; over the whole time a share.
+    busy = float((outcome.loads / model.network.capacities).max(initial=0.0))
+    moved = model.traffic(size)
+    # What models were measured on are clusters, and no switches described by their numbers.
+    measured = isinstance(model.network, Cluster)
+    return CollectiveRow(
+        bytes=size,
+        algorithm=name,
+        used=model.algorithm_for(size),
+        time_s=time,
+        algbw_Bps=rate,
+        busbw_Bps=rate * bus_factor,
+        bytes_sent_busiest=moved.busiest,
+        bytes_sent_and_received_busiest=moved.busiest_both_ways,
+        bytes_sent_total=moved.total,
+        library=library,
+        max_utilisation=busy / (time - float(begin.min())) if busy else 0.0,
+        interval=model.doubt(size).around(time) if measured else None,
+    )
 
 
 def named_cluster(name: str, nodes: int | None) -> tuple[Cluster, float]:

@@ -17,7 +17,7 @@ _LEAST_ERROR = 0.005  # of a step: traces of two runs differ by as much
 _LAGS = 0.5  # of a gather's worth of scatters: more gathers than scatters are of a second time
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """What to change, in seconds of a ``step_s`` and in code; ``strategy`` is ddp or fsdp.
 
@@ -27,11 +27,11 @@ class Advice:
     """
 
     strategy: str
-    bucket_cap_mb: float | None
-    first_bucket_mb: float | None
-    unit_mb: float | None
-    prefetch: int | None
-    reshard_after_forward: bool | None
+    bucket_cap_mb: float | None = None
+    first_bucket_mb: float | None = None
+    unit_mb: float | None = None
+    prefetch: int | None = None
+    reshard_after_forward: bool | None = None
     step_s: float
     best_s: float
     error: float
@@ -114,17 +114,14 @@ def _of_buckets(
         half = replace(backward, line=line.half_latent())
         error += abs(half.with_buckets(best) - after) / step
     return Advice(
-        "ddp",
-        best[0],
-        best[1],
-        None,
-        None,
-        None,
-        step,
-        rest + after,
-        error,
-        buckets.code(best),
-        tuple(notes),
+        strategy="ddp",
+        bucket_cap_mb=best[0],
+        first_bucket_mb=best[1],
+        step_s=step,
+        best_s=rest + after,
+        error=error,
+        code=buckets.code(best),
+        notes=tuple(notes),
     )
 
 
@@ -134,7 +131,6 @@ def _of_units(
     gathers: list[MeasuredCollective],
     scatters: list[MeasuredCollective],
 ) -> Advice:
-    notes: list[str] = []
     ranks = gathers[0].ranks or 1
     # A gather says the bytes of one rank's shard, a scatter those of the whole input.
     whole = [
@@ -146,15 +142,9 @@ def _of_units(
     again = len(gathers) - len(scatters) > _LAGS * len(scatters)
     once = sum(call.payload_bytes for call in whole) / (2 if again else 1)
     reduced = sum(call.payload_bytes for call in scatters)
+    notes: list[str] = []
     weights = _weights(profile, once, notes)
-    # Weights and gradients may travel in different precisions, in all layers alike.
-    share = reduced / max(once, 1)
-    layers = tuple(
-        units.Unit(forward, backward, size, size * share)
-        for forward, backward, size in zip(
-            measured.forward_s[0], measured.backward_s[0], weights, strict=True
-        )
-    )
+    layers = _layers(measured, weights, reduced / max(once, 1))
     passes = units.Passes(layers, through(whole), through(scatters))
     # Units of a program are seldom all alike; the median stands for the size that it asked for.
     used = units.Sharding(median(call.payload_bytes for call in whole), 1, again)
@@ -163,24 +153,39 @@ def _of_units(
     now, after = passes.seconds(used), passes.seconds(best)
     update = measured.optimizer() or 0.0
     error = max(_LEAST_ERROR, abs(now - traced) / (traced + update))
-    elements = sum(sum(layer.parameters) for layer in profile.layers)
-    # Without shapes in the trace a weight counts as one of fp32.
-    width = once / elements if elements else 4.0
     if not best.reshard and again:
         notes.append(f"keeping weights takes {once / units.MIB:,.0f} MiB more on each GPU")
     return Advice(
-        "fsdp",
-        None,
-        None,
-        best.size / units.MIB,
-        best.ahead,
-        best.reshard,
-        update + now,
-        update + after,
-        error,
-        units.code(best, width),
-        tuple(notes),
+        strategy="fsdp",
+        unit_mb=best.size / units.MIB,
+        prefetch=best.ahead,
+        reshard_after_forward=best.reshard,
+        step_s=update + now,
+        best_s=update + after,
+        error=error,
+        code=units.code(best, _width(profile, once)),
+        notes=tuple(notes),
     )
+
+
+def _layers(
+    measured: MeasuredTimes, weights: Sequence[float], share: float
+) -> tuple[units.Unit, ...]:
+    """The layers as units, each with the bytes of its weights and ``share`` of them of gradients.
+
+    Weights and gradients may travel in different precisions, in all layers alike.
+    """
+    passes = zip(measured.forward_s[0], measured.backward_s[0], weights, strict=True)
+    return tuple(
+        units.Unit(forward, backward, size, size * share) for forward, backward, size in passes
+    )
+
+
+def _width(profile: ModelProfile, gathered: float) -> float:
+    """Bytes of a weight on its way, of which ``gathered`` are all."""
+    elements = sum(sum(layer.parameters) for layer in profile.layers)
+    # Without shapes in the trace a weight counts as one of fp32.
+    return gathered / elements if elements else 4.0
 
 
 def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float:

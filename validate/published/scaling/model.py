@@ -15,7 +15,7 @@ catalogue by the words of `intra_link` and `network`. Seconds and bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -241,41 +241,21 @@ def fit(rows: Columns) -> ScalingParameters:
     )
     systems = sorted(set(rows.text("system").tolist()))
     classes = sorted(constants["input_spread"])
-    zero: IntArray = np.zeros(len(pairs.row), dtype=np.int64)
-    blocks = [
-        Block(
-            name,
-            np.array([float(e["value"])]),
-            np.array([float(e["spread"])]),
-            zero,
-            name == "overlap",
-        )
-        for name, e in constants["global"].items()
-    ]
-
-    share = constants["system"]["software"]
-    count = len(systems)
-    system_rows = _index(rows.text("system")[pairs.row], systems)
-    blocks.append(
-        Block(
-            "software",
-            np.full(count, float(share["value"])),
-            np.full(count, float(share["spread"])),
-            system_rows,
-        )
-    )
-
-    spread = [constants["input_spread"][name] for name in classes]
-    class_rows = _index(
-        [_sample_class(str(m), constants) for m in rows.text("model")[pairs.row]], classes
-    )
-    values = np.array([float(e["value"]) for e in spread])
-    blocks.append(
-        Block("input_spread", values, np.array([float(e["spread"]) for e in spread]), class_rows)
-    )
-
+    models = [str(model) for model in rows.text("model")[pairs.row]]
+    everywhere: IntArray = np.zeros(len(pairs.row), dtype=np.int64)
+    of_system = _index(rows.text("system")[pairs.row], systems)
+    of_class = _index([_sample_class(model, constants) for model in models], classes)
+    software = [constants["system"]["software"]] * len(systems)
+    spreads = [constants["input_spread"][name] for name in classes]
     result = fit_blocks(
-        blocks,
+        [
+            *(
+                _block(name, [prior], everywhere, fraction=name == "overlap")
+                for name, prior in constants["global"].items()
+            ),
+            _block("software", software, of_system),
+            _block("input_spread", spreads, of_class),
+        ],
         lambda v: efficiency(setup, pairs, v),
         pairs.measured,
         float(constants["noise"]["value"]),
@@ -288,6 +268,16 @@ def fit(rows: Columns) -> ScalingParameters:
         dict(zip(systems, result.values["software"].tolist(), strict=True)),
         dict(zip(classes, result.values["input_spread"].tolist(), strict=True)),
     )
+
+
+def _block(
+    name: str, priors: Sequence[Mapping[str, Any]], of_row: IntArray, *, fraction: bool = False
+) -> Block:
+    """Constants of one name, with the prior of each and the one that each row has."""
+    values, spreads = (
+        np.array([float(prior[field]) for prior in priors]) for field in ("value", "spread")
+    )
+    return Block(name, values, spreads, of_row, fraction)
 
 
 def predict(rows: Columns, parameters: ScalingParameters) -> tuple[FloatArray, Pairs]:
