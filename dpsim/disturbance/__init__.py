@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     )
     from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance
     from dpsim.disturbance.fitting import JitterFit, fit_jitter
-    from dpsim.disturbance.step_times import STEPS_TO_FIT, TimedJob, pooled, read_jobs, read_steps
+    from dpsim.disturbance.step_times import STEPS_TO_FIT, TimedJob, pooled, read_jobs
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -90,7 +90,6 @@ __all__ = [
     "random_stream",
     "random_streams",
     "read_jobs",
-    "read_steps",
     "read_trace",
     "relapse_chance",
     "waiting_share",

@@ -64,11 +64,6 @@ def read_jobs(path: Path, job: str | None = None) -> dict[str, TimedJob]:
     return {name: _timed(path, name, column, found) for name, found in chosen.items()}
 
 
-def read_steps(path: Path, job: str | None = None) -> tuple[Factors, list[int]]:
-    """Step times, shape (steps, ranks), and each rank's node: of ``job``, or of all, `pooled`."""
-    return pooled(path, list(read_jobs(path, job).values()))
-
-
 def pooled(path: Path, jobs: Sequence[TimedJob]) -> tuple[Factors, list[int]]:
     """The times of one job in seconds, or of several over each one's median, and ranks' nodes.
 

@@ -40,8 +40,6 @@ class Energy:
 
     ``power_W`` is their average over a step, ``gpu_power_W`` of one GPU that computes, from
     ``source``.
-
-    ``gpu_power_W``: of one GPU that computes, from ``source``.
     """
 
     power_W: float

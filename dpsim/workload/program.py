@@ -47,10 +47,6 @@ class Program:
         """Where ``layer`` begins its forward pass."""
         return self.begin(number) + layer
 
-    def after_forward(self, number: int, layer: int) -> int:
-        """Where ``layer`` has ended its forward pass."""
-        return self.begin(number) + layer + 1
-
     def turn(self, number: int) -> int:
         """Where the forward pass ``number`` has ended and its backward pass begins."""
         return self.begin(number) + self.layers

@@ -8,7 +8,7 @@ import pytest
 
 from dpsim import cli
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter, read_jobs, read_steps
+from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter, pooled, read_jobs
 from dpsim.scenario import load_scenario
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +104,11 @@ def test_the_json_has_the_keys_of_the_documentation(tmp_path, monkeypatch, capsy
     assert (told["steps"], told["ranks"]) == (50, 4)
 
 
+def times_of(path, job=None):
+    """The step times in a file, and each rank's node."""
+    return pooled(path, list(read_jobs(path, job).values()))
+
+
 def two_jobs(folder, scale=3, ranks=1):
     """The second is ``scale`` times as slow and has half as much jitter."""
     lines = ["job,step,rank,step_s,mean_without_stragglers_s"]
@@ -118,10 +123,10 @@ def two_jobs(folder, scale=3, ranks=1):
 
 def test_jobs_of_one_file_are_pooled_over_their_medians(tmp_path):
     path = two_jobs(tmp_path)
-    times, _ = read_steps(path)
+    times, _ = times_of(path)
     assert len(times) == 800
     assert fit_jitter(times, [0]).jitter.job_sigma == pytest.approx(0.0158, rel=0.1)
-    alone, _ = read_steps(path, "b")
+    alone, _ = times_of(path, "b")
     assert np.median(alone) == pytest.approx(3, rel=0.01)
     assert fit_jitter(alone, [0]).jitter.job_sigma == pytest.approx(0.01, rel=0.1)
     assert [job.slow_down for job in read_jobs(path).values()] == pytest.approx([2, 2], rel=0.01)
@@ -129,7 +134,7 @@ def test_jobs_of_one_file_are_pooled_over_their_medians(tmp_path):
 
 def test_a_job_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(DpsimError, match="--job must be one of a, b, but got 'c'"):
-        read_steps(two_jobs(tmp_path), "c")
+        times_of(two_jobs(tmp_path), "c")
 
 
 def test_what_was_fitted_is_shown_beside_what_was_measured():
@@ -153,13 +158,13 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path, text, rule):
     path = tmp_path / "steps.csv"
     path.write_text(text)
     with pytest.raises(DpsimError, match=rule):
-        read_steps(path)
+        times_of(path)
 
 
 def test_the_columns_mean_what_they_say(tmp_path):
     path = tmp_path / "steps.csv"
     path.write_text("step_s\n" + "0.25\n" * 20)
-    times, where = read_steps(path)
+    times, where = times_of(path)
     assert np.array_equal(times, np.full((20, 1), 0.25))
     assert where == [0]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
     from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
-    from dpsim.network.libraries.nccl.model import NcclModel, nccl_name
+    from dpsim.network.libraries.nccl.model import NcclModel
     from dpsim.network.libraries.nccl.notes import Note
     from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
     from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
@@ -75,7 +75,6 @@ __all__ = [
     "level_keys",
     "machine_logs",
     "machine_of",
-    "nccl_name",
     "network_cards",
     "physical",
     "predict",

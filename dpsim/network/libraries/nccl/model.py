@@ -44,12 +44,6 @@ _PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
 
 
-def nccl_name(operation: str) -> str:
-    """What NCCL calls an operation that its model has."""
-    name, _ = _OPERATIONS[operation]
-    return name
-
-
 class NcclModel(CollectiveModel):
     """One operation by NCCL on a cluster.
 
