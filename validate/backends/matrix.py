@@ -193,7 +193,9 @@ def _ranks_say(
     limit_s = _START_S + 4 * timeout * len(left)
     ended = ""
     try:
-        rows = launch(command, loopback(ranks), timeout_s=limit_s).rows
+        rows = launch(
+            command, loopback(ranks), timeout_s=limit_s, preload="validate.collectives"
+        ).rows
     except RunFailed as failed:
         ended = f"rank {failed.rank} {failed.reason}{_last(failed.last_words)}"
         rows = failed.run.rows

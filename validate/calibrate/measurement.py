@@ -63,7 +63,12 @@ def measure(
                 json.dumps([case.model_dump(mode="json") for case in some]),
             ]
             run = launch(
-                command, up.hosts, timeout_s=_TIMEOUT_S, connect_timeout_s=60.0, on_line=on_line
+                command,
+                up.hosts,
+                timeout_s=_TIMEOUT_S,
+                connect_timeout_s=60.0,
+                preload="validate.microbench",
+                on_line=on_line,
             )
         # Rank 0 writes a row a case, in the order of the cases.
         rows = [row for row in run.rows if row["rank"] == 0]

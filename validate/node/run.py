@@ -67,7 +67,8 @@ def on_node(
     command = [sys.executable, "-m", "validate.node", json.dumps(told)]
     try:
         ranks = loopback(placement(scenario).ranks)
-        rows = launch(command, ranks, timeout_s=timeout_s or _TIMEOUT_S).rows
+        limit_s = timeout_s or _TIMEOUT_S
+        rows = launch(command, ranks, timeout_s=limit_s, preload=__name__).rows
     except RunFailed as error:
         failed, rows = str(error), error.run.rows
         # Every worker's row is needed to tell waiting from communication.

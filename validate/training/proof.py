@@ -82,6 +82,7 @@ def prove(
             [sys.executable, "-m", "validate.training", told],
             loopback(ranks),
             timeout_s=_TIMEOUT_S,
+            preload=__name__,
         )
         parts = [(Path(folder) / f"{rank}").read_bytes() for rank in range(ranks)]
         by_rank = [pickle.loads(part) for part in parts]  # nosec B301 - of this run's own ranks

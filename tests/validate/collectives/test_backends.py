@@ -78,7 +78,12 @@ def test_a_failure_is_that_of_its_operation_alone():
         "all_reduce",
     ]
     with pytest.raises(RunFailed, match="no more") as failed:
-        launch([sys.executable, program, "gloo", "cpu", "1", *names], loopback(2), timeout_s=60)
+        launch(
+            [sys.executable, program, "gloo", "cpu", "1", *names],
+            loopback(2),
+            timeout_s=60,
+            preload="validate.collectives",
+        )
     rows = failed.value.run.rows
     problems = {row["operation"]: row["problem"] for row in rows}
     assert [row["operation"] for row in rows] == names[:-2] * 2  # of both ranks, until one died

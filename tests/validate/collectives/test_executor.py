@@ -25,7 +25,13 @@ PROGRAM = str(Path(__file__).parent / "conformance.py")
 @pytest.fixture(scope="module")
 def recorded():
     """All that the ranks recorded, by what it is about."""
-    rows = launch([sys.executable, PROGRAM], loopback(5), timeout_s=240, connect_timeout_s=120).rows
+    rows = launch(
+        [sys.executable, PROGRAM],
+        loopback(5),
+        timeout_s=240,
+        connect_timeout_s=120,
+        preload="validate.collectives",
+    ).rows
     return {
         what: [row for row in rows if row["what"] == what] for what in {row["what"] for row in rows}
     }

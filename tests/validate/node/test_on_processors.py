@@ -63,7 +63,13 @@ def rows(tmp_path_factory):
     folder = tmp_path_factory.mktemp("node")
     program = str(HERE / "node_ranks.py")
     command = [sys.executable, program, str(folder), SCENARIO, json.dumps(CASES)]
-    launch(command, loopback(3), timeout_s=240, connect_timeout_s=120)
+    launch(
+        command,
+        loopback(3),
+        timeout_s=240,
+        connect_timeout_s=120,
+        preload="validate.node",
+    )
     found = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(3)]
     return {name: [own[name] for own in found] for name in CASES}
 

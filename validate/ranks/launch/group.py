@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from dpsim.base.errors import DpsimError
+from validate.ranks.launch.forked import Process, forked
+from validate.ranks.launch.host import Host
 
 # Its stdin is a pipe from the launcher, which the kernel closes however the launcher ends: then it
 # kills its own group.
@@ -32,7 +34,8 @@ class ProcessGroup:
         self._keeper = subprocess.Popen(
             keeper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0
         )
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Process] = []
+        self._servers: list[subprocess.Popen[bytes]] = []
         return self
 
     def start(
@@ -52,11 +55,31 @@ class ProcessGroup:
                 process_group=self._keeper.pid,
             )
         except OSError as error:
-            raise DpsimError(
-                f"{command[0]}: must be a program that runs, but: {error.strerror}"
-            ) from None
+            raise _not_running(command, error) from None
         self.processes.append(process)
         return process
+
+    def fork(
+        self,
+        command: Sequence[str],
+        preload: str,
+        hosts: Sequence[Host],
+        environments: Sequence[Mapping[str, str]],
+        *,
+        realtime: bool,
+    ) -> None:
+        """Start a member on each of ``hosts``, all of them forks that have ``preload`` imported.
+
+        Raises DpsimError where that cannot be.
+        """
+        try:
+            server, members = forked(
+                command, preload, hosts, environments, realtime=realtime, group=self._keeper.pid
+            )
+        except OSError as error:
+            raise _not_running(command, error) from None
+        self._servers.append(server)
+        self.processes.extend(members)
 
     def kill(self, within_s: float) -> list[int]:
         """Kill every member, and wait until those that were started here are gone.
@@ -66,7 +89,7 @@ class ProcessGroup:
         with suppress(ProcessLookupError):
             os.killpg(self._keeper.pid, signal.SIGKILL)
         end = time.monotonic() + within_s
-        for process in (*self.processes, self._keeper):
+        for process in (*self._servers, *self.processes, self._keeper):
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
         return [process.pid for process in self.processes if process.poll() is None]
@@ -82,3 +105,7 @@ class ProcessGroup:
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe:
                     pipe.close()
+
+
+def _not_running(command: Sequence[str], error: OSError) -> DpsimError:
+    return DpsimError(f"{command[0]}: must be a program that runs, but: {error.strerror}")

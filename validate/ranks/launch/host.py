@@ -8,17 +8,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A place for ranks: its name, its IP address and interface, and how to run a command there.
+    """A place for ranks: its name, its IP address and interface, and its network namespace, if any.
 
-    ``prefix`` is an argument vector that runs what follows it on the host; ``realtime`` says
-    whether ranks are put before all other work of the machine.
+    ``realtime`` says whether ranks are put before all other work of the machine.
     """
 
     name: str
     address: str
     interface: str
-    prefix: tuple[str, ...] = ()
+    namespace: str = ""
     realtime: bool = False
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """An argument vector that runs what follows it on the host."""
+        return ("ip", "netns", "exec", self.namespace) if self.namespace else ()
 
 
 LOOPBACK = Host("localhost", "127.0.0.1", "lo0" if sys.platform == "darwin" else "lo")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch.environment import environments
+from validate.ranks.launch.fork_server import PRIORITY
+from validate.ranks.launch.forked import CAN_FORK
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import Host
 from validate.ranks.launch.output import OnLine, Output
@@ -22,7 +24,8 @@ from validate.ranks.launch.watch import Limits, Watch
 ENDED_WITHIN_S = 5.0
 """Seconds at most after a rank's failure or a limit until all ranks are gone."""
 
-REALTIME = ("chrt", "-f", "5")  # before all other work of the machine; see the testbed's accuracy
+# Before all other work of the machine; see the testbed's accuracy.
+REALTIME = ("chrt", "-f", str(PRIORITY))
 
 
 def launch(
@@ -31,6 +34,7 @@ def launch(
     *,
     timeout_s: float = 300.0,
     connect_timeout_s: float | None = None,
+    preload: str | None = None,
     realtime: bool = True,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
@@ -39,9 +43,11 @@ def launch(
     """Run ``command`` once on each of ``hosts``, rank 0 on the first, until all have exited with 0.
 
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
-    call `connected` in time. ``folder`` keeps what they write as ``rank-N.jsonl``, also where this
-    process is killed; without it the rows are in the `Run` alone. Raises RunFailed as soon as one
-    rank fails or a limit is passed; DpsimError where the command or an argument cannot be used.
+    call `connected` in time. ``preload`` names a module that takes long to import: ranks of
+    ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process that has
+    it already. ``folder`` keeps what they write as ``rank-N.jsonl``, also where this process is
+    killed; without it the rows are in the `Run` alone. Raises RunFailed as soon as one rank fails
+    or a limit is passed; DpsimError where the command or an argument cannot be used.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
@@ -51,10 +57,14 @@ def launch(
         Output(on_line) as output,
     ):
         began = time.monotonic()
-        variables = environments(hosts, place, environment or {})
-        for rank, (host, own) in enumerate(zip(hosts, variables, strict=True)):
-            before = first if host.realtime else ()
-            process = group.start([*host.prefix, *before, *command], own)
+        variables = list(environments(hosts, place, environment or {}))
+        if preload and CAN_FORK:
+            group.fork(command, preload, hosts, variables, realtime=bool(first))
+        else:
+            for host, own in zip(hosts, variables, strict=True):
+                before = first if host.realtime else ()
+                group.start([*host.prefix, *before, *command], own)
+        for rank, process in enumerate(group.processes):
             assert process.stdout
             assert process.stderr
             output.add(rank, "stdout", process.stdout)

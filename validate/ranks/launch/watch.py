@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from validate.ranks.launch.forked import Process
 from validate.ranks.launch.output import Output
 from validate.ranks.launch.rows import connected_file, rows_file
 from validate.ranks.launch.run import how_it_ended
@@ -39,9 +39,7 @@ class Trouble:
 class Watch:
     """Watches running ranks: whether they ended, what they say, and when they last did anything."""
 
-    def __init__(
-        self, processes: Sequence[subprocess.Popen[bytes]], output: Output, folder: Path
-    ) -> None:
+    def __init__(self, processes: Sequence[Process], output: Output, folder: Path) -> None:
         self._processes = processes
         self._output = output
         self._folder = folder

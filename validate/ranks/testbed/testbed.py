@@ -69,7 +69,7 @@ class Testbed:
             name,
             address(number),
             INTERFACE,
-            ("ip", "netns", "exec", f"{self._prefix}{name}"),
+            f"{self._prefix}{name}",
             realtime=True,
         )
 

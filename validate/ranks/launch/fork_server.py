@@ -1,0 +1,126 @@
+"""The process that ranks are forked from: it has imported once what they all need.
+
+Importing torch takes a second or two of a processor. A fork has it already, in memory that all
+ranks share. ``python -m validate.ranks.launch.fork_server`` reads a plan from stdin (`Plan`), as
+`validate.ranks.launch.forked` writes it. It has no threads, opens no connection and asks nothing of
+a GPU: a fork would inherit them, and CUDA refuses to work in one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import runpy
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TypedDict
+
+PRIORITY = 5
+"""Of ranks that go before all other work of the machine, in the class ``SCHED_FIFO``."""
+
+_NEW_NETWORK = 0x40000000  # CLONE_NEWNET of setns(2), which os has from Python 3.12 on
+
+
+class RankPlan(TypedDict):
+    """One rank: its whole environment, where it runs, and the pipes that it writes to."""
+
+    environment: dict[str, str]
+    namespace: str
+    realtime: bool
+    stdout: int
+    stderr: int
+    status: int
+
+
+class Plan(TypedDict):
+    """What a fork server is told: what to import, the program's words, and the ranks in order."""
+
+    preload: str
+    program: list[str]
+    ranks: list[RankPlan]
+
+
+def main() -> None:
+    """Import, fork all ranks, and report their ends; in a rank, run the program."""
+    plan: Plan = json.load(sys.stdin)
+    # What fails here fails again in each rank, which says so in its own output.
+    with suppress(Exception):
+        import_module(plan["preload"])
+    # Nothing that was imported is ever looked at for garbage, which would copy its pages.
+    gc.freeze()
+    if _forked(plan["ranks"]):
+        # Out here the rank ends as every interpreter does: by its error, its exit code, its atexit.
+        _run(plan["program"])
+
+
+def _forked(ranks: list[RankPlan]) -> bool:
+    """Fork the ranks and wait for their ends; true in a rank, which returns at once."""
+    status_of: dict[int, int] = {}
+    for rank in ranks:
+        pid = os.fork()
+        if pid == 0:
+            _become(rank, ranks)
+            return True
+        status_of[pid] = rank["status"]
+        _tell(rank["status"], pid)
+    while status_of:
+        pid, status = os.wait()
+        ended = status_of.pop(pid)
+        _tell(ended, os.waitstatus_to_exitcode(status))
+        os.close(ended)
+    return False
+
+
+def _tell(status: int, number: int) -> None:
+    # A launcher that is gone reads no more: its keeper ends this group.
+    with suppress(BrokenPipeError):
+        os.write(status, b"%d\n" % number)
+
+
+def _become(rank: RankPlan, ranks: list[RankPlan]) -> None:
+    """Make this fork the process that the launcher would have started for ``rank``."""
+    os.environ.clear()
+    os.environ.update(rank["environment"])
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(rank["stdout"], 1)
+    os.dup2(rank["stderr"], 2)
+    for other in ranks:
+        for pipe in (other["stdout"], other["stderr"], other["status"]):
+            # Its own status stays open, so that the launcher sees when it is gone.
+            if pipe == rank["status"]:
+                os.set_inheritable(pipe, False)
+            else:
+                with suppress(OSError):  # the server has closed those of ranks that have ended
+                    os.close(pipe)
+    if rank["namespace"]:
+        _enter(Path("/run/netns", rank["namespace"]))
+    if rank["realtime"]:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+
+
+def _enter(namespace: Path) -> None:
+    """Go into a network namespace, as ``ip netns exec`` does."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with namespace.open() as file:
+        if libc.setns(file.fileno(), _NEW_NETWORK):
+            raise OSError(ctypes.get_errno(), f"no way into {namespace}")
+
+
+def _run(program: list[str]) -> None:
+    """Run ``-m MODULE WORD...`` or ``SCRIPT WORD...`` as the main program."""
+    if program[0] == "-m":
+        sys.argv = program[1:]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(program[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = program
+        sys.path[0] = str(Path(program[0]).resolve().parent)
+        runpy.run_path(program[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Ranks that are forks of one process, as the launcher sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Protocol
+
+from validate.ranks.launch.fork_server import Plan, RankPlan
+from validate.ranks.launch.host import Host
+
+_SERVER = "from validate.ranks.launch.fork_server import main; main()"
+
+# Elsewhere libraries of the system may have threads as soon as they are loaded, and forks lose
+# them.
+CAN_FORK = sys.platform == "linux"
+
+
+class Process(Protocol):
+    """What the launcher asks of a rank, as of a `subprocess.Popen`."""
+
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the signal that killed it; None while it runs."""
+
+    def wait(self, timeout: float) -> int:
+        """The same, once it has ended. Raises TimeoutExpired."""
+
+
+class Forked:
+    """A rank that ``server`` forks, as a `Process`.
+
+    ``status`` says its pid and then its exit code, a line each. The rank holds that pipe open, too:
+    where it ends without a code, the server was killed, and the rank with it.
+    """
+
+    stdin: IO[bytes] | None = None
+
+    def __init__(
+        self, server: subprocess.Popen[bytes], stdout: int, stderr: int, status: int
+    ) -> None:
+        self.stdout: IO[bytes] | None = os.fdopen(stdout, "rb", buffering=0)
+        self.stderr: IO[bytes] | None = os.fdopen(stderr, "rb", buffering=0)
+        self._server = server
+        self._status = os.fdopen(status, "rb", buffering=0)
+        self._said = b""
+        self._code: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its number; the server's until it is forked."""
+        return int(self._said.split()[0]) if self._said else self._server.pid
+
+    def poll(self) -> int | None:
+        """As of a `Process`."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0.0)
+        return None
+
+    def wait(self, timeout: float) -> int:
+        """As of a `Process`."""
+        end = time.monotonic() + timeout
+        while self._code is None:
+            left = max(0.0, end - time.monotonic())
+            if not select.select([self._status], [], [], left)[0]:
+                raise subprocess.TimeoutExpired(_SERVER, timeout)
+            self._hear(max(0.0, end - time.monotonic()))
+        return self._code
+
+    def _hear(self, patience_s: float) -> None:
+        said = self._status.read(64)
+        self._said += said
+        lines = self._said.split(b"\n")
+        if len(lines) > 2:
+            self._code = int(lines[1])
+        elif not said:
+            self._code = self._server.wait(patience_s)
+        if self._code is not None:
+            self._status.close()
+
+
+def forked(
+    program: Sequence[str],
+    preload: str,
+    hosts: Sequence[Host],
+    variables: Sequence[Mapping[str, str]],
+    *,
+    realtime: bool,
+    group: int,
+) -> tuple[subprocess.Popen[bytes], list[Forked]]:
+    """A fork server in process group ``group``, and its ranks: one a host, with its variables.
+
+    ``program`` is an interpreter and its words. Raises OSError where it cannot be started.
+    """
+    interpreter, *words = program
+    ours: list[list[int]] = []
+    theirs: list[int] = []
+    ranks: list[RankPlan] = []
+    for host, own in zip(hosts, variables, strict=True):
+        read, written = zip(*(os.pipe() for _ in ("stdout", "stderr", "status")), strict=True)
+        ours.append([*read])
+        theirs += written
+        ranks.append(
+            {
+                "environment": {**own},
+                "namespace": host.namespace,
+                "realtime": realtime and host.realtime,
+                "stdout": written[0],
+                "stderr": written[1],
+                "status": written[2],
+            }
+        )
+    try:
+        server = subprocess.Popen(
+            [interpreter, "-c", _SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=ranks[0]["stderr"],  # where it should fall over, as long as it is alone
+            env=variables[0],
+            process_group=group,
+            pass_fds=theirs,
+        )
+    finally:
+        for end in theirs:
+            os.close(end)
+    members = [Forked(server, *ends) for ends in ours]
+    plan: Plan = {"preload": preload, "program": words, "ranks": ranks}
+    assert server.stdin
+    with suppress(BrokenPipeError), server.stdin:
+        server.stdin.write(json.dumps(plan).encode())
+    return server, members
