@@ -127,8 +127,9 @@ def forked(
         server = subprocess.Popen(
             [interpreter, "-c", _SERVER],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=ranks[0]["stderr"],  # where it should fall over, as long as it is alone
+            # What is said at the import, and the words of one that falls over at it.
+            stdout=ranks[0]["stdout"],
+            stderr=ranks[0]["stderr"],
             env=variables[0],
             process_group=group,
             pass_fds=theirs,

@@ -48,6 +48,7 @@ write_row({
     "words": sys.argv, "path": sys.path, "name": __name__, "folder": os.getcwd(), "input": sys.stdin.read(),
     "main": sys.modules["__main__"].rank, "group": os.getpgid(0) == os.getppid(),
 })
+sys.stdout.reconfigure(errors="backslashreplace")
 atexit.register(print, "bye")
 print("one"); print("bad", file=sys.stderr)
 """
