@@ -194,7 +194,7 @@ def _ranks_say(
     ended = ""
     try:
         rows = launch(
-            command, loopback(ranks), timeout_s=limit_s, preload="validate.collectives"
+            command, loopback(ranks), timeout_s=limit_s, preload=["validate.collectives"]
         ).rows
     except RunFailed as failed:
         ended = f"rank {failed.rank} {failed.reason}{_last(failed.last_words)}"

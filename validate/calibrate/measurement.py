@@ -67,7 +67,7 @@ def measure(
                 up.hosts,
                 timeout_s=_TIMEOUT_S,
                 connect_timeout_s=60.0,
-                preload="validate.microbench",
+                preload=["validate.microbench"],
                 on_line=on_line,
             )
         # Rank 0 writes a row a case, in the order of the cases.

@@ -74,7 +74,7 @@ def run_cases(
             hosts,
             timeout_s=timeout,
             connect_timeout_s=min(CONNECT_TIMEOUT, timeout),
-            preload=__name__,
+            preload=[__name__],
             # Not for starting, which would hold up what others measure: ranks ask for it
             # themselves.
             realtime=False,

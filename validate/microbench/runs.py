@@ -40,7 +40,7 @@ def launched(
             hosts,
             timeout_s=timeout,
             connect_timeout_s=settings.timeout,
-            preload=__name__,
+            preload=[__name__],
             on_line=_listener(progress),
         ).rows
     except RunFailed as error:

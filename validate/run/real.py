@@ -75,7 +75,7 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
                     command,
                     [up.hosts[host] for host in placed.hosts],
                     timeout_s=timeout_s or _TIMEOUT_S,
-                    preload="validate.run",
+                    preload=["validate.run", "sklearn.datasets"],
                 ).rows
             except RunFailed as error:
                 failed, rows = str(error), error.run.rows

@@ -16,6 +16,9 @@ from torch import Tensor
 
 from dpsim.base.errors import DpsimError, how_to_install
 
+LIBRARY = "sklearn.datasets"
+"""Where they are from, which is imported when they are first asked for."""
+
 _WHITE = 16.0  # the largest value of a pixel
 
 
@@ -40,7 +43,7 @@ def digits(precision: str, device: Any = "cpu") -> Digits:
 @cache
 def _loaded() -> tuple[Any, Any]:
     try:
-        datasets = importlib.import_module("sklearn.datasets")
+        datasets = importlib.import_module(LIBRARY)
     except ModuleNotFoundError:
         raise DpsimError(
             f"training on the digits needs scikit-learn; {how_to_install('validate')}"

@@ -82,7 +82,7 @@ def test_a_failure_is_that_of_its_operation_alone():
             [sys.executable, program, "gloo", "cpu", "1", *names],
             loopback(2),
             timeout_s=60,
-            preload="validate.collectives",
+            preload=["validate.collectives"],
         )
     rows = failed.value.run.rows
     problems = {row["operation"]: row["problem"] for row in rows}

@@ -30,7 +30,7 @@ def recorded():
         loopback(5),
         timeout_s=240,
         connect_timeout_s=120,
-        preload="validate.collectives",
+        preload=["validate.collectives"],
     ).rows
     return {
         what: [row for row in rows if row["what"] == what] for what in {row["what"] for row in rows}

@@ -68,7 +68,7 @@ def rows(tmp_path_factory):
         loopback(3),
         timeout_s=240,
         connect_timeout_s=120,
-        preload="validate.node",
+        preload=["validate.node", "torch._dynamo"],
     )
     found = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(3)]
     return {name: [own[name] for own in found] for name in CASES}

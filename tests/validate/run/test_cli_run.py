@@ -69,7 +69,7 @@ def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
     ]
 
     def measure():
-        ranks = launch(command, loopback(2), timeout_s=120, preload="validate.run").ranks
+        ranks = launch(command, loopback(2), timeout_s=120, preload=["validate.run"]).ranks
         assert ranks[1].stdout == ""
         return json.loads(ranks[0].stdout)
 

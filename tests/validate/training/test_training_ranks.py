@@ -129,7 +129,7 @@ def by_rank(tmp_path_factory):
         loopback(4),
         timeout_s=300,
         connect_timeout_s=120,
-        preload="validate.training",
+        preload=["validate.training", "torch._dynamo"],
     )
     return [pickle.loads((folder / f"rank-{rank}").read_bytes()) for rank in range(4)]
 

@@ -39,7 +39,7 @@ class RankPlan(TypedDict):
 class Plan(TypedDict):
     """What a fork server is told: what to import, the program's words, and the ranks in order."""
 
-    preload: str
+    preload: list[str]
     program: list[str]
     ranks: list[RankPlan]
 
@@ -48,8 +48,9 @@ def main() -> None:
     """Import, fork all ranks, and report their ends; in a rank, run the program."""
     plan: Plan = json.load(sys.stdin)
     # What fails here fails again in each rank, which says so in its own output.
-    with suppress(Exception):
-        import_module(plan["preload"])
+    for module in plan["preload"]:
+        with suppress(Exception):
+            import_module(module)
     # Nothing that was imported is ever looked at for garbage, which would copy its pages.
     gc.freeze()
     if _forked(plan["ranks"]):

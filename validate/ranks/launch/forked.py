@@ -94,7 +94,7 @@ class Forked:
 
 def forked(
     program: Sequence[str],
-    preload: str,
+    preload: Sequence[str],
     hosts: Sequence[Host],
     variables: Sequence[Mapping[str, str]],
     *,
@@ -138,7 +138,7 @@ def forked(
         for end in theirs:
             os.close(end)
     members = [Forked(server, *ends) for ends in ours]
-    plan: Plan = {"preload": preload, "program": words, "ranks": ranks}
+    plan: Plan = {"preload": [*preload], "program": words, "ranks": ranks}
     assert server.stdin
     with suppress(BrokenPipeError), server.stdin:
         server.stdin.write(json.dumps(plan).encode())

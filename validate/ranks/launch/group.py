@@ -62,7 +62,7 @@ class ProcessGroup:
     def fork(
         self,
         command: Sequence[str],
-        preload: str,
+        preload: Sequence[str],
         hosts: Sequence[Host],
         environments: Sequence[Mapping[str, str]],
         *,

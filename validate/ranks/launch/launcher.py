@@ -34,7 +34,7 @@ def launch(
     *,
     timeout_s: float = 300.0,
     connect_timeout_s: float | None = None,
-    preload: str | None = None,
+    preload: Sequence[str] = (),
     realtime: bool = True,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
@@ -43,9 +43,9 @@ def launch(
     """Run ``command`` once on each of ``hosts``, rank 0 on the first, until all have exited with 0.
 
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
-    call `connected` in time. ``preload`` names a module that takes long to import: ranks of
+    call `connected` in time. ``preload`` names modules that take long to import: ranks of
     ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process that has
-    it already. ``folder`` keeps what they write as ``rank-N.jsonl``, also where this process is
+    them already. ``folder`` keeps what they write as ``rank-N.jsonl``, also where this process is
     killed; without it the rows are in the `Run` alone. Raises RunFailed as soon as one rank fails
     or a limit is passed; DpsimError where the command or an argument cannot be used.
     """

@@ -33,7 +33,7 @@ def program(tmp_path):
     return write
 
 
-def failure(command, ranks=2, preload="json", **options):
+def failure(command, ranks=2, preload=("json",), **options):
     """The error of a run, after which nothing of the run is left."""
     with pytest.raises(RunFailed) as caught:
         launch(command, loopback(ranks), preload=preload, **{"timeout_s": 30, **options})
@@ -61,7 +61,7 @@ def test_a_fork_finds_what_a_started_rank_finds(program, module, tmp_path):
     if module:
         command[1:2] = ["-m", "program"]
     found = []
-    for preload in (None, "json"):
+    for preload in ((), ["json"]):
         run = launch(command, loopback(2), preload=preload, environment=environment)
         told = [row for row in run.rows if "variables" in row]
         found.append((told, [(rank.stdout, rank.stderr) for rank in run.ranks]))
@@ -73,7 +73,7 @@ def test_a_module_is_imported_once_for_all(program, tmp_path):
     (tmp_path / "slow.py").write_text("import os\nPID = os.getpid()\n")
     code = 'import slow\nwrite_row({"imported": slow.PID})'
     environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-    rows = launch(program(code), loopback(3), preload="slow", environment=environment).rows
+    rows = launch(program(code), loopback(3), preload=["slow"], environment=environment).rows
     parents = {row["parent"] for row in rows if "parent" in row}
     assert {row["imported"] for row in rows if "imported" in row} == parents
     assert len(parents) == 1
@@ -98,8 +98,8 @@ def test_an_end_is_told_as_that_of_a_started_rank(program, how):
 
 
 def test_what_cannot_be_imported_is_for_the_rank_to_say(program):
-    launch(program("pass"), loopback(2), preload="no.such.module")
-    error = failure(program("import no.such.module"), preload="no.such.module")
+    launch(program("pass"), loopback(2), preload=["no.such.module"])
+    error = failure(program("import no.such.module"), preload=["no.such.module"])
     assert error.last_words.endswith("ModuleNotFoundError: No module named 'no'")
 
 
@@ -115,14 +115,14 @@ def test_so_does_one_that_hangs_at_the_import(program, tmp_path):
     (tmp_path / "endless.py").write_text("import time\ntime.sleep(60)\n")
     environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     began = time.monotonic()
-    failure(program("pass"), preload="endless", environment=environment, timeout_s=2)
+    failure(program("pass"), preload=["endless"], environment=environment, timeout_s=2)
     assert time.monotonic() - began < 2 + ENDED_WITHIN_S
 
 
 def test_one_that_falls_over_at_the_import_is_no_rank(program, tmp_path):
     (tmp_path / "fatal.py").write_text("import os\nos.abort()\n")
     environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-    error = failure(program("pass"), preload="fatal", environment=environment)
+    error = failure(program("pass"), preload=["fatal"], environment=environment)
     assert (error.rank, error.signal) == (0, "SIGABRT")
 
 
@@ -130,14 +130,14 @@ def test_what_ranks_start_ends_with_them(program):
     code = (
         'import subprocess\nwrite_row({"pid": subprocess.Popen(["sleep", "60"]).pid, "parent": 0})'
     )
-    rows = launch(program(code), loopback(2), timeout_s=30, preload="json").rows
+    rows = launch(program(code), loopback(2), timeout_s=30, preload=["json"]).rows
     assert soon(lambda: not any(runs(row["pid"]) for row in rows))
 
 
 LAUNCHER = """
 import sys
 from validate.ranks.launch import launch, loopback
-launch(sys.argv[1:], loopback(2), timeout_s=60, preload="json", on_line=lambda rank, stream, line: print(line, flush=True))
+launch(sys.argv[1:], loopback(2), timeout_s=60, preload=["json"], on_line=lambda rank, stream, line: print(line, flush=True))
 """
 
 
@@ -163,7 +163,7 @@ write_row({"interfaces": names, "namespace": os.readlink("/proc/self/ns/net"), "
 """
     with testbed.Testbed(testbed.TestbedConfig(hosts=2)) as up:
         runs_ = [
-            launch(program(code), up.hosts, preload="json", realtime=wanted)
+            launch(program(code), up.hosts, preload=["json"], realtime=wanted)
             for wanted in (True, False)
         ]
     for run, policy in zip(runs_, (os.SCHED_FIFO, os.SCHED_OTHER), strict=True):
