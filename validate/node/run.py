@@ -22,7 +22,7 @@ from validate.node.hardware import MOST_PROCESSES, Here, as_here, catalogue_name
 from validate.node.methods import method_on
 from validate.node.program import COMPUTES, Row, carry_out, twin_of
 from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
-from validate.ranks.processes import AT_FIRST_PASS, joined
+from validate.ranks.processes import IMPORTED_LATE, joined
 from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
 
 _TIMEOUT_S = 3600.0
@@ -68,7 +68,7 @@ def on_node(
     try:
         ranks = loopback(placement(scenario).ranks)
         limit_s = timeout_s or _TIMEOUT_S
-        rows = launch(command, ranks, timeout_s=limit_s, preload=[__name__, AT_FIRST_PASS]).rows
+        rows = launch(command, ranks, timeout_s=limit_s, preload=[__name__, IMPORTED_LATE]).rows
     except RunFailed as error:
         failed, rows = str(error), error.run.rows
         # Every worker's row is needed to tell waiting from communication.

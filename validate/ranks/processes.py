@@ -30,7 +30,7 @@ BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
-AT_FIRST_PASS = "torch._dynamo"
+IMPORTED_LATE = "torch._dynamo"
 """What torch imports, and sympy with it, in the first pass of DDP: a second of each rank."""
 
 
