@@ -215,8 +215,8 @@ def required():
     return names
 
 
-# The extra validate, torch and scikit-learn, and what they require: named here, since the tests
-# also run without them.
+# The extras validate and hf, and what they require: named here, since the tests also run without
+# them.
 WITH_TORCH = {
     "torch",
     "filelock",
@@ -227,7 +227,6 @@ WITH_TORCH = {
     "setuptools",
     "sympy",
 }
-WITH_SCIKIT_LEARN = {"scikit-learn", "cloudpickle", "joblib", "threadpoolctl"}
 WITH_TRANSFORMERS = {
     "hf-xet",
     "httpcore2",
@@ -242,7 +241,7 @@ WITH_TRANSFORMERS = {
 
 
 def test_constraints_pin_every_version_and_nothing_else():
-    others = WITH_TORCH | WITH_SCIKIT_LEARN | WITH_TRANSFORMERS
+    others = WITH_TORCH | WITH_TRANSFORMERS
     needed = required() | others
     assert needed <= set(pinned())
     # Later ones need less: importlib.metadata is their own.

@@ -1,6 +1,6 @@
 """A scenario's strategy with real computing: a small network learns digits on each rank.
 
-The digits are scikit-learn's, and each rank has its share of the processor. The prediction is for
+Each rank has its share of the processor. The prediction is for
 that network: its layers are measured on one rank alone first. Ranks beyond the cores then share
 them, which the prediction does not know of. What the scenario says of jitter and slow workers is
 waited for (`validate.run.waits`).
@@ -75,7 +75,7 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
                     command,
                     [up.hosts[host] for host in placed.hosts],
                     timeout_s=timeout_s or _TIMEOUT_S,
-                    preload=["validate.run", "sklearn.datasets"],
+                    preload=["validate.run"],
                 ).rows
             except RunFailed as error:
                 failed, rows = str(error), error.run.rows

@@ -4,7 +4,7 @@
         record = train(method_named("local-sgd", every=8), world, Training(model="transformer"))
 
 `METHODS` names the methods; `replay` says what a run should have given, from its records alone.
-Needs torch and scikit-learn.
+Needs torch.
 """
 
 from importlib.util import find_spec

@@ -21,7 +21,6 @@ import numpy as np
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch import connected, launch, loopback
 from validate.ranks.processes import IMPORTED_LATE, joined
-from validate.training.digits import LIBRARY
 from validate.training.record import Record
 from validate.training.replay import replay
 from validate.training.settings import Training
@@ -83,7 +82,7 @@ def prove(
             [sys.executable, "-m", "validate.training", told],
             loopback(ranks),
             timeout_s=_TIMEOUT_S,
-            preload=[__name__, IMPORTED_LATE, LIBRARY],
+            preload=[__name__, IMPORTED_LATE],
         )
         parts = [(Path(folder) / f"{rank}").read_bytes() for rank in range(ranks)]
         by_rank = [pickle.loads(part) for part in parts]  # nosec B301 - of this run's own ranks

@@ -10,7 +10,7 @@ from dpsim.base.config import Config
 
 
 class Training(Config):
-    """A training run of plain SGD, with momentum where asked, on scikit-learn's digits.
+    """A training run of plain SGD, with momentum where asked, on handwritten digits.
 
     Every field has a default.
     """

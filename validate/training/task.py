@@ -73,7 +73,7 @@ class Task(ABC):
 
 
 class Digits(Task):
-    """A small network on scikit-learn's digits, by plain SGD from first principles."""
+    """A small network on handwritten digits, by plain SGD from first principles."""
 
     def __init__(self, training: Training, device: Any) -> None:
         self._training = training

@@ -24,7 +24,7 @@ def task(name, workers=3, batch=5):
 
 def test_the_digits_are_those_of_scikit_learn():
     datasets = pytest.importorskip(
-        "sklearn.datasets", reason="scikit-learn is not installed: pip install -e '.[validate]'"
+        "sklearn.datasets", reason="scikit-learn is not installed: pip install -e '.[dev]'"
     )
     pixels, labels = datasets.load_digits(return_X_y=True)
     held, test = digits(), np.arange(len(labels)) % 5 == 0

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("sklearn")
 
 from dpsim.base.errors import UnknownNameError
 from validate.training import METHODS, Record, Training, names_of

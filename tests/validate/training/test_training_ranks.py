@@ -24,7 +24,6 @@ from validate.training import (
     Replayed,
     Training,
     clock_gaps,
-    digits,
     method_named,
     replay,
     version_gaps,
@@ -120,9 +119,7 @@ def by_rank(tmp_path_factory):
     By name and model its record, and what else ranks try; the first three also as a world.
     """
     folder = tmp_path_factory.mktemp("training")
-    # The digits too: importing scikit-learn for them takes longer than all of the training.
-    images = tuple(np.array(part) for part in digits._loaded())
-    (folder / "cases").write_bytes(pickle.dumps((CASES, cases({"ddp": ("ddp", {})}), images)))
+    (folder / "cases").write_bytes(pickle.dumps((CASES, cases({"ddp": ("ddp", {})}))))
     program = Path(__file__).with_name("training_ranks.py")
     launch(
         [sys.executable, str(program), str(folder)],

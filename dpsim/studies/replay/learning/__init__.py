@@ -1,17 +1,19 @@
 """Real training in small: digits, models that learn them in a moment, who takes which sample."""
 
 from dpsim.studies.replay.learning.autograd import TorchNetwork
-from dpsim.studies.replay.learning.digits import Digits, digits
+from dpsim.studies.replay.learning.digits import WHITE, Digits, all_digits, digits
 from dpsim.studies.replay.learning.network import NETWORKS, Layer, Network, cross_entropy
 from dpsim.studies.replay.learning.sampler import Sampler
 
 __all__ = [
     "NETWORKS",
+    "WHITE",
     "Digits",
     "Layer",
     "Network",
     "Sampler",
     "TorchNetwork",
+    "all_digits",
     "cross_entropy",
     "digits",
 ]

@@ -19,7 +19,7 @@ from dpsim.base.arrays import IntArray, RealArray
 
 SIDE = 8
 CLASSES = 10
-_WHITE = 16.0
+WHITE = 16.0
 _TEST_EVERY = 5
 
 
@@ -37,11 +37,17 @@ class Digits:
 
 
 @cache
-def digits(precision: str = "float64") -> Digits:
-    """All samples, with pixels in ``precision``."""
+def all_digits() -> tuple[IntArray, IntArray]:
+    """Pixels (samples, 64), 0 to `WHITE`, and labels (samples,), none of them kept apart."""
     path = files("dpsim.studies.replay.learning") / "digits.npz"
     with path.open("rb") as file, np.load(file) as held:
-        images = (held["pixels"] / _WHITE).astype(precision)
-        labels = held["labels"].astype(np.int64)
+        return held["pixels"], held["labels"].astype(np.int64)
+
+
+@cache
+def digits(precision: str = "float64") -> Digits:
+    """All samples, with pixels in ``precision``."""
+    pixels, labels = all_digits()
+    images = (pixels / WHITE).astype(precision)
     test = np.arange(len(labels)) % _TEST_EVERY == 0
     return Digits(images[~test], labels[~test], images[test], labels[test])
