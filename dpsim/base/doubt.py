@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,12 +88,15 @@ class Doubt:
 
     def factors(self) -> FloatArray:
         """Measured over predicted seconds, drawn; the same draws for the same error."""
-        if not self.levels:
-            return np.ones(_DRAWS)
         # Seeded by the error's name, so that predictions made apart, even in two processes, share
         # its draws.
-        generator = np.random.default_rng(zlib.crc32(f"{self.basis}: {self.of}".encode()))
-        return self.ppf(generator.uniform(size=_DRAWS))
+        return self.ppf(_draws(f"{self.basis}: {self.of}")) if self.levels else np.ones(_DRAWS)
+
+
+@lru_cache(maxsize=64)
+def _draws(name: str) -> FloatArray:
+    """Levels from 0 to 1: the same for the same name."""
+    return np.random.default_rng(zlib.crc32(name.encode())).uniform(size=_DRAWS)
 
 
 def drawn_interval(

@@ -195,7 +195,7 @@ class Result(Shown):
         samples = self.workers * self.batch_per_worker * float(self.steps.counted.mean())
         return self.traffic.sent_in_total / samples if samples else 0.0
 
-    @property
+    @cached_property
     def staleness(self) -> dict[str, Any]:
         """The gap of clocks, in iterations, and versions, in updates of gradients that counted.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, latest
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
@@ -232,7 +232,7 @@ class _Run:
                     starts, nbytes, walk.rested_at
                 )
                 free, walk.rested_at = outcome.finishes, outcome.rested_at
-                self.begun, self.ended = float(starts.max()), float(free.max())
+                self.begun, self.ended = latest(starts), latest(free)
                 # From when the last has come: those that came before only waited for it.
                 busy += self.ended - self.begun
                 walk.note("communication", f"{call.name}: {name}", starts, free)

@@ -124,8 +124,9 @@ class Walk:
 
     def decode(self, calls: tuple[StagedCall, ...]) -> None:
         """Decode what has arrived; of what lags behind, nothing has."""
-        arrived = (call.decode for call in calls if not call.lag)
-        self._decode(sum(arrived, start=np.zeros(self.positions.shape[1])))
+        arrived = [call.decode for call in calls if not call.lag]
+        if arrived:
+            self._decode(sum(arrived, start=np.zeros(self.positions.shape[1])))
 
     def decode_at(self, position: int, call: StagedCall) -> None:
         """Decode ``call`` when it has arrived, before anything past ``position``."""
@@ -152,17 +153,21 @@ class Walk:
 
     def to(self, position: int) -> None:
         """Compute up to ``position``, waiting on the way for what is needed there."""
-        marks = self._marks[
-            bisect_right(self._marks, self._at) : bisect_left(self._marks, position)
-        ]
-        awaited = (where for where in self._awaited if self._at < where < position)
-        for stop in sorted({*marks, *awaited, position}):
+        for stop in self._stops(position):
             begin, before = self._at, self.time
             self.time = before + self._computing(begin, stop)
             if self._timeline is not None:
                 self._note_passes(begin, stop, before)
             self._at = stop
             self._arrive(stop)
+
+    def _stops(self, position: int) -> list[int]:
+        """``position``, and before it what is marked or awaited on the way there."""
+        marks = self._marks[
+            bisect_right(self._marks, self._at) : bisect_left(self._marks, position)
+        ]
+        awaited = [where for where in self._awaited if self._at < where < position]
+        return sorted({*marks, *awaited, position}) if marks or awaited else [position]
 
     def _computing(self, begin: int, stop: int) -> FloatArray:
         """Seconds of computing between two positions."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray, IntArray, latest
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, ranks_array, traffic
 from dpsim.topology import Network
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Leave = Callable[[IntArray], None]
 
 _ROUNDING = 1e-12  # relative: a finish that is earlier than the bound by less is at it
+_MOST_KEPT = 1 << 20  # loads of links of which it is known what the busiest needs
 _BYTES_A_TRANSFER, _BYTES_A_HOP = 120.0, 85.0
 
 
@@ -88,9 +89,10 @@ def check_round(schedule: Schedule, network: Network, nbytes: float) -> None:
 
 def leaving_together(starts: FloatArray, meeting: IntArray, seconds: float) -> FloatArray:
     """When ranks leave: those of each row of ``meeting`` so long after the last has entered."""
+    ends = np.empty(len(starts))
     if len(meeting) == 1:  # all of them, in whichever order
-        return np.full_like(starts, starts.max() + seconds)
-    ends = np.empty_like(starts)
+        ends.fill(latest(starts) + seconds)
+        return ends
     ends[meeting] = starts[meeting].max(axis=1, keepdims=True) + seconds
     return ends
 
@@ -159,19 +161,26 @@ class CollectiveModel(ABC):
         """
         # What a link saved up while it was idle passes beside its rate.
         busiest = self._busiest_seconds(outcome.loads) - self.saved
+        # The first rank mostly says already that there is time enough: the others only add to it.
+        if starts[0] + busiest - outcome.finishes[0] <= _ROUNDING * busiest:
+            return outcome
         short = float(starts.min()) + busiest - float(outcome.finishes.max())
         if short <= _ROUNDING * busiest:
             return outcome
         return replace(outcome, finishes=outcome.finishes + short)
 
     def _busiest_seconds(self, loads: FloatArray) -> float:
-        """What the busiest link needs for its bytes; of the very loads asked for last, as then."""
-        known: tuple[FloatArray, float] | None = getattr(self, "_busiest", None)
+        """What the busiest link needs for its bytes (s); of loads asked for lately, as then."""
+        known: dict[int, tuple[FloatArray, float]] = self.__dict__.setdefault("_busiest", {})
         # Steps repeat a few collectives thousands of times, and clusters have many links.
-        if known is None or known[0] is not loads:
-            known = loads, float((loads / self.network.capacities).max(initial=0.0))
-            self._busiest = known
-        return known[1]
+        found = known.get(id(loads))
+        if found is None:
+            if len(known) * len(loads) > _MOST_KEPT:
+                known.clear()
+            # With the loads, so that no others can take their place in memory.
+            found = loads, float((loads / self.network.capacities).max(initial=0.0))
+            known[id(loads)] = found
+        return found[1]
 
     @property
     def meeting(self) -> IntArray:

@@ -6,6 +6,7 @@ import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Discriminator
@@ -145,6 +146,7 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     return Shape(options, discriminator)
 
 
+@cache
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     """A model's fields by their keys in the file."""
     return {field.alias or name: field for name, field in model.model_fields.items()}

@@ -22,7 +22,7 @@ from enum import Enum
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray, IntArray, latest
 
 DROPPED = -1  # the update of a gradient that is part of none
 
@@ -145,7 +145,7 @@ class Gate(ABC):
     def enough_at(self, there: FloatArray) -> float:
         """When enough workers are there, of which worker i is there at ``there[i]``."""
         if self.quorum == len(there):
-            return float(there.max())
+            return latest(there)
         # A partition finds the time of the last who is waited for without sorting all.
         last = self.quorum - 1
         return float(np.partition(there, last)[last])

@@ -40,6 +40,7 @@ _OPERATIONS = {
 }
 _WITHOUT_CHANNELS = "pairwise"  # each rank sends to each by a route of its own
 _PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
+_MOST_KEPT = 1 << 20  # loads of links: steps repeat a few sizes
 # dpsim's algorithms as NCCL_ALGO knows them.
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
 
@@ -92,6 +93,7 @@ class NcclModel(CollectiveModel):
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation
+        self._kept_loads: dict[tuple[int, str], FloatArray] = {}
         # NCCL ignores a setting that leaves it nothing to run: what runs then shows it.
         if (
             forced is not None
@@ -126,7 +128,13 @@ class NcclModel(CollectiveModel):
         """Bytes on each capacity by the channels of what runs (``name``)."""
         if self._schedule_name == _WITHOUT_CHANNELS:
             return self._ring.loads(nbytes)
-        return nbytes * self._loads_of_a_byte(name.split("/", maxsplit=1)[0])
+        kept = self._kept_loads
+        if (nbytes, name) not in kept:
+            loads = nbytes * self._loads_of_a_byte(name.split("/", maxsplit=1)[0])
+            if len(kept) * len(loads) > _MOST_KEPT:
+                kept.clear()
+            kept[nbytes, name] = loads
+        return kept[nbytes, name]
 
     @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
     def _loads_of_a_byte(self, runs: str) -> FloatArray:
@@ -191,6 +199,7 @@ class NcclModel(CollectiveModel):
         cards = _PROBE * _leaving(self.machine, self.operation, runs) / usable
         return min(1.0, cards / links)
 
+    @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
         if self.operation in CHAINS:

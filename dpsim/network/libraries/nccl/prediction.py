@@ -110,8 +110,14 @@ def _residual(curve: Kin, known: Known | None) -> FloatArray:
 
 def machine_constants(machine: NcclMachine, known: Known | None = None) -> dict[str, FloatArray]:
     """What `dpsim.network.libraries.nccl.cost.seconds` takes, arrays of length 1."""
-    logs = machine_logs(shipped_constants() if known is None else known, machine)
-    return physical(logs[None, :], facts_of([machine]))
+    if known is None:
+        return _shipped_constants_of(machine)
+    return physical(machine_logs(known, machine)[None, :], facts_of([machine]))
+
+
+@lru_cache(maxsize=256)
+def _shipped_constants_of(machine: NcclMachine) -> dict[str, FloatArray]:
+    return machine_constants(machine, shipped_constants())
 
 
 def constant_groups(machine: NcclMachine) -> tuple[str, ...]:
