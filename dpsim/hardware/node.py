@@ -10,7 +10,14 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PositiveInt, ValidationInfo, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PositiveInt,
+    ValidationInfo,
+    model_validator,
+)
 
 from dpsim.base.config import Config
 from dpsim.base.errors import UnknownNameError
@@ -91,12 +98,15 @@ class Node(Config):
     nic_bus: LinkRef = Field(description="The link between a network card and its slot.")
     nics: Nics = Field(description="The network cards, unless the scenario's network names others.")
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Node:
-        _check_kinds(self)
-        _check_slots(self)
-        _check_connected(self)
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _consistent(cls, given: object, read: ModelWrapValidatorHandler[Node]) -> Node:
+        node = read(given)
+        if node is not given:  # one of the catalogue has been through this
+            _check_kinds(node)
+            _check_slots(node)
+            _check_connected(node)
+        return node
 
     @property
     def gpus(self) -> int:
