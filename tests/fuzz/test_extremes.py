@@ -192,6 +192,7 @@ def test_the_smallest_and_the_largest_models(jail: Jail, profile: str, way: str)
     assert verdict.what == "result" or "of the processor" in verdict.why, verdict
 
 
-def test_a_million_workers(jail: Jail) -> None:
-    verdict = _tried(jail, ("cluster.nodes=500000",))
+@pytest.mark.parametrize("nodes", [100_000, pytest.param(500_000, marks=pytest.mark.long)])
+def test_hundreds_of_thousands_of_workers(jail: Jail, nodes: int) -> None:
+    verdict = _tried(jail, (f"cluster.nodes={nodes}",))
     assert verdict.what == "result" or re.search(r"of the processor|GB", verdict.why), verdict

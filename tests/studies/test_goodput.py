@@ -38,7 +38,12 @@ def markov_share(interval, cost, write, restart, mtbf):
 
 
 @pytest.mark.parametrize(
-    ("size", "restart", "runs"), [("0.001 GB", "0 s", 10), ("100 GB", "60 s", 40)]
+    ("size", "restart", "runs"),
+    [
+        ("0.001 GB", "0 s", 10),
+        ("100 GB", "60 s", 15),
+        pytest.param("100 GB", "60 s", 40, marks=pytest.mark.long),
+    ],
 )
 def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(size, restart, runs):
     config = crashes(
@@ -278,8 +283,10 @@ RACK = {"name": "power", "per": "rack", "nodes_per_rack": 5, "mtbf": "10000 s"}
 NODE = {"name": "node", "per": "node", "mtbf": "4000 s"}
 
 
-@pytest.mark.parametrize("copy", [0, 5])
-def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy):
+@pytest.mark.parametrize(
+    ("copy", "runs"), [(0, 6), (5, 6), pytest.param(5, 40, marks=pytest.mark.long)]
+)
+def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy, runs):
     config = crashes(
         faults=[RACK, NODE],
         checkpoint_interval="600 s",
@@ -287,7 +294,7 @@ def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy):
         restart_time="30 s",
         neighbour={"interval": "60 s", "cost": f"{copy} s", "read_time": "10 s"},
     )
-    study = goodput_study(config, 10, 1, 40 * DAY, runs=40)
+    study = goodput_study(config, 10, 1, 40 * DAY, runs=runs)
     exact = exact_share_with_copies(10, 60, copy, 40, (30, 40), (2 / 10000, 10 / 4000))
     assert study.expected.useful == pytest.approx(exact, rel=1e-9)
     assert study.shares["useful"] == pytest.approx(exact, abs=0.003)
