@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app import limits
+from app.fitted_times import with_fitted_times
 from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
@@ -19,6 +20,7 @@ from dpsim.engine import (
     MemoryUse,
     Recording,
     Result,
+    fitted_factor,
     link_classes,
     memory_use,
     reduction_cost,
@@ -42,7 +44,8 @@ _POINTS = 5  # of a scaling curve, about
 class Answer:
     """A scenario, its result, what some workers did in the first step that counts, and its links.
 
-    ``workers``: "typical", "slowest" and "fastest", by which ``intervals`` are kept.
+    ``workers``: "typical", "slowest" and "fastest", by which ``intervals`` are kept. ``factor``:
+    what was fitted to a measured step, as a calibration, None where nothing was.
     """
 
     scenario: Scenario
@@ -50,6 +53,7 @@ class Answer:
     intervals: Mapping[int, list[Interval]]
     workers: Mapping[str, int]
     links: Sequence[LinkClass]
+    factor: Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ def answer(spec: Spec, report: Report) -> Answer:
     workers = run.extremes()
     intervals = {who: run.intervals(workers=[who]) for who in set(workers.values())}
     links = link_classes(run.job.network, run.link_loads)
-    return Answer(given, run.result, intervals, workers, links)
+    return Answer(given, run.result, intervals, workers, links, fitted_factor(run.job))
 
 
 def traced(spec: Spec) -> str:
@@ -208,6 +212,7 @@ def varied(
 
     By value the result, or why there is none.
     """
+    spec = with_fitted_times(spec)
     found: dict[str, Result | DpsimError] = {}
     chosen = list(values)
     for done, value in enumerate(chosen):

@@ -35,11 +35,13 @@ def chart(
     """
     title = _in_one_line(figure.layout.title.text)
     below = _in_one_line(figure.layout.title.subtitle.text)
-    # The page wraps a title where its own width ends, which plotly does not know.
-    st.html(f'<h2 class="dp-chart">{escape(title)}<small>{escape(below)}</small></h2>')
     # Of the figure, not of a box that it would be scrolled in, which no key can reach.
-    whole = height or figure.layout.height
-    figure.update_layout(title=None, height=whole and whole - _TITLE)
+    if height is not None:
+        figure.update_layout(height=height)
+    # The page wraps a title where its own width ends, which plotly does not know.
+    if title:
+        st.html(f'<h2 class="dp-chart">{escape(title)}<small>{escape(below)}</small></h2>')
+        _remove_title(figure)
     # Without a theme of Streamlit's, which would replace the figure's own colours.
     st.plotly_chart(
         in_mode(figure, mode()),
@@ -48,6 +50,16 @@ def chart(
         config=_CONFIG,
         alt=alt or title or key,
     )
+
+
+def _remove_title(figure: go.Figure) -> None:
+    """Without its title, and without the room that was kept for it."""
+    height, top = figure.layout.height, figure.layout.margin.t
+    figure.update_layout(title=None)
+    if height is not None:
+        figure.update_layout(height=height - _TITLE)
+    if top is not None and top > _TITLE:
+        figure.update_layout(margin_t=top - _TITLE)
 
 
 def _in_one_line(text: str | None) -> str:

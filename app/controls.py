@@ -256,7 +256,7 @@ def _entered(given: Field, key: str) -> None:
         return
     if value is None or value == _NONE:
         # What the file itself says is overruled; where it says nothing, nothing is.
-        spec = state.current().spec.without(given.path)
+        spec = state.editable().without(given.path)
         if stated(spec, given.path) is not None:
             spec = spec.with_value(given.path, "null")
         state.show_spec(spec)
@@ -269,7 +269,7 @@ def _counted(path: str, key: str) -> None:
 
 
 def _kind_chosen(given: Union, key: str) -> None:
-    kind, spec = st.session_state[key], state.current().spec
+    kind, spec = st.session_state[key], state.editable()
     if kind:
         state.show_spec(spec.with_kind(given.path, given.key, kind))
     else:

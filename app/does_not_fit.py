@@ -13,6 +13,7 @@ from app.headline import sentence
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
+from app.words import device_words
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse
 from dpsim.report.figures.resource_figures import footprint_figure
@@ -26,7 +27,7 @@ def drawn(spec: Spec) -> bool:
     if use.fits or given.run.allow_out_of_memory:
         return False
     held, has = human(use.held.total, DATA, 3), human(use.capacity, DATA, 3)
-    sentence(f"It does not fit: each {use.gpu} has {has} and would hold {held}.")
+    sentence(f"It does not fit: each {device_words(use.gpu)} has {has} and would hold {held}.")
     chart(footprint_figure(use), "memory")
     with st.container(border=True, key="ways to fit"):
         st.markdown("**What makes it fit, and what that costs** (press one to do it)")

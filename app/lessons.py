@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from app import limits
+from app.fitted_times import with_fitted_times
 from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
@@ -104,6 +105,7 @@ def points(
 
     Those that cannot be are left out.
     """
+    spec = with_fitted_times(spec)
     found: dict[int, Result] = {}
     for done, changes in enumerate(varied):
         report(done, len(varied))
@@ -120,7 +122,8 @@ def points(
 
 def grown(spec: Spec, factor: int, report: Report) -> tuple[Growth, str]:
     """A batch that grows, and what is known of its largest. Raises DpsimError without a task."""
-    given = scenario(spec.with_value("run.steps", _POINT_STEPS).with_value("run.warmup", "1"))
+    few = with_fitted_times(spec).with_value("run.steps", _POINT_STEPS)
+    given = scenario(few.with_value("run.warmup", "1"))
     limits.check(given)
     target = simulate(given).to_target
     if target is None or target.task.samples is None:

@@ -23,18 +23,19 @@ from app.pages_ import (
 )
 from app.plain import plain
 
+# Without icons, for which the row on top would have to hide some of them.
 PAGES = (
-    (what_if, "What if", ":material/tune:"),
-    (compare, "Compare", ":material/bar_chart:"),
-    (algorithms, "See the algorithm", ":material/animation:"),
-    (strategies, "See the strategies", ":material/view_timeline:"),
-    (topology, "Topology", ":material/hub:"),
-    (stragglers, "Stragglers and sync", ":material/hourglass_top:"),
-    (convergence, "Convergence", ":material/trending_down:"),
-    (questions, "Classic questions", ":material/quiz:"),
-    (trust, "Trust", ":material/verified:"),
-    (own_files, "Your own files", ":material/upload_file:"),
-    (batches, "Batches", ":material/table_chart:"),
+    (what_if, "What if"),
+    (compare, "Compare"),
+    (algorithms, "See the algorithm"),
+    (strategies, "See the strategies"),
+    (topology, "Topology"),
+    (stragglers, "Stragglers"),
+    (convergence, "Convergence"),
+    (questions, "Classic questions"),
+    (trust, "Trust"),
+    (own_files, "Your own files"),
+    (batches, "Batches"),
 )
 
 _ICON = Path(__file__).with_name("icon.svg")
@@ -51,11 +52,10 @@ def main() -> None:
         st.Page(
             page.draw,
             title=title,
-            icon=icon,
             url_path=page.__name__.rpartition(".")[2],
             default=page is what_if,
         )
-        for page, title, icon in PAGES
+        for page, title in PAGES
     ]
     chosen = st.navigation(pages, position="top")
     if not state.write_address():

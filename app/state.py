@@ -5,6 +5,9 @@ It is kept in the session and in the address, so that the address reproduces it.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
@@ -12,7 +15,7 @@ import streamlit as st
 
 from app.presets import FIRST
 from app.spec import MOST_IN_ADDRESS, Query, Spec, View
-from app.work import Tasks
+from app.work import CancelledError, Tasks
 from dpsim.base.errors import DpsimError
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
@@ -82,14 +85,30 @@ def show_spec(spec: Spec) -> None:
     show(replace(current(), spec=spec))
 
 
+def editable() -> Spec:
+    """The scenario shown, to be changed.
+
+    Compute times that were fitted to a measured step keep their factor: what is changed would
+    otherwise be fitted to that step anew, which it would not have taken.
+    """
+    spec = current().spec
+    task = tasks().known(answer_key(spec))
+    # Nothing is simulated here: a page that is turned before its answer came fits anew.
+    if task is not None and task.ended:
+        with suppress(DpsimError, CancelledError):
+            factor = task.value().factor
+            return spec if factor is None else spec.with_value("calibration", json.dumps(factor))
+    return spec
+
+
 def change(path: str, value: str) -> None:
     """Set one value (YAML) of the scenario shown."""
-    show_spec(current().spec.with_value(path, value))
+    show_spec(editable().with_value(path, value))
 
 
 def try_options(options: list[str]) -> None:
     """Set several values, ``key=value`` each."""
-    show_spec(current().spec.with_options(options))
+    show_spec(editable().with_options(options))
 
 
 def undo() -> None:
@@ -115,6 +134,11 @@ def choice(name: str, default: str) -> str:
 def choose(name: str, value: str) -> None:
     """Make a page's own choice."""
     show(replace(current(), choices={**current().choices, name: value}))
+
+
+def answer_key(spec: Spec) -> Hashable:
+    """By which the task that simulates ``spec`` is known."""
+    return ("answer", spec)
 
 
 @cache

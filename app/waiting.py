@@ -47,7 +47,7 @@ def in_advance(spec: Spec) -> Answer:
 
 
 def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
-    return ("answer", spec), lambda report: answer(spec, report)
+    return state.answer_key(spec), lambda report: answer(spec, report)
 
 
 def scenario_of(spec: Spec) -> Scenario:
@@ -89,7 +89,7 @@ def at_once(spec: Spec) -> Answer | None:
 
     What was shown before is known: it is looked up, and simulated again only where it was dropped.
     """
-    task = state.tasks().known(("answer", spec))
+    task = state.tasks().known(state.answer_key(spec))
     # Of a kind of its own: to wait for a second answer would leave the one that is shown.
     if task is None or not task.ended:
         task = _only(("baseline", spec), lambda report: answer(spec, report))

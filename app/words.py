@@ -60,6 +60,8 @@ _DEVICES = {
     "slingshot": "Slingshot",
     "ethernet": "Ethernet",
 }
+# A title says the name, assumptions where compute times are from.
+_TOLD_ELSEWHERE = ("name", "calibration")
 _MOST_CHANGES = 4  # that are told one by one
 
 
@@ -115,7 +117,7 @@ def changes(before: Spec, after: Spec) -> str:
         f"{_place(path)} {_value(old.get(path))} to {_value(new.get(path))}"
         # New fields in their order, and then those that are gone.
         for path in dict.fromkeys((*new, *old))
-        if old.get(path) != new.get(path) and path != ("name",)
+        if old.get(path) != new.get(path) and path[0] not in _TOLD_ELSEWHERE
     ]
     more = len(found) - _MOST_CHANGES
     return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")

@@ -37,6 +37,7 @@ _BATCHES = tuple(2**power for power in range(11))
 _LESS = (1, 4)  # batches of a GPU: the scenario's over these
 _MOST_GPUS = 1_024
 _MOST_LEARNERS = 6
+_NEAR = 0.5  # percentage points of error that are about the same
 _WIDE = 510  # pixels
 _FACTORS = ("2", "3", "4", "5")
 _GOYAL = "goyal_rn50_err_vs_batch"
@@ -118,6 +119,18 @@ def _best_batch(runs: list[Result]) -> str:
     return f"A global batch of {batch:,} gives most, {rate} samples/s."
 
 
+def _best_gpus(runs: list[Result]) -> str:
+    """How many GPUs reach the target first; of a model without a target, what gives most."""
+    known = [(run.to_target.time_s, run) for run in runs if run.to_target is not None]
+    if known:
+        within, first = min(known, key=lambda pair: pair[0])
+        batch = f"{first.workers:,} GPUs with {first.batch_per_worker:,} samples each"
+        return f"{batch} reach the target first, in {long_time(within)}."
+    best = max(runs, key=lambda run: run.throughput_samples_per_s)
+    rate = per_second(best.throughput_samples_per_s)
+    return f"{best.workers:,} GPUs give most, {rate} samples/s."
+
+
 def _gpus(spec: Spec) -> None:
     cluster = scenario_of(spec).cluster
     if cluster.groups or scenario_of(spec).testbed is not None:
@@ -140,6 +153,7 @@ def _gpus(spec: Spec) -> None:
         return
     # Those of the scenario's own batch, which is tried first, on every number of nodes.
     own = [result for place, result in found.items() if place < len(nodes)]
+    sentence(_best_gpus(list(found.values())))
     chart(scaling_figure(own), "efficiency")
     runs = list(found.values())
     if not has_targets(runs):
@@ -154,9 +168,16 @@ def _learners(spec: Spec) -> None:
     )
     varied = [{"workload.learners_per_gpu": str(k)} for k in range(1, _MOST_LEARNERS + 1)]
     found = _found(spec, "learners", varied)
-    if found is not None:
-        pairs = [(place + 1, result) for place, result in found.items()]
-        chart(learners_figure(pairs), "learners")
+    if found is None:
+        return
+    pairs = [(place + 1, result) for place, result in found.items()]
+    most, best = max(pairs, key=lambda pair: pair[1].throughput_samples_per_s)
+    gained = best.throughput_samples_per_s / pairs[0][1].throughput_samples_per_s - 1
+    said = f"{most} learner{'s' if most > 1 else ''} on a GPU give most"
+    sentence(f"{said}, {gained:.1%} more than {pairs[0][0]}." if gained else f"{said}.")
+    chart(learners_figure(pairs), "learners")
+    if len(pairs) < len(varied):
+        st.caption(f"Of 1 to {len(varied)} learners those are shown that fit and can be simulated.")
 
 
 def _grows(spec: Spec) -> None:
@@ -198,6 +219,7 @@ def _errors(spec: Spec) -> None:
         if row["case_id"] == _GOYAL
     ]
     title = "ResNet-50 on ImageNet, 90 epochs"
+    sentence(_least_error(rows))
     chart(error_figure(rows, title), "errors")
     st.caption(
         "Goyal et al. 2017, five runs each, learning rates in proportion to the batch. For "
@@ -216,6 +238,15 @@ def _errors(spec: Spec) -> None:
         {head: [row[column] for row in records] for head, column in _RECORDS.items()},
         hide_index=True,
     )
+
+
+def _least_error(rows: list[tuple[float, float, float]]) -> str:
+    """Up to which batch the error is about the least, and what it is with the largest."""
+    least = min(error for _, error, _ in rows)
+    near = max(batch for batch, error, _ in rows if error <= least + _NEAR)
+    batch, worst, _ = max(rows)
+    said = f"Up to a batch of {near:,.0f} the error is within {_NEAR:g} % of the least, {least:g} %"
+    return f"{said}; with {batch:,.0f} it is {worst:g} %."
 
 
 def _rows(name: str) -> list[dict[str, str]]:

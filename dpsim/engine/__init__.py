@@ -21,7 +21,7 @@ from dpsim.engine.link_loads import (
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
     from dpsim.engine.beside import bytes_beside
-    from dpsim.engine.calibration import calibrated, prepared_by, scale_to
+    from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
@@ -112,6 +112,7 @@ __all__ = [
     "engine_for",
     "exact_for",
     "exchange_cycle",
+    "fitted_factor",
     "language_model_interval",
     "learner_times",
     "learners_by_batch",

@@ -47,6 +47,22 @@ def calibrated(scenario: Scenario) -> Job:
     return job
 
 
+def fitted_factor(job: Job) -> dict[str, object] | None:
+    """The factor on compute times that was fitted to a measured step, as a calibration.
+
+    None where none was fitted. What differs from ``job`` in hardware, batch or strategy would not
+    have taken the measured step, but the factor holds.
+    """
+    measured = job.scenario.calibration
+    if not isinstance(measured, MeasuredStep | MeasuredCell):
+        return None
+    return {
+        "compute_scale": job.compute_scale,
+        "cell": job.scenario.cell,
+        "source": f"fitted to {measured.source}",
+    }
+
+
 def _on_measured_nodes(job: Job, measured: MeasuredStep) -> Job:
     """The job on as many nodes as were measured: itself, where those are its own."""
     cluster = job.scenario.cluster.with_nodes(measured.nodes)

@@ -40,6 +40,17 @@ def predicted(preset, *changes):
     }
 
 
+def test_what_is_changed_keeps_the_factor_that_was_fitted_to_a_measured_step(open_page):
+    page = open_page("what_if", preset="resnet50-256-p100-50gbe", set=list(QUICK))
+    before = metrics(page)["step time"]
+    page.number_input(key="set workload.batch_per_gpu").set_value(64).run()
+    settled(page)
+    # Twice the samples take longer than the step that was measured with half of them.
+    assert float(metrics(page)["step time"][0].split()[0]) > 1.4 * float(before[0].split()[0])
+    (fitted,) = [each for each in page.query_params["set"] if each.startswith("calibration=")]
+    assert "fitted to Goyal et al. 2017" in fitted
+
+
 def test_the_first_page_shows_the_first_preset_as_the_library_predicts_it(open_page):
     assert shown(open_page("what_if", wait=False)) == predicted(FIRST)
 
@@ -117,7 +128,7 @@ def test_names_from_files_are_escaped(open_page):
 def test_what_does_not_fit_keeps_the_page_with_its_memory_and_ways_out(open_page):
     page = open_page("what_if", preset=FIRST, set=[*QUICK, "workload.batch_per_gpu=512"])
     assert not page.error
-    assert "It does not fit: each v100-sxm2-16gb has 16 GB" in html(page)
+    assert "It does not fit: each V100-SXM2-16GB has 16 GB" in html(page)
     assert charts(page) == 1
     ways = [each for each in page.button if (each.key or "").startswith("way ")]
     assert any("16 GB, **" in each.label and "time per sample" in each.label for each in ways)

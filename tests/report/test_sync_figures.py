@@ -37,6 +37,15 @@ def test_what_a_slow_worker_costs_is_the_throughput_lost_the_cheapest_way_first(
     assert f"bsp {lost['bsp']:.0%}" in figure.layout.title.text
 
 
+def test_what_gains_says_so_on_the_side_that_has_room(results, tiny):
+    slower = {"asp": results["bsp"]}
+    bar, words = straggler_cost_figure({"asp": results["asp"]}, slower).data
+    assert bar.x[0] < 0
+    assert words.x[0] == 0
+    assert words.textposition == "middle right"
+    assert words.text[0].startswith(f"{bar.x[0] / 100:.1%}, ")
+
+
 def test_each_curve_rises_from_the_shortest_step_to_the_longest(results):
     figure = step_times_figure(results)
     for trace, result in zip(figure.data, results.values(), strict=True):

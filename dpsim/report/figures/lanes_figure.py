@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _EDGE = 5e-4  # of what is shown: half a pixel; times that are closer are one
-_ROW, _BETWEEN, _TOP = 30, 46, 130  # pixels: a worker, two strategies, title and legend
+# Pixels: a worker, two strategies, title and legend, the axis.
+_ROW, _BETWEEN, _TOP, _BOTTOM = 30, 46, 130, 50
 _WORD = 0.025  # of the time shown: less has no room for a number
 _HEAD = {
     "x": 0.01,
@@ -66,7 +67,7 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
     bars = [list(_bars(lane)) for lane in lanes]
     end = max((bar.end for own in bars for bar in own), default=0.0)
     workers = max((bar.worker for own in bars for bar in own), default=0) + 1
-    height = _TOP + len(lanes) * (workers * _ROW + _BETWEEN)
+    height = _TOP + _BOTTOM + len(lanes) * (workers * _ROW + _BETWEEN)
     figure = make_subplots(
         rows=len(lanes),
         cols=1,
@@ -103,9 +104,14 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
         title={**_HEAD, "text": title},
         barmode="overlay",
         height=height,
-        # plotly counts in heights of the panels: about 26 pixels above the first.
-        legend={"orientation": "h", "x": 0, "y": 1 + 26 / (height - _TOP), "yanchor": "bottom"},
-        margin={"l": 40, "r": 20, "t": _TOP, "b": 50},
+        # plotly counts in heights of the panels: 26 pixels above the first, where its name stands.
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "y": 1 + 26 / (height - _TOP - _BOTTOM),
+            "yanchor": "bottom",
+        },
+        margin={"l": 40, "r": 20, "t": _TOP, "b": _BOTTOM},
     )
     return in_mode(figure)
 

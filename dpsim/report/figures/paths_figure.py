@@ -41,8 +41,15 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
             "font": {"size": 16},
         },
         height=_HEIGHT,
-        legend={"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top"},
-        margin={"l": 50, "r": 20, "t": 110, "b": 90},
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "xref": "container",
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+        },
+        margin={"l": 50, "r": 20, "t": 110, "b": 40},
     )
     return in_mode(figure)
 

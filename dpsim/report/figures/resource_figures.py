@@ -104,8 +104,8 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
     figure.add_vline(
         x=capacity,
         line={"dash": "dash", "width": 3},
-        annotation_text=f"{capacity:.3g} GB",
-        annotation_position="top right",
+        # Above the bar, on which it could not be read.
+        annotation={"text": f"has {capacity:.3g} GB", "yanchor": "bottom", "xanchor": "center"},
     )
     verdict = "fits" if memory["fits"] else "does not fit"
     title = f"Memory of a GPU: {total / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"

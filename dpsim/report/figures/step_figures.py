@@ -41,7 +41,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
             continue
         shares = [part_s / step for part_s, step in zip(seconds, steps, strict=True)]
         figure.add_bar(
-            name=part.title + _in_legend(seconds, shares, factor, unit),
+            name=part.title + _in_legend(seconds, shares),
             y=labels,
             x=[factor * value for value in seconds],
             orientation="h",
@@ -79,13 +79,13 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
     )
 
 
-def _in_legend(seconds: Sequence[float], shares: Sequence[float], factor: float, unit: str) -> str:
+def _in_legend(seconds: Sequence[float], shares: Sequence[float]) -> str:
     """What a part takes in one or two bars, some of which are too narrow for it."""
     if len(seconds) > _FEW_BARS:
         return ""
-    times = " / ".join(f"{factor * value:.3g}" for value in seconds)
+    times = " / ".join(human(value, TIME, 3) for value in seconds)
     share = f", {shares[0]:.0%}" if len(shares) == 1 else ""
-    return f": {times} {unit}{share}"
+    return f": {times}{share}"
 
 
 def _ends(times: FloatArray) -> tuple[float, float]:

@@ -62,7 +62,15 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
     low, high = floor(log10(min(shown))), ceil(log10(max(shown)))
     digits = (1, 2, 5) if high - low <= _FEW_TENS else (1,)
     ticks = [digit * 10.0**power for power in range(low, high + 1) for digit in digits]
-    return {"type": "log", "tickvals": ticks, "tickformat": "~s"}
+    return {"type": "log", "tickvals": ticks, "ticktext": [_short(tick) for tick in ticks]}
+
+
+def _short(value: float) -> str:
+    """``20k`` for 20,000; below a thousand as it is, since 500m could be minutes."""
+    for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale:
+            return f"{value / scale:g}{letter}"
+    return f"{value:g}"
 
 
 def counts_axis(counts: Sequence[int]) -> dict[str, Any]:

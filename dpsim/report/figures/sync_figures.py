@@ -36,16 +36,16 @@ def straggler_cost_figure(
     }
     names = sorted(lost, key=lambda name: lost[name])
 
+    def said(name: str) -> str:
+        return f"{lost[name]:.1%}, {results[name].throughput_samples_per_s:,.0f} samples/s"
+
     figure = go.Figure()
     figure.add_bar(
         y=names,
         x=[100 * lost[name] for name in names],
         orientation="h",
         marker_color=PART_COLOURS["straggler_wait"],
-        text=[
-            f"{lost[name]:.1%}, {results[name].throughput_samples_per_s:,.0f} samples/s"
-            for name in names
-        ],
+        text=["" if lost[name] < 0 else said(name) for name in names],
         textposition="auto",
         customdata=[
             f"{results[name].throughput_samples_per_s:,.0f} of "
@@ -55,6 +55,18 @@ def straggler_cost_figure(
         hovertemplate="%{y}: %{x:.1f} % lost, %{customdata}<extra></extra>",
         showlegend=False,
     )
+    gained = [name for name in names if lost[name] < 0]
+    if gained:
+        # Beside a bar to the left there is room on its right alone.
+        figure.add_scatter(
+            y=gained,
+            x=[0.0] * len(gained),
+            mode="text",
+            text=[said(name) for name in gained],
+            textposition="middle right",
+            hoverinfo="skip",
+            showlegend=False,
+        )
     # plotly puts the first bar at the bottom, and it is to be read first.
     axis = {"autorange": "reversed"}
     height = 120 + 42 * max(len(names), 1)

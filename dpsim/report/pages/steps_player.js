@@ -6,7 +6,8 @@ function drawSteps(root, walks) {
   const SVG = "http://www.w3.org/2000/svg";
   const LETTERS = "abcdefghijklmnopqrstuvwxyz";
   const EACH_MS = 1100;
-  const ROW = 34, LABEL = 26, HEAD = 20, FULL = 4, MOST_TEXTS = 16, MOST_NUMBERS = 64, MOST_ARROWS = 64;
+  const ROW = 34, LABEL = 26, HEAD = 20, FULL = 4, FEW = 8;
+  const MOST_TEXTS = 16, MOST_NUMBERS = 64, MOST_ARROWS = 64;
 
   // Text is only ever set as text, so that no name can become markup.
   function add(parent, name, attributes, text) {
@@ -145,7 +146,7 @@ function drawSteps(root, walks) {
 
   // Ranks around a switch, and who sends to whom.
   function circle(parent, walk, index) {
-    const size = 250, middle = size / 2, radius = size / 2 - 22;
+    const size = walk.ranks <= FEW ? 190 : 250, middle = size / 2, radius = size / 2 - 22;
     const svg = add(parent, "svg", {width: size, height: size,
       viewBox: "0 0 " + size + " " + size, role: "img", "data-kind": "circle"});
     add(svg, "title", {}, "who sends to whom");

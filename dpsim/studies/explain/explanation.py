@@ -14,8 +14,17 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError, without_ways_out
 from dpsim.base.lazy import Shown
-from dpsim.engine import KeptJobs, Recording, Result, Run, prepared_by, run_scenario, simulate
-from dpsim.scenario import MeasuredCell, MeasuredStep, Scenario
+from dpsim.engine import (
+    KeptJobs,
+    Recording,
+    Result,
+    Run,
+    fitted_factor,
+    prepared_by,
+    run_scenario,
+    simulate,
+)
+from dpsim.scenario import Scenario
 from dpsim.studies.explain.changed import Values, as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
 from dpsim.studies.explain.knob import Change, Knob, Options
@@ -216,20 +225,9 @@ def _explained(
 
 
 def _pinned(run: Run) -> Values:
-    """The fitted factor on compute times in place of the measured step.
-
-    Other hardware would not have taken that step, but the factor holds.
-    """
-    measured = run.scenario.calibration
-    if not isinstance(measured, MeasuredStep | MeasuredCell):
-        return {}
-    return {
-        "calibration": {
-            "compute_scale": run.job.compute_scale,
-            "cell": run.scenario.cell,
-            "source": f"fitted to {measured.source}",
-        }
-    }
+    """The fitted factor on compute times in place of the measured step."""
+    factor = fitted_factor(run.job)
+    return {} if factor is None else {"calibration": factor}
 
 
 def _enough(base: Result, scenario: Scenario) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.engine import PARTS, PartName, Result, calibrated, time_to_target
+from dpsim.engine import PARTS, PartName, Result, calibrated, fitted_factor, time_to_target
 from dpsim.scenario import (
     Document,
     MeasuredCell,
@@ -194,11 +194,7 @@ def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Documen
     if not isinstance(measured, MeasuredStep | MeasuredCell):
         return document
     # In place of the measured step, to which every other configuration would be scaled as well.
-    scale = {
-        "compute_scale": calibrated(scenario).compute_scale,
-        "cell": scenario.cell,
-        "source": f"fitted to {measured.source}",
-    }
+    scale = fitted_factor(calibrated(scenario))
     return apply_overrides(document, [Override.of("calibration", scale, "calibration")], Scenario)
 
 

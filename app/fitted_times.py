@@ -1,0 +1,26 @@
+"""Compute times that were fitted to a measured step, kept while a scenario is varied."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from app import limits
+from app.reading import scenario
+from app.spec import Spec
+from dpsim.engine import calibrated, fitted_factor
+from dpsim.scenario import MeasuredCell, MeasuredStep
+
+
+@lru_cache(maxsize=64)
+def with_fitted_times(spec: Spec) -> Spec:
+    """``spec`` with the fitted factor on compute times in place of a measured step.
+
+    What is changed would otherwise be fitted to the measured step anew, which it would not have
+    taken. Raises DpsimError.
+    """
+    given = scenario(spec)
+    limits.check(given)
+    if not isinstance(given.calibration, MeasuredStep | MeasuredCell):
+        return spec
+    return spec.with_value("calibration", json.dumps(fitted_factor(calibrated(given))))

@@ -1,0 +1,27 @@
+"""Compute times of a measured step, while what is beside them is varied."""
+
+import re
+
+from app_pages import QUICK, html
+
+from app.fitted_times import with_fitted_times
+from app.reading import scenario
+from app.spec import Spec
+from dpsim.engine import calibrated
+
+MEASURED = Spec("resnet50-256-p100-50gbe", changes=QUICK)
+
+
+def test_the_factor_takes_the_place_of_the_step_and_gives_the_same_times():
+    held = with_fitted_times(MEASURED)
+    assert scenario(held).calibration.source.startswith("fitted to Goyal et al. 2017")
+    factors = [calibrated(scenario(spec)).compute_scale for spec in (MEASURED, held)]
+    assert factors[0] == factors[1] != 1
+    assert with_fitted_times(held) == held
+
+
+def test_a_slow_worker_costs_what_it_would_beside_workers_that_are_as_fast_as_before(open_page):
+    page = open_page("stragglers", preset=MEASURED.preset, set=QUICK, choices={"sync": "bsp"})
+    (lost,) = re.findall(r"Slow workers cost BSP (-?\d+)% of its throughput", html(page))
+    # Twice the compute time in steps of which nearly all is computing.
+    assert 40 <= int(lost) <= 50
