@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constrain
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run app all bundle docs test test-long bench lint golden clean
+.PHONY: help run app all bundle docs test test-long bench lint types rules golden clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -34,10 +34,16 @@ test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs
 bench: .venv/.dev ## speed and memory, as a table, against their limits
 	@$(BIN)/python -m pytest -m bench tests/bench
 
+# From an empty cache types take longer than all the rest.
 lint: .venv/.dev ## ruff, mypy, import-linter, bandit and pip check alone
+	@$(MAKE) --no-print-directory -j 2 types rules
+
+types: .venv/.dev
+	@$(BIN)/mypy
+
+rules: .venv/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tools.doors
 	@$(BIN)/python -m bandit -q -c pyproject.toml -r dpsim validate app tools
