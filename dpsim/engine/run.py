@@ -42,6 +42,7 @@ Progress = Callable[[int], None]
 _NOTHING = Recording()
 # Warm-ups that are tried where steps have not settled, in runs: all of them cost 12 more.
 _LONGER = (2, 8)
+_SHORT = 10  # steps: runs of fewer are warmed up as long as one of these
 # What a result says of its calibration profile.
 _OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
 
@@ -145,7 +146,7 @@ def _warmed_up(run: Run, recording: Recording) -> Run:
     """``run`` with as much warm-up as lets its steps settle, or the most that is tried."""
     asked, steps = run.scenario.run.warmup, len(run.job.counted)
     for times in _LONGER:
-        warmup = times * (asked + steps)
+        warmup = times * max(asked + steps, _SHORT)
         if (warmup + steps) * run.job.workers > MOST_RECORDS:
             break
         job = replace(run.job, scenario=_warming_up(run.scenario, warmup))

@@ -81,8 +81,12 @@ def unsettled(
 
     ``keep_pace``: no worker may take more steps than the others for good. ``one_by_one``: one
     collective at a time is on its way. As far as can be told: with fewer than nine whole periods of
-    averaging, nothing can.
+    averaging, nothing can but that communication piles up.
     """
+    # One collective at a time cannot take longer than its steps: what is more still lies ahead.
+    busy = float((steps.exposed_comm + steps.overlapped_comm).mean() / steps.step.mean())
+    if one_by_one and busy > _PILED_UP:
+        return f"communication piles up, {busy:.1%} of the time that there is for it"
     if len(steps.step) // period < _FEWEST:
         return None
     change = drift(steps.step, period)
@@ -96,10 +100,6 @@ def unsettled(
     ahead = _gain(steps.clock_gap, period) if keep_pace else 0.0
     if ahead > _AHEAD:
         return f"fast workers still run ahead, by {ahead:.1%} of their steps"
-    # One collective at a time cannot take longer than its steps: what is more still lies ahead.
-    busy = float((steps.exposed_comm + steps.overlapped_comm).mean() / steps.step.mean())
-    if one_by_one and busy > _PILED_UP:
-        return f"communication piles up, {busy:.1%} of the time that there is for it"
     return None
 
 

@@ -163,7 +163,7 @@ class Cluster:
         assert self.fabric is not None, "ranks of different nodes are joined by a fabric"
         out, back = self._to_nic, self._from_nic
         from_row, to_row = self._row_of[source], self._row_of[destination]
-        between = self.fabric.routes(self._port(source), self._port(destination))
+        between = self.fabric.routes(self.card_of(source), self.card_of(destination))
         first = self.first_capacity[-1]  # of the fabric
         # By rows numpy takes many times as fast as it indexes.
         hops = [
@@ -197,7 +197,7 @@ class Cluster:
         """Local capacity numbers of each rank's node as numbers of the whole cluster."""
         return _numbered_from(self.first_capacity[self.node_of[rank], None], links)
 
-    def _port(self, rank: IntArray) -> IntArray:
+    def card_of(self, rank: IntArray) -> IntArray:
         """The fabric's port of the network card that each rank uses."""
         return self.first_port[self.node_of[rank]] + self._nic_of[self._row_of[rank]]
 

@@ -91,12 +91,13 @@ def test_workers_that_run_ahead_at_an_even_pace_have_not_settled(tiny):
     assert result.notes == ("the first 240 steps do not count, instead of 0",)
 
 
-def test_communication_that_piles_up_is_paid(tiny):
+@pytest.mark.parametrize("steps", [1, 3, 10])
+def test_communication_that_piles_up_is_paid(tiny, steps):
     """An all-reduce of 2 MB takes 20 s, a step 10.5 s: up to twenty may be on their way, and as many
     do not hold it up. Then a step takes as long as an all-reduce.
     """
     slow = {"network": {"nic": {"rate": "100 kB/s", "latency": 0}, "fabric": "single-switch"}}
-    scenario = tiny(2, sync={"kind": "ssp", "staleness": 20}, cluster=slow, run={"steps": 10})
+    scenario = tiny(2, sync={"kind": "ssp", "staleness": 20}, cluster=slow, run={"steps": steps})
     early = run_scenario(scenario, settle=False).result
     np.testing.assert_allclose(early.steps.step, 10.5)
     assert "communication piles up, 190.5% of the time" in early.warnings[0]

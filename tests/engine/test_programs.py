@@ -232,6 +232,22 @@ def test_shard_groups_run_by_nccl(tiny):
     assert nccl.step_time_s["mean"] > ideal.step_time_s["mean"]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_groups_by_nccl_share_a_card_once(tiny, engine):
+    """Eight pairs of replicas all-reduce 0.25 MB each over two cards of 1 MB/s: 1 s of bytes.
+
+    A pair alone has a card for itself, and four that meet there take turns: what NCCL takes beside
+    the bytes does not make it twice as long.
+    """
+    nic = {"rate": "1 MB/s", "latency": 0}
+    network = {"fabric": "single-switch", "nic": nic, "nics_per_node": 2}
+    cluster = {"nodes": 2, "node": "dgx-a100", "network": network}
+    hybrid = {"kind": "sharded", "shard_group": "node", "library": "nccl"}
+    result = simulate(tiny(2, cluster=cluster, aggregation=hybrid, run={"engine": engine}))
+    assert result.engine == engine
+    assert 1 < result.parts_s["exposed_comm"] < 1.5
+
+
 @pytest.fixture
 def hybrid_node():
     """Two GPUs whose links inside take no time, behind one card."""

@@ -6,6 +6,7 @@ What `dpsim.network.libraries.nccl.prediction` answers, on a cluster.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -169,20 +170,21 @@ class NcclModel(CollectiveModel):
             yield routes.links, source, destination
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
-        """That group's channels."""
+        """That group's channels, which nobody else's share links with."""
         from dpsim.network.libraries.one_group import OneGroup
 
         if self._schedule_name == _WITHOUT_CHANNELS:
             return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
+        alone = copy(self)
+        alone._meeting = ranks[None]
 
         @cache
         def loads(nbytes: int) -> FloatArray:
-            runs = self.algorithm_for(nbytes).split("/", maxsplit=1)[0]
-            return nbytes * self._loads_by(runs, ranks[None])
+            return alone._loads(nbytes, alone.algorithm_for(nbytes))
 
-        return OneGroup(self, ranks, loads)
+        return OneGroup(alone, ranks, loads)
 
-    @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
+    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _fabric_share(self, runs: str) -> float:
         """What the slowest link beyond the cards leaves of their rate, with these channels.
 
@@ -194,8 +196,9 @@ class NcclModel(CollectiveModel):
         loads = self._loads(_PROBE, f"{runs}/")
         outside = slice(self.cluster.inside, None)
         links = float((loads[outside] / self.cluster.capacities[outside]).max())
-        usable = min(network_cards(kind).bandwidth for kind in self.cluster.kinds)
-        usable *= self.machine.gpus_per_node / self.cluster.per_node
+        of_nodes = [network_cards(kind) for kind in self.cluster.kinds]
+        usable = min(cards.bandwidth for cards in of_nodes)
+        usable *= self.machine.nic_rate / min(cards.rate for cards in of_nodes)
         cards = _PROBE * _leaving(self.machine, self.operation, runs) / usable
         return min(1.0, cards / links)
 
@@ -236,13 +239,22 @@ class NcclModel(CollectiveModel):
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _time(self, nbytes: int) -> tuple[float, str]:
-        found = predict(self.machine, self.operation, self.itemsize, [nbytes])
-        runs = found.algorithm[0]
+        seconds, runs, protocol = _predicted(self.machine, self.operation, self.itemsize, nbytes)
         share = self._fabric_share(runs)
         if share < 1:
             slowed = replace(self.machine, fabric_share=share)
-            found = predict(slowed, self.operation, self.itemsize, [nbytes])
-        return float(found.seconds[0]), f"{runs}/{found.protocol[0]}"
+            seconds, _, protocol = _predicted(slowed, self.operation, self.itemsize, nbytes)
+        return seconds, f"{runs}/{protocol}"
+
+
+# Groups of one kind are one machine: each is asked of once.
+@lru_cache(maxsize=4096)
+def _predicted(
+    machine: NcclMachine, operation: str, itemsize: int, nbytes: int
+) -> tuple[float, str, str]:
+    """Seconds, and the algorithm and protocol that run."""
+    found = predict(machine, operation, itemsize, [nbytes])
+    return float(found.seconds[0]), found.algorithm[0], found.protocol[0]
 
 
 def _leaving(machine: NcclMachine, operation: str, runs: str) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import RankLayout
 from dpsim.hardware import Gpu, Link, pcie_rate
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
 def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
     """The machine that ``cluster`` is to NCCL; of unlike nodes the slowest counts.
 
-    With ``groups`` that of each of them: a node's cards are shared evenly by the groups whose ranks
-    it holds. Raises DpsimError for accelerators that NCCL does not serve, and for nodes or groups
-    that come out uneven.
+    With ``groups`` that of each of them, which has the cards next to its own GPUs: what others send
+    over these NCCL does not know. Raises DpsimError for accelerators that NCCL does not serve, and
+    for nodes or groups that come out uneven.
     """
     per_node = cluster.per_node
     local, nodes = per_node, cluster.nodes
@@ -48,6 +50,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
     cards = Cards(0.0, 0.0, "none")
     if nodes > 1:
         cards = min(network_cards(kind) for kind in cluster.kinds)
+    share = 1.0 if groups is None or nodes == 1 else _own_cards(cluster, groups)
     return NcclMachine(
         gpu=name,
         capability=capability,
@@ -58,8 +61,17 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         nodes=nodes,
         gpus_per_node=local,
         transport=cards.transport,
-        nic_rate=cards.rate * local / per_node,
+        nic_rate=cards.rate * share,
     )
+
+
+def _own_cards(cluster: Cluster, groups: Groups) -> float:
+    """The share of a node's cards that are next to GPUs of one group: of the poorest group."""
+    meeting = groups.meeting(cluster.ranks)
+    node = np.arange(cluster.per_node)
+    here = [np.intersect1d(ranks, node) for ranks in meeting if (ranks < len(node)).any()]
+    counts = [len(np.unique(cluster.card_of(ranks))) for ranks in here]
+    return min(counts) / len(np.unique(cluster.card_of(node)))
 
 
 def _capability(gpu: Gpu) -> int:

@@ -8,7 +8,7 @@ Sizes follow nccl-tests: the larger of a rank's send and receive buffers, in byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -64,11 +64,13 @@ def predict(
     constants = machine_constants(machine, known)
     rows = {name: np.repeat(value, len(sizes)) for name, value in constants.items()}
     algorithms, protocols = zip(*(BRANCHES[index].split("/") for index in work.branch), strict=True)
-    times = seconds(work, rows)
     if machine.nodes > 1:
-        return Prediction(times, algorithms, protocols)
+        node = replace(machine, nodes=1, transport="none", nic_rate=0.0)
+        inside = kin_correction(node, op, element_bytes, known, kin)
+        rows["net_port"] = rows["net_port"] / inside.factor(sizes)
+        return Prediction(seconds(work, rows), algorithms, protocols)
     corrected = kin_correction(machine, op, element_bytes, known, kin)
-    times = times * corrected.factor(sizes)
+    times = seconds(work, rows) * corrected.factor(sizes)
     return Prediction(times, algorithms, protocols, corrected.names)
 
 

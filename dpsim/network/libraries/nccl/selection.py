@@ -265,7 +265,7 @@ def costs(
     for i, proto in enumerate(PROTOCOLS):
         # LL128 needs stores of 128 bytes to arrive whole: NCCL leaves it off where that is not
         # known.
-        if i == 1 and ((not g.nvlink and machine.nodes == 1) or machine.capability < 70):
+        if i == 1 and ((not g.nvlink and machine.gpus_per_node > 1) or machine.capability < 70):
             continue
         latency, bandwidth = _ring(machine, g, op, i)
         scale = np.ones_like(nbytes)
