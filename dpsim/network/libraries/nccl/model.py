@@ -176,7 +176,7 @@ class NcclModel(CollectiveModel):
         if self._schedule_name == _WITHOUT_CHANNELS:
             return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
         alone = copy(self)
-        alone._meeting = ranks[None]
+        alone._meeting, alone._kept_loads = ranks[None], {}
 
         @cache
         def loads(nbytes: int) -> FloatArray:
