@@ -11,13 +11,12 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.collective_files import (
     algorithms_named,
-    read_option,
     show_steps,
     write_msccl,
     write_nccl_tuner,
     write_steps,
 )
-from dpsim.commands.options import Json, Plot, check_plot, draw
+from dpsim.commands.options import Json, Plot, check_plot, draw, read_option
 
 if TYPE_CHECKING:
     from dpsim.base.arrays import FloatArray

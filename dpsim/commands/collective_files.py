@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.options import read_option
 
 if TYPE_CHECKING:
     from dpsim.network import MessageCosts
     from dpsim.topology import Network
-
-T = TypeVar("T")
 
 _MOST_SHOWN = 64  # ranks whose every transfer somebody may want to read
 _MOST_BESIDE = 2  # algorithms that a page plays side by side
@@ -153,11 +151,3 @@ def algorithms_named(names: str, operation: str) -> list[str]:
     if names == "all" or (names == "ring" and operation != "all-reduce" and len(known) == 1):
         return list(known)
     return [name.strip() for name in names.split(",")]
-
-
-def read_option(option: str, read: Callable[[str], T], text: str) -> T:
-    """``read(text)``; an error says which option it is about."""
-    try:
-        return read(text)
-    except DpsimError as error:
-        raise DpsimError(f"{option}: {error}") from None

@@ -1,14 +1,17 @@
-"""Arguments and options that several commands have, and what they do with ``--plot``."""
+"""Arguments and options that several commands have, and how they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
+
+T = TypeVar("T")
 
 _TERMINAL = Path("-")  # instead of a file
 
@@ -56,3 +59,11 @@ def draw(path: Path | None, content: Mapping[str, Any] | Path) -> None:
         return
     write_figure(figure, path)
     narrate(f"wrote {path}")
+
+
+def read_option(option: str, read: Callable[[str], T], text: str) -> T:
+    """``read(text)``; an error says which option it is about."""
+    try:
+        return read(text)
+    except DpsimError as error:
+        raise DpsimError(f"{option}: {error}") from None

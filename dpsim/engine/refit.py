@@ -61,7 +61,7 @@ class RefittedModel(CollectiveModel):
         found = self.base.finish(starts, nbytes)
         whole = float(found.finishes.max() - starts.max())
         # At most the whole, so that no message is left less than no time for its bytes.
-        empty = min(_seconds(self.base, _SMALLEST), whole)
+        empty = min(self.base.time_together(_SMALLEST), whole)
         # Later by the same for all: in what order ranks leave is up to the base.
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
         return replace(found, finishes=found.finishes + (float(refitted) - whole))
@@ -113,9 +113,9 @@ def constants_of(bases: Sequence[CollectiveModel], tables: Sequence[Measured]) -
     whole: list[float] = []
     times: list[float] = []
     for base, table in zip(bases, tables, strict=True):
-        nothing = _seconds(base, _SMALLEST)
+        nothing = base.time_together(_SMALLEST)
         for size, seconds in zip(table.sizes_bytes, table.times_s, strict=True):
-            taken = _seconds(base, size)
+            taken = base.time_together(size)
             empty.append(min(nothing, taken))
             whole.append(taken)
             times.append(seconds)
@@ -187,10 +187,6 @@ def _least_squares(columns: FloatArray) -> FloatArray:
             best = np.zeros(count)
             best[free] = part
     return best
-
-
-def _seconds(model: CollectiveModel, nbytes: int) -> float:
-    return float(model.finish(np.zeros(model.network.ranks), nbytes).finishes.max())
 
 
 def same_on(scenario: Scenario, ranks: int, hosts: int) -> Scenario:

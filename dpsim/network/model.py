@@ -129,6 +129,11 @@ class CollectiveModel(ABC):
         """
         return self._within_the_links(self._finish_after(starts, nbytes, rested_at), starts)
 
+    def time_together(self, nbytes: int) -> float:
+        """Seconds until the last rank has finished, where all enter together."""
+        together = np.zeros(len(self.ends))
+        return float(self.finish(together, nbytes).finishes.max())
+
     @abstractmethod
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes that enters at ``starts``, as the model has it."""

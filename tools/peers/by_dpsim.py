@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
-
 from dpsim.network import named_model
 from dpsim.topology import UniformSwitch
 
 
 def finish(ranks: int, nbytes: int, rate: float, latency: float) -> float:
     """When the last rank is done (s)."""
-    model = named_model("flows", "ring", UniformSwitch(ranks, rate, latency))
-    return float(model.finish(np.zeros(ranks), nbytes).finishes.max())
+    return named_model("flows", "ring", UniformSwitch(ranks, rate, latency)).time_together(nbytes)
 
 
 if __name__ == "__main__":

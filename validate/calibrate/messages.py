@@ -73,7 +73,7 @@ def predicted_message_s(one: Messages, transport: Transport) -> float:
     if model is None:
         schedule = algorithm(name, operation).schedule(2)
         model = RoundsModel(schedule, cluster, transport_costs(transport, 0.0))
-    return float(model.finish(np.zeros(2), one.nbytes * times).finishes.max())
+    return model.time_together(one.nbytes * times)
 
 
 def fit_one_way(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-import numpy as np
-
 from dpsim.base.errors import DpsimError
 from dpsim.engine import reduction_cost
 from dpsim.hardware import CalibrationProfile, Transport
@@ -33,7 +31,7 @@ def predicted_s(case: CollectiveCase, transport: Transport) -> float:
             f"{case.name}: must be predicted from a transport with processors and limiters, but "
             "the profile has none"
         )
-    return float(model.finish(np.zeros(cluster.ranks), case.bytes).finishes.max())
+    return model.time_together(case.bytes)
 
 
 def with_predictions(

@@ -143,9 +143,9 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
         constants = constants_of(bases, [held.kept for held in own])
         errors, sizes = [], []
         for base, held in zip(bases, own, strict=True):
-            nothing = _of_model(base, 4)
+            nothing = base.time_together(4)
             for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
-                whole = _of_model(base, size)
+                whole = base.time_together(size)
                 # t_0 of the formula: what the model takes for next to no bytes.
                 empty = np.array(min(nothing, whole))
                 predicted = float(constants.seconds(empty, np.array(whole)))
@@ -176,10 +176,6 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
         if table.operation in found:
             return found[table.operation][0]
     return None
-
-
-def _of_model(base: Any, nbytes: int) -> float:
-    return float(base.finish(np.zeros(base.network.ranks), nbytes).finishes.max())
 
 
 def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:

@@ -13,6 +13,7 @@ import typer
 
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.base.terminal import narrate, show, write_whole
+from dpsim.commands.options import read_option
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.torch_first import torch_first
 
@@ -178,8 +179,7 @@ def _check_profile(profile: Path | None, what: list[str] | None) -> None:
 def _size(option: str, text: str) -> int:
     from dpsim.studies.collective import parse_size
 
-    size: int = _option(option, parse_size, text)
-    return size
+    return read_option(option, parse_size, text)
 
 
 def _settings(what: list[str] | None, **fields: Any) -> Settings:
@@ -236,13 +236,6 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
     # Said last: what was measured is written and shown all the same.
     if run.failed or wrong:
         raise FailedError(run.failed or f"{wrong:,} values of collectives were wrong")
-
-
-def _option(name: str, parse: Any, text: str) -> Any:
-    try:
-        return parse(text)
-    except DpsimError as error:
-        raise DpsimError(f"{name}: {error}") from None
 
 
 def _names(text: str) -> tuple[str, ...]:

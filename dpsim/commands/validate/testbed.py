@@ -13,6 +13,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json
+from dpsim.commands.options import read_option
 from dpsim.commands.validate.timeout import timeout_seconds
 
 if TYPE_CHECKING:
@@ -125,10 +126,7 @@ def _config(
 def _rate(option: str, text: str) -> str:
     from dpsim.base.units import RATE, parse
 
-    try:
-        parse(text, RATE)
-    except DpsimError as error:
-        raise DpsimError(f"{option}: {error}") from None
+    read_option(option, lambda value: parse(value, RATE), text)
     return text
 
 

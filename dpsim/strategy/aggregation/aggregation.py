@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from dpsim.base.config import Config
 from dpsim.network import CollectiveModel
 from dpsim.strategy.aggregation.collective_call import CollectiveCall
@@ -56,6 +54,8 @@ class Aggregation(Config):
     """Whether gradients meet inside a node, in what its processor holds of all its GPUs."""
     updates_elsewhere: ClassVar[bool] = False
     """Whether others than the workers take the optimiser's step, where gradients meet."""
+    shards: ClassVar[bool] = False
+    """Whether each worker holds and updates a part of the model only."""
     timed_by_flows: ClassVar[bool] = False
     """Whether what travels in a step is simulated flow by flow, which takes long."""
     drawn: ClassVar[bool] = False
@@ -96,11 +96,6 @@ class Aggregation(Config):
     def single_process(self) -> bool:
         """Whether one process drives all GPUs, with one model that it hands out."""
         return False
-
-    @property
-    def shards(self) -> bool:
-        """Whether each worker holds and updates a part of the model only."""
-        return self.sharding_stage is not None
 
     @property
     def units_ahead(self) -> int | None:
@@ -176,5 +171,4 @@ class Aggregation(Config):
         if setting.cluster.ranks == 1:
             return 0.0
         # DDP does so too: replicas that start apart stay apart, since only gradients are averaged.
-        done = setting.broadcast().finish(np.zeros(setting.cluster.ranks), state_bytes)
-        return float(done.finishes.max())
+        return setting.broadcast().time_together(state_bytes)

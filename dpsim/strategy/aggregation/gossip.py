@@ -91,8 +91,6 @@ class GossipConfig(Aggregation):
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:
         """Seconds of a ring all-reduce, after which all hold the mean of all models."""
-        workers = setting.cluster.ranks
-        if workers == 1:
+        if setting.cluster.ranks == 1:
             return 0.0
-        done = setting.timed("ring").finish(np.zeros(workers), model_bytes)
-        return float(done.finishes.max())
+        return setting.timed("ring").time_together(model_bytes)

@@ -140,9 +140,7 @@ class ParameterServerConfig(Aggregation):
         from dpsim.network import ServersModel
 
         pull = ServersModel(self.place(setting), "pull")
-        nbytes = model.parameters * ELEMENT
-        done = pull.finish(np.zeros(setting.cluster.ranks), nbytes)
-        return float(done.finishes.max())
+        return pull.time_together(model.parameters * ELEMENT)
 
     def place(self, setting: Setting) -> Servers:
         """The servers on the cluster's CPUs.

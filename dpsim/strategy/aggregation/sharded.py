@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, field_validator
@@ -58,6 +58,8 @@ class GradientsConfig(Config):
 
 class ShardedConfig(Aggregation):
     """Optimiser state, gradients and weights are divided among the workers."""
+
+    shards: ClassVar[bool] = True
 
     kind: Literal["sharded"] = Field(
         description="Optimiser state, gradients and weights are divided among the workers."
