@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         missing_share,
         waiting_share,
     )
-    from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance
+    from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance, together
     from dpsim.disturbance.fitting import JitterFit, fit_jitter
     from dpsim.disturbance.step_times import STEPS_TO_FIT, TimedJob, pooled, read_jobs
 else:
@@ -92,5 +92,6 @@ __all__ = [
     "read_jobs",
     "read_trace",
     "relapse_chance",
+    "together",
     "waiting_share",
 ]

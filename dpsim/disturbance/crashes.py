@@ -352,8 +352,9 @@ def _in_repair(causes: Sequence[Cause]) -> tuple[float, float]:
     variance of the workers in repair (Hayward's approximation; Fredericks, BSTJ 59, 1980).
     """
     loads = [cause.rate * cause.repair_time for cause in causes]
-    mean = sum(load * cause.workers for load, cause in zip(loads, causes, strict=True))
-    square = sum(load * cause.workers**2 for load, cause in zip(loads, causes, strict=True))
+    taken = [cause.taken for cause in causes]
+    mean = sum(load * workers for load, (workers, _) in zip(loads, taken, strict=True))
+    square = sum(load * squared for load, (_, squared) in zip(loads, taken, strict=True))
     if not mean:
         return 0.0, 0.0
     size = square / mean

@@ -4,7 +4,8 @@ What comes back from repair often fails again, since the cause was not found. Fa
 episodes then: a first one, which strikes any server at any time, and relapses. With a chance p of a
 relapse after each fault, an episode has n faults with probability (1 - p) p**(n - 1). If episodes
 strike at random, counts of servers vary more than they would by chance: their variance over their
-mean is (1 + p) / (1 - p), which gives p.
+mean is (1 + p) / (1 - p), which gives p. And some strike several servers in one moment, as a switch
+or a supply of power does.
 """
 
 from __future__ import annotations
@@ -26,17 +27,22 @@ _MOST_BYTES = 64 * 2**20
 _RARE = 0.02  # of all faults: rarer kinds are counted together
 _MOST_RELAPSE = 0.95  # as FaultConfig has it
 _LEAST_FAULTS = 10
+_MOMENT = 1 / 1440  # days: of two faults within a minute the second is no coincidence
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A fault: days from the begin of the log; ``repair`` is None where one end is unknown."""
+    """A fault: days from the begin of the log; ``repair`` is None where one end is unknown.
+
+    Where it is the begin that is unknown, ``is_dated`` is not so, and the end stands for it.
+    """
 
     node: str
     kind: str
     start: float
     end: float
     repair: float | None
+    is_dated: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,13 @@ def relapse_chance(counts: FloatArray) -> float:
     return min(max(0.0, (unevenness - 1) / (unevenness + 1)), _MOST_RELAPSE)
 
 
+def together(faults: Sequence[Logged]) -> float:
+    """How many servers fail in one moment, on average over moments."""
+    begins = sorted(fault.start for fault in faults if fault.is_dated)
+    moments = 1 + sum(later - earlier > _MOMENT for earlier, later in pairwise(begins))
+    return max(1.0, len(begins) / moments)
+
+
 def read_faults(path: str, servers: int | None, days: float | None) -> tuple[FaultConfig, ...]:
     """The faults of a trace by kind, the most frequent first, as a scenario lists them."""
     trace = read_trace(path, servers, days)
@@ -109,6 +122,7 @@ def _fault(
         "name": kind,
         "mtbf": f"{24 * watched / len(found):.6g} h",
         "per": "node",
+        "together": together(found),
         "repair_time": f"{24 * mean:.6g} h",
         "repair_spread": spread,
         "relapse": relapse,
@@ -151,6 +165,7 @@ def _logged(path: str, line: int, row: Mapping[str, str | None]) -> Logged:
         began,
         began if end is None else end,
         whole,
+        start is not None,
     )
 
 

@@ -22,11 +22,12 @@ PerNode = int | Sequence[int]  # workers of each node, or of node 0, 1, ...
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Faults of one cause in a job: ``rate`` of them a second, each takes ``workers`` away.
+    """Faults of one cause in a job, which ``rate`` times a second take units of ``workers`` away.
 
-    Those are in repair for ``repair_time`` seconds on average; the logarithm of a repair's time has
-    the standard deviation ``repair_spread``. A fraction ``relapse`` of those that come back fails
-    again, ``relapse_time`` seconds later on average; the rate counts these, too. Of what
+    A first fault strikes a geometric number of units in one moment, ``together`` on average. They
+    are in repair for ``repair_time`` seconds on average; the logarithm of a repair's time has the
+    standard deviation ``repair_spread``. A fraction ``relapse`` of the units that come back fails
+    again, alone, ``relapse_time`` seconds later on average; the rate counts these, too. Of what
     ``leaves_copies`` the job goes back to its copies in neighbours' memory.
     """
 
@@ -39,11 +40,22 @@ class Cause:
     relapse: float = 0.0
     relapse_time: float = 0.0
     leaves_copies: bool = False
+    together: float = 1.0
 
     @property
     def first_rate(self) -> float:
-        """Faults a second that are no relapse: each brings 1 / (1 - relapse) in all."""
-        return self.rate * (1 - self.relapse)
+        """Faults a second that are no relapse: each unit of one brings 1 / (1 - relapse) in all."""
+        first = (1 - self.relapse) / self.together
+        return self.rate * first / (first + self.relapse)
+
+    @property
+    def taken(self) -> tuple[float, float]:
+        """Workers that a fault takes away: their mean, and that of their square."""
+        first = self.first_rate / self.rate if self.rate else 1.0
+        # The second moment of a geometric number of mean m is m (2 m - 1).
+        mean = first * self.together + 1 - first
+        square = first * self.together * (2 * self.together - 1) + 1 - first
+        return mean * self.workers, square * self.workers**2
 
 
 class FaultConfig(Config):
@@ -57,6 +69,13 @@ class FaultConfig(Config):
     per: Literal["worker", "node", "rack", "job"] = Field(
         default="worker",
         description="Who is struck together; a fault of the job takes no worker away.",
+    )
+    together: Annotated[float, Field(ge=1, le=1000)] = Field(
+        default=1.0,
+        description=(
+            "Mean number of workers, nodes or racks that are struck in one moment, by chance "
+            "(geometric); each of them counts in mtbf. Relapses come one by one."
+        ),
     )
     nodes_per_rack: PositiveInt = Field(
         default=4, description="Nodes that share a switch or power, where it strikes racks."
@@ -88,15 +107,18 @@ class FaultConfig(Config):
         struck = self._struck(workers, per_node)
         # On average, since the last node or rack may be filled in part.
         taken = 0.0 if self.per == "job" else workers / struck
+        # Of a unit's faults those that are no relapse come so many at once.
+        interruptions = (1 - self.relapse) / self.together + self.relapse
         return Cause(
             self.name,
-            struck / self.mtbf,
+            struck / self.mtbf * interruptions,
             taken,
             self.repair_time,
             self.repair_spread,
             self.planned,
             self.relapse,
             self.relapse_time,
+            together=self.together,
         )
 
     def _struck(self, workers: int, per_node: PerNode) -> int:

@@ -1,10 +1,12 @@
 """A log of faults is read by kind, and relapses are told from faults that come alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import CrashesConfig, known_faults, read_trace, relapse_chance
+from dpsim.disturbance import CrashesConfig, known_faults, read_trace, relapse_chance, together
 from dpsim.studies.goodput import Machine, draw_faults, simulate_job
 from validate.published.tables import packaged_table
 
@@ -59,6 +61,27 @@ def test_relapses_come_soon_after_the_return(tmp_path):
     assert 0.5 < after < 19
 
 
+def test_servers_that_fail_within_a_minute_were_struck_together(tmp_path):
+    apart = [f"{n},{n},{n + 1},fan" for n in range(10)]
+    at_once = [f"{n + 20},0.0005,1,fan" for n in range(2)]
+    undated = [f"{n + 30},,3,fan" for n in range(4)]
+    found = crashes(trace=written(tmp_path, *apart, *at_once, *undated)).causes(80, 8)
+    assert found[0].together == pytest.approx(12 / 10)
+
+
+def test_together_is_that_of_the_published_servers(published):
+    faults = read_trace(published, SERVERS, DAYS).faults
+    by_name = {fault.name: fault.together for fault in known_faults("gpu-servers")}
+    for name, kind in (("GPU", "GPU"), ("failed stress test", "Stress Test Failure")):
+        own = [fault for fault in faults if fault.kind == kind]
+        assert by_name[name] == pytest.approx(together(own), abs=1e-3)
+    # Of so few in so many days two in a minute are no coincidence.
+    assert together(faults) == pytest.approx(392 / 356)
+    generator = np.random.default_rng(0)
+    chance = [replace(fault, start=generator.uniform(0, DAYS)) for fault in faults]
+    assert together(chance) < 1.01
+
+
 def test_the_table_is_what_the_trace_says(published):
     told = crashes(trace=published, servers=SERVERS, days=DAYS)
     for cause in (*told.causes(800, 8), *crashes_of("gpu-servers").causes(800, 8)):
@@ -87,8 +110,11 @@ def test_faults_of_shorter_times_are_as_unevenly_spread_as_they_were(published, 
                 counts[server, int(fault.start // days)] += 1
     measured = counts.var(axis=0, ddof=1).sum() / counts.mean(axis=0).sum()
 
-    # Servers fail apart from one another, so that eight of them are as uneven as one.
-    drawn = interruptions(crashes_of("gpu-servers"), days, 3000)
+    # Of eight servers that fail apart from one another, which are as uneven as one.
+    apart = [
+        {**fault.model_dump(mode="json"), "together": 1} for fault in known_faults("gpu-servers")
+    ]
+    drawn = interruptions(CrashesConfig.model_validate({"faults": apart}), days, 3000)
     assert np.mean(drawn) == pytest.approx(8 * 402 / SERVERS * days / DAYS, rel=0.08)
     assert np.var(drawn) / np.mean(drawn) == pytest.approx(measured, rel=0.2)
 

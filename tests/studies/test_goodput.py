@@ -37,6 +37,7 @@ def markov_share(interval, cost, write, restart, mtbf):
     return interval / unsure
 
 
+@pytest.mark.parametrize("together", [1, 2.5])
 @pytest.mark.parametrize(
     ("size", "restart", "runs"),
     [
@@ -45,9 +46,12 @@ def markov_share(interval, cost, write, restart, mtbf):
         pytest.param("100 GB", "60 s", 40, marks=pytest.mark.long),
     ],
 )
-def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(size, restart, runs):
+def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(
+    size, restart, runs, together
+):
+    """Where several fail in one moment the job is interrupted once."""
     config = crashes(
-        mtbf="10000 s",
+        faults=[{"mtbf": f"{10_000 / together} s", "together": together}],
         checkpoint_interval="300 s",
         checkpoint_cost="20 s",
         asynchronous=True,
@@ -63,15 +67,20 @@ def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(size, re
     assert sum(study.shares.values()) == pytest.approx(1)
 
 
-def plain_share(seconds, generator, *, workers, mtbf, interval, cost, restart, spares, repair):
-    """Second by second: whoever is there may fail; the job waits while too many are in repair."""
+def plain_share(
+    seconds, generator, *, workers, mtbf, interval, cost, restart, spares, repair, together=1
+):
+    """Second by second: whoever is there may fail, perhaps with others, of whom each counts in
+    mtbf; the job waits while too many are in repair.
+    """
     back, saved, done, since, starting = [], 0, 0, 0, 0
     for now in range(seconds):
         back = [moment for moment in back if moment > now]
         if len(back) > spares:
             continue
-        if generator.random() < workers / mtbf:
-            back.append(now + repair)
+        if generator.random() < workers / mtbf / together:
+            struck = min(generator.geometric(1 / together), workers)
+            back += [now + repair] * struck
             done, since, starting = saved, 0, restart
         elif starting:
             starting -= 1
@@ -83,21 +92,25 @@ def plain_share(seconds, generator, *, workers, mtbf, interval, cost, restart, s
     return saved / seconds
 
 
-@pytest.mark.parametrize("spares", [0, 1])
-def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares):
+@pytest.mark.parametrize("together", [1, 3])
+@pytest.mark.parametrize("spares", [0, 1, 4])
+def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
     settings = {"workers": 8, "mtbf": 8000, "interval": 100, "cost": 5, "restart": 30}
-    plain = plain_share(700_000, np.random.default_rng(1), repair=700, spares=spares, **settings)
+    settings |= {"repair": 700, "spares": spares, "together": together}
+    plain = plain_share(700_000, np.random.default_rng(1), **settings)
     config = crashes(
-        mtbf="8000 s",
+        faults=[{"mtbf": "8000 s", "repair_time": "700 s", "together": together}],
         checkpoint_interval="100 s",
         checkpoint_cost="5 s",
         restart_time="30 s",
         spares=spares,
-        repair_time="700 s",
     )
     study = goodput_study(config, 8, 8, 20 * DAY, runs=20)
     assert study.shares["useful"] == pytest.approx(plain, rel=0.04)
-    assert study.expected.useful == pytest.approx(study.shares["useful"], rel=0.01)
+    if together == 1:
+        assert study.expected.useful == pytest.approx(study.shares["useful"], rel=0.01)
+    else:  # of groups of many sizes the closed form has an equal size
+        assert study.expected.useful == pytest.approx(study.shares["useful"], rel=0.1)
 
 
 def test_an_elastic_job_misses_those_in_repair_and_nothing_else():
@@ -116,6 +129,28 @@ def test_an_elastic_job_misses_those_in_repair_and_nothing_else():
     assert study.expected.waiting == pytest.approx(0.02)
     waits = goodput_study(config.model_copy(update={"elastic": False}), 100, 100, 5 * DAY, runs=4)
     assert waits.shares["waiting"] > 0.6
+
+
+def test_an_elastic_job_misses_what_failed_together_past_the_spares():
+    """Groups in repair are Poisson, of mean 2 here, and workers in one geometric, of mean 3."""
+    fault = {"mtbf": "500000 s", "repair_time": "3000 s", "together": 3}
+    config = crashes(
+        faults=[fault],
+        checkpoint_interval="1 s",
+        checkpoint_cost="1 us",
+        restart_time="0 s",
+        elastic=True,
+        spares=5,
+    )
+    groups = np.arange(60)
+    chance = np.exp(-2) * np.cumprod([1, *(2 / groups[1:])])
+    in_repair = np.random.default_rng(0).geometric(1 / 3, (400_000, 60))
+    # (draws, groups): workers in repair where so many groups are.
+    missing = np.maximum(np.cumsum(in_repair, axis=1) - config.spares, 0).mean(axis=0)
+    wanted = chance[1:] @ missing[:-1] / 1000
+    study = goodput_study(config, 1000, 1000, 10 * DAY, runs=20)
+    assert study.shares["waiting"] == pytest.approx(wanted, rel=0.05)
+    assert study.expected.waiting == pytest.approx(wanted, rel=0.15)
 
 
 def test_a_planned_stop_loses_no_work_but_takes_a_checkpoint_and_a_restart():
@@ -250,6 +285,10 @@ def test_a_fault_says_who_is_struck():
     told = {per: FaultConfig.model_validate({"per": per}) for per in ("worker", "node", "rack")}
     struck = [fault.cause(64, 8).rate * fault.mtbf for fault in told.values()]
     assert struck == pytest.approx([64, 8, 2])
+    together = FaultConfig(together=4, relapse=0.5).cause(64, 8)
+    # Of eight that fail, four come back and fail again one by one; the others were struck at once.
+    assert together.rate * FaultConfig().mtbf == pytest.approx(64 * 5 / 8)
+    assert together.taken[0] == pytest.approx(8 / 5)
     assert json.loads(FaultConfig(per="job").model_dump_json())["per"] == "job"
 
 

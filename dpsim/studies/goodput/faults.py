@@ -20,12 +20,19 @@ _EARLIER = 10  # mean lengths of an episode of relapses that are looked back
 class Fault:
     """An interruption by ``cause``, and ``repair`` seconds until what failed is back.
 
-    ``relapse``: the seconds from then until it fails again, and that fault.
+    That is ``units`` of the cause's workers. ``relapses``: of each that fails again, the seconds
+    from then on, and that fault.
     """
 
     cause: Cause
     repair: float
-    relapse: tuple[float, Fault] | None = None
+    units: int = 1
+    relapses: tuple[tuple[float, Fault], ...] = ()
+
+    @property
+    def workers(self) -> float:
+        """How many workers it takes away."""
+        return self.units * self.cause.workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,7 @@ class Coming:
             self._gap = float(self._faults.gaps[self._met])
         else:
             fault = heapq.heappop(self._relapses)[2]
-        if fault.relapse:
-            after, again = fault.relapse
+        for after, again in fault.relapses:
             self._number += 1
             heapq.heappush(self._relapses, (now + fault.repair + after, self._number, again))
         return fault
@@ -94,7 +100,8 @@ def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator
     causes = [machine.causes[number] for number in chosen]
     repairs = _repairs(causes, generator)
     gaps = generator.exponential(1 / machine.first_rate, count)
-    faults = [_with_relapses(fault, generator) for fault in map(Fault, causes, repairs)]
+    units = _units(causes, machine.workers, generator)
+    faults = [_with_relapses(fault, generator) for fault in map(Fault, causes, repairs, units)]
     return Faults(gaps, faults, _of_earlier(machine, generator))
 
 
@@ -115,13 +122,16 @@ def _of_earlier(machine: Machine, generator: np.random.Generator) -> list[tuple[
         count = int(generator.poisson(cause.first_rate * before))
         moments = (-before * generator.random(count)).tolist()
         repairs = _repairs([cause] * count, generator)
-        for began, repair in zip(moments, repairs, strict=True):
-            now, fault = began, _with_relapses(Fault(cause, repair), generator)
-            while now < 0 and fault.relapse:
-                after, again = fault.relapse
-                now, fault = now + fault.repair + after, again
-            if now >= 0:
-                due.append((now, fault))
+        struck = _units([cause] * count, machine.workers, generator)
+        for began, repair, units in zip(moments, repairs, struck, strict=True):
+            ahead = [(began, _with_relapses(Fault(cause, repair, units), generator))]
+            while ahead:
+                now, fault = ahead.pop()
+                if now >= 0:
+                    due.append((now, fault))
+                    continue
+                back = now + fault.repair
+                ahead += [(back + after, again) for after, again in fault.relapses]
     return due
 
 
@@ -134,15 +144,30 @@ def _repairs(causes: Sequence[Cause], generator: np.random.Generator) -> list[fl
     return list(drawn.tolist())
 
 
+def _units(causes: Sequence[Cause], workers: int, generator: np.random.Generator) -> list[int]:
+    """How many units one fault of each strikes in its moment: not more than the job has."""
+    together = np.array([cause.together for cause in causes])
+    if (together == 1).all():
+        return [1] * len(causes)
+    there = np.array([workers / cause.workers if cause.workers else 1.0 for cause in causes])
+    drawn = np.minimum(generator.geometric(1 / together), np.ceil(there).astype(int))
+    return list(drawn.tolist())
+
+
 def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
-    """The fault and its relapses, each after the one before with the same chance."""
-    cause = first.cause
-    if not cause.relapse:
+    """The fault with the relapses of each unit, one after the other with the same chance."""
+    if not first.cause.relapse:
         return first
+    chains = [_relapses(first.cause, generator) for _ in range(first.units)]
+    return replace(first, relapses=tuple(chain for chain in chains if chain is not None))
+
+
+def _relapses(cause: Cause, generator: np.random.Generator) -> tuple[float, Fault] | None:
+    """Those of one unit: seconds from its return, and a fault with those that follow."""
     count = int(generator.geometric(1 - cause.relapse)) - 1
-    repairs = _repairs([cause] * count, generator)
-    relapse = None
-    for repair in repairs:
+    next_one: tuple[float, Fault] | None = None
+    for repair in _repairs([cause] * count, generator):
         after = float(generator.exponential(cause.relapse_time))
-        relapse = after, Fault(cause, repair, relapse)
-    return replace(first, relapse=relapse)
+        following = () if next_one is None else (next_one,)
+        next_one = after, Fault(cause, repair, relapses=following)
+    return next_one

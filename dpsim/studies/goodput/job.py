@@ -60,7 +60,7 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
         if fault is None:
             continue
         told.stops.append(Stop(now, fault.cause.name, lost, pending))
-        if fault.cause.workers and fault.repair > 0:
-            heapq.heappush(repairs, (now + fault.repair, fault.cause.workers))
-            out += fault.cause.workers
+        if fault.workers and fault.repair > 0:
+            heapq.heappush(repairs, (now + fault.repair, fault.workers))
+            out += fault.workers
     return told
