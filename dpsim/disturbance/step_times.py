@@ -100,13 +100,17 @@ def _timed(
         )
     ranks = sorted(times)
     found = np.array([times[rank] for rank in ranks]).T
-    line, last = rows[-1]
-    without = last.get(_WITHOUT)
-    slow_down = None
-    if without:
-        # A step ends with its slowest rank.
-        slow_down = float(found.max(axis=1).mean()) / _number(path, line, without, float)
-    return TimedJob(found, [nodes[rank] for rank in ranks], slow_down)
+    return TimedJob(found, [nodes[rank] for rank in ranks], _slow_down(path, found, *rows[-1]))
+
+
+def _slow_down(path: Path, times: Factors, line: int, row: dict[str, str]) -> float | None:
+    """The mean step over that without stragglers, where the job's last row states the latter."""
+    without = row.get(_WITHOUT)
+    if not without:
+        return None
+    stated: float = _number(path, line, without, float)
+    # A step ends with its slowest rank.
+    return float(times.max(axis=1).mean()) / stated
 
 
 def _number(path: Path, line: int, text: str | None, read: Any) -> Any:

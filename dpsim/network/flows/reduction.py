@@ -130,10 +130,7 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
     of_other = np.zeros(len(most))  # what each route takes of B
     dropped = np.zeros(links, dtype=bool)
     flows = np.diff(column)
-    # Only where routes are long: what is left out of short ones does not pay for the search.
-    long = np.repeat(np.diff(entries.begin) > _LONG, np.diff(entries.begin))
-    sought = np.bincount(entries.link[long], minlength=links) > 0
-    for link in np.flatnonzero(sought).tolist():
+    for link in _on_long_routes(entries, links):
         on = order[column[link] : column[link + 1]]
         routes, demand = row[on], entries.share[on]
         # The route that takes most of it is most likely to be held by the link that holds it.
@@ -153,6 +150,15 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
                 dropped[link] = True
                 break
     return dropped
+
+
+def _on_long_routes(entries: Entries, links: int) -> list[int]:
+    """The links of long routes: leaving links out of short ones does not pay for the search."""
+    hops = np.diff(entries.begin)
+    long = np.repeat(hops > _LONG, hops)
+    sought = np.bincount(entries.link[long], minlength=links) > 0
+    found: list[int] = np.flatnonzero(sought).tolist()
+    return found
 
 
 def _candidates(links: IntArray, part: FloatArray, flows: IntArray) -> list[int]:

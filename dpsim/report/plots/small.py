@@ -61,30 +61,22 @@ def _points(figure: go.Figure, width: int) -> list[str]:
     panel = (first.xaxis or "x", first.yaxis or "y")
     across, up = (figure.layout[f"{name[0]}axis{name[1:]}"] for name in panel)
     traces = [each for each in figure.data if (each.xaxis or "x", each.yaxis or "y") == panel]
-    # On the axis as it is drawn: logarithms where that is logarithmic.
-    scaled = [
-        [
-            (_on(across, x), _on(up, y))
-            for x, y in zip(each.x, each.y, strict=True)
-            if _is_shown(across, x) and _is_shown(up, y)
-        ]
-        for each in traces
+    marked = [
+        (_MARKS[number % len(_MARKS)], point)
+        for number, trace in enumerate(traces)
+        for point in _shown_points(trace, across, up)
     ]
-
-    xs = [x for points in scaled for x, _ in points]
-    ys = [y for points in scaled for _, y in points]
-    if not xs:
+    if not marked:
         return ["nothing to show"]
 
+    xs = [x for _, (x, _) in marked]
+    ys = [y for _, (_, y) in marked]
     room = width - 2
     grid = [[" "] * room for _ in range(_HIGH)]
-    for number, points in enumerate(scaled):
-        for x, y in points:
-            column = _place(x, min(xs), max(xs), room)
-            # Lines count from the top, values from the bottom.
-            grid[_HIGH - 1 - _place(y, min(ys), max(ys), _HIGH)][column] = _MARKS[
-                number % len(_MARKS)
-            ]
+    for mark, (x, y) in marked:
+        # Lines count from the top, values from the bottom.
+        line = _HIGH - 1 - _place(y, min(ys), max(ys), _HIGH)
+        grid[line][_place(x, min(xs), max(xs), room)] = mark
 
     named = [f"{_MARKS[n % len(_MARKS)]} {each.name}" for n, each in enumerate(traces) if each.name]
     span = f"{_back(across, min(xs))} to {_back(across, max(xs))}"
@@ -94,6 +86,15 @@ def _points(figure: go.Figure, width: int) -> list[str]:
         f"+{'-' * room}",
         f"across: {across.title.text or 'from'} {span}; up: {up.title.text or ''} {rise}",
         *named,
+    ]
+
+
+def _shown_points(trace: Any, across: Any, up: Any) -> list[tuple[float, float]]:
+    """Its points that can be drawn, on the axes as they are: logarithms on logarithmic ones."""
+    return [
+        (_on(across, x), _on(up, y))
+        for x, y in zip(trace.x, trace.y, strict=True)
+        if _is_shown(across, x) and _is_shown(up, y)
     ]
 
 

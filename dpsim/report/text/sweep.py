@@ -33,11 +33,8 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
     varied = [name for name in answer.columns[1:results] if _differs(answer, places[name])]
     # A file or a name tells points apart only where no field does so.
     fields = [name for name in varied if name not in ("file", "name")]
-    told = (
-        fields
-        if len({_row(row, fields, places) for row in answer.rows}) == len(answer.rows)
-        else varied
-    )
+    distinct = {_row(row, fields, places) for row in answer.rows}
+    told = fields if len(distinct) == len(answer.rows) else varied
 
     table = Table(show_edge=False)
     table.add_column("point", justify="right")
