@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import IO, Protocol
 
 from validate.ranks.launch.fork_server import Plan, RankPlan
@@ -56,6 +57,9 @@ class Forked:
         self.stderr: IO[bytes] | None = os.fdopen(stderr, "rb", buffering=0)
         self._server = server
         self._status = os.fdopen(status, "rb", buffering=0)
+        # Not `select.select`, which knows descriptors below 1024 alone: ranks have three each.
+        self._news = select.poll()
+        self._news.register(self._status, select.POLLIN)
         self._said = b""
         self._code: int | None = None
 
@@ -74,13 +78,13 @@ class Forked:
         """As of a `Process`."""
         end = time.monotonic() + timeout
         while self._code is None:
-            left = max(0.0, end - time.monotonic())
-            if not select.select([self._status], [], [], left)[0]:
+            if not self._news.poll(1e3 * max(0.0, end - time.monotonic())):
                 raise subprocess.TimeoutExpired(_SERVER, timeout)
             self._hear(max(0.0, end - time.monotonic()))
         return self._code
 
     def _hear(self, patience_s: float) -> None:
+        """Read what is there. Raises TimeoutExpired where the server has yet to end."""
         said = self._status.read(64)
         self._said += said
         lines = self._said.split(b"\n")
@@ -134,6 +138,10 @@ def forked(
             process_group=group,
             pass_fds=theirs,
         )
+    except OSError:
+        for end in chain.from_iterable(ours):
+            os.close(end)
+        raise
     finally:
         for end in theirs:
             os.close(end)

@@ -9,6 +9,7 @@ import time
 import pytest
 from gone import runs, soon
 
+from dpsim.base.errors import DpsimError
 from validate.ranks import testbed
 from validate.ranks.launch import ENDED_WITHIN_S, RunFailed, launch, loopback
 
@@ -101,6 +102,16 @@ def test_what_cannot_be_imported_is_for_the_rank_to_say(program):
     launch(program("pass"), loopback(2), preload=["no.such.module"])
     error = failure(program("import no.such.module"), preload=["no.such.module"])
     assert error.last_words.endswith("ModuleNotFoundError: No module named 'no'")
+
+
+def test_an_interpreter_that_does_not_run_is_said_and_leaves_nothing_open(tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(DpsimError, match="broken: must be a program that runs, but: No such file"):
+        launch([str(broken), "program.py"], loopback(2), preload=["json"])
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_run_that_hangs_ends_in_time(program):
