@@ -10,25 +10,29 @@ import typer
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json, Plot, check_plot, draw
 
+File = Annotated[
+    Path,
+    typer.Argument(
+        help=(
+            "A CSV file of steps: step_ms or step_s; rank and node if timed apart; job if "
+            "there are several."
+        ),
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write the block to this file.")
+]
+Job = Annotated[
+    str | None,
+    typer.Option("--job", help="Only this job of the file; all are pooled if left out."),
+]
+
 
 def fit_jitter(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help=(
-                "A CSV file of steps: step_ms or step_s; rank and node if timed apart; job if "
-                "there are several."
-            ),
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the block to this file.")
-    ] = None,
-    job: Annotated[
-        str | None,
-        typer.Option("--job", help="Only this job of the file; all are pooled if left out."),
-    ] = None,
+    file: File,
+    output: Output = None,
+    job: Job = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
