@@ -40,6 +40,9 @@ def test_a_slow_down_is_told_by_its_cause_where_that_has_a_usual_size(jobs):
     assert told == pytest.approx([0.530, 0.065], abs=0.005)
     by_others = [jobs["AR"].by_others, jobs["ST"].by_others]
     assert by_others == pytest.approx([-0.395, 0.653], abs=0.005)
+    # Stragglers that stay are in every step: a job's own steps hardly show them.
+    by_own = [jobs["AR"].by_own_steps, jobs["ST"].by_own_steps]
+    assert by_own == pytest.approx([-0.494, -0.138], abs=0.005)
 
 
 def test_the_second_half_of_a_job_is_told_from_the_first():

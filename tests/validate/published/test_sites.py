@@ -6,7 +6,12 @@ The target is a mean of 15 %; the numbers stand in docs/accuracy.md.
 import numpy as np
 import pytest
 
-from validate.published.sites import compute_shares, left_out_conditions, left_out_links
+from validate.published.sites import (
+    compute_shares,
+    left_out_conditions,
+    left_out_links,
+    seconds_on_graphs,
+)
 
 
 def test_transfers_over_added_delay_are_told_by_those_over_others():
@@ -38,3 +43,12 @@ def test_published_runs_of_local_sgd_computed_about_as_much_of_the_time():
     assert found["opendiloco-1b"].error == pytest.approx(0.051, abs=0.001)
     for share in found.values():
         assert share.low < share.predicted < share.high
+
+
+def test_on_graphs_of_the_stated_rates_both_runs_computed_within_five_points():
+    errors = {share.name: share.on_graphs - share.published for share in compute_shares()}
+    assert errors["intellect1-us"] == pytest.approx(-0.011, abs=0.001)
+    assert errors["opendiloco-1b"] == pytest.approx(0.048, abs=0.001)
+    # Whichever pair has which rate, the links alone do not need the 300 s that were published.
+    seconds = seconds_on_graphs("opendiloco-1b")
+    assert (seconds.min(), seconds.max()) == pytest.approx((63, 140), abs=1)

@@ -28,6 +28,7 @@ _LOGS = "nanogpt_logs.csv"
 # The mean slow-down where a word stands in the cause, and of all jobs that have stragglers.
 _FLEET = {"worker": 3.04, "sequence": 1.34}
 _FLEET_MEAN = 1.28
+_FAST = 0.05  # quantile of a job's steps that stands for one without stragglers
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,15 @@ class JobError:
     """Errors of `QUANTILES` of one job, as fractions, and of ``slowdown`` where it is known.
 
     That is the mean step over the one without stragglers, predicted by the fleet's; ``by_others``
-    is the same, predicted by the other jobs' mean.
+    is the same, predicted by the other jobs' mean, and ``by_own_steps`` by the mean of the job's
+    own whole steps over their fastest twentieth.
     """
 
     job: str
     quantiles: tuple[float, ...]
     slowdown: float | None = None
     by_others: float | None = None
+    by_own_steps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,13 @@ def left_out_jobs() -> list[JobError]:
             others = [name for name in jobs if name != job]
             alike = [name for name in others if name in batches and batches[name] == batches[job]]
             known = _pooled([jobs[name] for name in alike or others])
-            slowdown = by_others = None
+            slowdown = by_others = by_own = None
             if slowed:
                 mean = float(np.mean([slowed[name] for name in others]))
                 slowdown = _by_cause(table, job) / slowed[job] - 1
                 by_others = mean / slowed[job] - 1
-            rows.append(JobError(job, _errors(known, times), slowdown, by_others))
+                by_own = float(times.mean() / np.quantile(times, _FAST)) / slowed[job] - 1
+            rows.append(JobError(job, _errors(known, times), slowdown, by_others, by_own))
     return rows
 
 
