@@ -98,17 +98,27 @@ with contextlib.redirect_stdout(io.StringIO()):
 """
 
 
+HELP = """
+import contextlib, io, sys
+from dpsim.cli import main
+sys.argv = ["dpsim", "--help"]
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    main()
+"""
+
+
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [
         ("import dpsim", BESIDE | MODELS | {"typer", "rich"}),
         ("from dpsim import *", BESIDE),
         ("import dpsim.cli", BESIDE | MODELS | {"rich"}),
+        (HELP, BESIDE | MODELS | {"rich"}),
         (FIRST_PREDICTION, BESIDE),
         ("import dpsim, validate.ranks.launch", BESIDE | MODELS),
         ("import dpsim, validate.ranks.testbed", BESIDE),
     ],
-    ids=["import", "all-names", "command-line", "first-prediction", "rank", "testbed"],
+    ids=["import", "all-names", "command-line", "help", "first-prediction", "rank", "testbed"],
 )
 def test_importing_loads_no_more_than_it_must(statement, unwanted):
     loaded = python(

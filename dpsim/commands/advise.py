@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show, show_json
-from dpsim.base.units import TIME, human
 
 if TYPE_CHECKING:
     from dpsim.studies.advise import Advice
@@ -40,6 +39,8 @@ def advise(
 
 def _lines(found: Advice) -> list[str]:
     """What was found, a line each."""
+    from dpsim.base.units import TIME, human
+
     step, best = human(found.step_s, TIME), human(found.best_s, TIME)
     lines = [f"step        {step} as it is, {best} at best: {found.gain:.1%} less"]
     if found.within_error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from importlib.util import find_spec
 from typing import Annotated
@@ -40,6 +39,8 @@ def dashboard(
 
 def _check(port: int) -> None:
     """Raises DpsimError where the port is taken."""
+    import socket  # here, since the list of all commands imports this file
+
     with socket.socket() as probe:
         # As the server will bind it: a port that another left a moment ago can be had.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
