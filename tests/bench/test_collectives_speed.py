@@ -74,15 +74,15 @@ def crowd(nodes):
 
 
 def test_an_all_to_all_of_4096_gpus_by_rounds(measured):
-    by_transfers = {
+    by_messages = {
         8 * nodes * (8 * nodes - 1): alone("test_collectives_speed", "crowd", nodes)
         for nodes in (128, 256, 512)
     }
-    growth = Growth("transfers", {many: taken for many, (taken, _) in by_transfers.items()})
-    taken, memory = by_transfers[4096 * 4095]
+    growth = Growth("messages", {many: taken for many, (taken, _) in by_messages.items()})
+    taken, memory = by_messages[4096 * 4095]
     measured(
-        "all-to-all by rounds, 512 nodes",
-        "16,773,120 transfers",
+        "all-to-all by rounds, 512 nodes of 8 GPUs",
+        "16,773,120 messages",
         taken,
         limit=8,
         memory=memory,
