@@ -3,6 +3,8 @@
 What they leave, who can read it, and what is kept of a run that fails.
 """
 
+import contextlib
+import io
 import json
 import math
 import os
@@ -10,6 +12,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -48,12 +51,16 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     paths = ["--output", folder / "run.json", "--profile", folder / "profile.json"]
     many = ["--ranks", "2", "--operation", "all", "--device", "cpu"]
-    command = [sys.executable, "-m", "validate", "microbench", *many, *FEW, *map(str, paths)]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=200
-    )
-    assert done.returncode == 0, done.stderr
-    return folder, done.stdout
+    command = ["dpsim", "validate", "microbench", *many, *FEW, *map(str, paths)]
+    said = io.StringIO()
+    with (
+        mock.patch("sys.argv", command),
+        contextlib.redirect_stdout(said),
+        pytest.raises(SystemExit) as ended,
+    ):
+        cli.main()
+    assert not ended.value.code
+    return folder, said.getvalue()
 
 
 @pytest.fixture(scope="module")
