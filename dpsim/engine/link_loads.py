@@ -32,6 +32,13 @@ class LinkLoads:
 
     def utilisation(self, capacities: FloatArray) -> FloatArray:
         """The share of each capacity (B/s) that is used during ``time_s``, from 0 to 1."""
+        return np.minimum(self.shares(capacities), 1.0)
+
+    def shares(self, capacities: FloatArray) -> FloatArray:
+        """The bytes as shares of what each capacity (B/s) carries in ``time_s``.
+
+        Above 1 where some of them are still on their way when the time is over.
+        """
         if self.time_s <= 0:
             return np.zeros(len(capacities))
         return np.asarray(self.bytes / (capacities * self.time_s))

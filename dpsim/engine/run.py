@@ -42,6 +42,9 @@ Progress = Callable[[int], None]
 _NOTHING = Recording()
 # Warm-ups that are tried where steps have not settled, in runs: all of them cost 12 more.
 _LONGER = (2, 8)
+# Of a link's rate over the steps: beyond it something is still on its way when they end. Steps of
+# workers at their own paces are counted whole, which may come to a little more than all.
+_MORE_THAN_ALL = 1.01
 _SHORT = 10  # steps: runs of fewer are warmed up as long as one of these
 # What a result says of its calibration profile.
 _OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
@@ -181,12 +184,16 @@ class Run:
     @cached_property
     def unsettled(self) -> str | None:
         """What shows that more steps would have another mean; None where they are steady."""
-        return unsettled(
+        found = unsettled(
             self.steps,
             self.job.cycle,
             keep_pace=not self.job.own_pace,
             one_by_one=self.scenario.strategy.sync.outer_step is None,
         )
+        carried = self.link_loads.shares(self.job.network.capacities).max(initial=0.0)
+        if found is None and carried > _MORE_THAN_ALL:
+            return f"steps send {carried:.1%} of what links carry in them"
+        return found
 
     @property
     def scenario(self) -> Scenario:

@@ -1,5 +1,7 @@
 """A run whose steps had not settled says so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,18 @@ def test_communication_that_piles_up_is_paid(tiny, steps):
     settled = simulate(scenario)
     np.testing.assert_allclose(settled.steps.step, 20, rtol=1e-6)
     assert settled.steady
+
+
+def test_steps_that_send_more_than_links_carry_have_not_settled(tiny):
+    """An all-reduce of 2 MB at 1 MB/s, 2 s of a step of 12.5 s; were it in 1 s, half would be late."""
+    run = run_scenario(tiny(2))
+    assert run.unsettled is None
+    capacities = run.job.network.capacities
+    assert run.link_loads.shares(capacities).max() == pytest.approx(2 / 12.5, rel=1e-6)
+    del run.unsettled
+    run.link_loads = replace(run.link_loads, time_s=1.0)
+    assert run.unsettled == "steps send 200.0% of what links carry in them"
+    assert run.link_loads.utilisation(capacities).max() == 1
 
 
 def test_what_happens_at_a_time_of_its_own_is_not_warmed_over(tiny):
