@@ -9,7 +9,6 @@ and jitter each third batch size is held out: of it the mean time of the slowest
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,43 +32,53 @@ class _Steps:
     held_out: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _AtOnce:
+    """All steps of one number of ranks, and the node of each rank."""
+
+    nodes: tuple[int, ...]
+    steps: list[_Steps]
+
+
 def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[float]]:
     """A spread for each number of ranks, and relative errors of the slowest rank held out.
 
     None where steps were not measured, or the layers that they are compared with.
     """
-    layers = {
-        which: seconds
-        for run in runs
-        if run.of("layers")
-        for which, seconds in _mean_steps(run).items()
-    }
-    by_ranks: dict[int, list[_Steps]] = defaultdict(list)
-    nodes: dict[int, list[int]] = {}
-    for run in runs:
-        hosts = [place.host for place in run.ranks]
-        nodes[len(hosts)] = [hosts.index(host) for host in hosts]
-        known = [row for row in run.of("spread") if _which(row) in layers]
-        for number, row in enumerate(known):
-            times = np.array(row["steps_s"])
-            held_out = number % EVERY == 1
-            by_ranks[len(hosts)].append(_Steps(times, layers[_which(row)], held_out))
-
     spreads = []
     errors: list[float] = []
-    for ranks, steps in sorted(by_ranks.items()):
-        kept = [each for each in steps if not each.held_out]
+    for ranks, measured in sorted(_by_ranks(runs).items()):
+        kept = [each for each in measured.steps if not each.held_out]
         pace = float(np.median([each.times.mean() / each.layers_s for each in kept]))
-        jitter = _jitter([each.times for each in kept], nodes[ranks])
+        jitter = _jitter([each.times for each in kept], measured.nodes)
         told = jitter.model_dump(mode="json", exclude_unset=True)
         spreads.append(RankSpread(ranks=ranks, pace=pace, jitter=told))
-        slowest = _slowest(jitter, nodes[ranks])
-        errors += [
-            pace * each.layers_s * slowest / float(each.times.max(axis=1).mean()) - 1
-            for each in steps
-            if each.held_out
-        ]
+
+        factor = pace * _slowest(jitter, measured.nodes)
+        for each in measured.steps:
+            if each.held_out:
+                slowest = float(each.times.max(axis=1).mean())
+                errors.append(factor * each.layers_s / slowest - 1)
     return tuple(spreads), errors
+
+
+def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
+    layers: dict[tuple[object, ...], float] = {}
+    for run in runs:
+        if run.of("layers"):
+            layers |= {_which(row): float(np.mean(row["steps_s"])) for row in run.of("spread")}
+    found: dict[int, _AtOnce] = {}
+    for run in runs:
+        known = [row for row in run.of("spread") if _which(row) in layers]
+        if not known:
+            continue
+        hosts = [place.host for place in run.ranks]
+        nodes = tuple(hosts.index(host) for host in hosts)
+        together = found.setdefault(len(hosts), _AtOnce(nodes, []))
+        for number, row in enumerate(known):
+            held_out = number % EVERY == 1
+            together.steps.append(_Steps(np.array(row["steps_s"]), layers[_which(row)], held_out))
+    return found
 
 
 def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
@@ -86,7 +95,7 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
         together = means.get(batch, alone + update) - update
         # The update was timed apart: of a step of next to nothing it may seem the longer one.
         factors.append(max(together, 0.0) / alone)
-    tables = {}
+    tables: dict[str, object] = {}
     for name in ("forward", "backward"):
         for field in (f"{name}_s", f"{name}_low_s", f"{name}_high_s"):
             rows = zip(getattr(model, field), factors, strict=True)
@@ -96,10 +105,6 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
 
 def _which(row: Mapping[str, object]) -> tuple[object, ...]:
     return row["model"], row["precision"], row["batch_size"]
-
-
-def _mean_steps(run: RunFile) -> dict[tuple[object, ...], float]:
-    return {_which(row): float(np.mean(row["steps_s"])) for row in run.of("spread")}
 
 
 def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJitterConfig:
