@@ -6,7 +6,6 @@ A thread for each worker receives its shares, applies them in timed waits, and a
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -29,7 +28,7 @@ from validate.emulate.push_pull import (
     share,
     wait_all,
 )
-from validate.ranks.gatekeeper import Gatekeeper
+from validate.ranks.gatekeeper import Gatekeeper, serve_each
 from validate.ranks.processes import World
 
 OWN_NUMBERS = 5  # of a reply, before the arrivals: stale, version, taken, released, waited
@@ -111,7 +110,7 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
             coming = None if last else receive(world, rooms[number + 1], worker, PUSH)
             met.wait()
 
-    _threads(job.workers, serve)
+    serve_each(job.workers, serve)
 
 
 def serve_alone(job: Job, world: World, servers: int) -> None:
@@ -145,7 +144,7 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
             pulled = send(world, payload(share(pull, servers)), worker, PULL)
             wait_all([replied, pulled])
 
-    _threads(job.workers, serve)
+    serve_each(job.workers, serve)
 
 
 def _receive_all(
@@ -162,12 +161,3 @@ def _receive_all(
         arrived.append(now())
         server.apply(len(room))
     return arrived
-
-
-def _threads(workers: int, serve: Any) -> None:
-    """One for each worker; raises what one has raised."""
-    # Sends and receives of torch let go of the interpreter while they wait, as sleeps do.
-    with ThreadPoolExecutor(workers) as threads:
-        done = [threads.submit(serve, worker) for worker in range(workers)]
-    for one in done:
-        one.result()

@@ -1,9 +1,10 @@
-"""A gate that threads ask: one thread a worker tells it what happened, and waits where it must."""
+"""Servers of threads: one thread a worker tells a gate what happened, and waits where it must."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from dpsim.strategy.sync import Fate, Gate
 
@@ -55,3 +56,12 @@ class Gatekeeper:
             self._goes_on(worker, staleness, self.gate.go_on(worker))
             self._waiting.remove(worker)
         self._changed.notify_all()
+
+
+def serve_each(workers: int, serve: Callable[[int], None]) -> None:
+    """Serve all workers at once, each in a thread; raises what a thread has raised."""
+    # Sends and receives of torch let go of the interpreter while they wait, as sleeps do.
+    with ThreadPoolExecutor(workers) as threads:
+        done = [threads.submit(serve, worker) for worker in range(workers)]
+    for one in done:
+        one.result()

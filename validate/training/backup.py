@@ -16,8 +16,9 @@ from pydantic import Field, NonNegativeInt
 from torch import Tensor
 
 from dpsim.strategy.sync import BackupConfig
+from validate.ranks.gatekeeper import serve_each
 from validate.training.method import Method
-from validate.training.server_state import ServerState, serve_each
+from validate.training.server_state import ServerState
 from validate.training.worker import Worker
 
 

@@ -20,8 +20,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from dpsim.strategy.sync import AspConfig, BspConfig, Gate, SspConfig, Sync
+from validate.ranks.gatekeeper import serve_each
 from validate.training.method import Method
-from validate.training.server_state import ServerState, serve_each
+from validate.training.server_state import ServerState
 from validate.training.worker import Worker
 
 

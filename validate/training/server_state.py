@@ -10,7 +10,6 @@ the same weights.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -103,11 +102,3 @@ class ServerState:
         clock = self._gate.clocks[worker]
         if not self._is_over(clock, version):
             self._note(READ, worker, clock, version)
-
-
-def serve_each(workers: int, serve: Callable[[int], None]) -> None:
-    """Serve all workers at once, each in a thread; raises what a thread has raised."""
-    with ThreadPoolExecutor(workers) as threads:
-        done = [threads.submit(serve, worker) for worker in range(workers)]
-    for one in done:
-        one.result()
