@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
         StepDoubts,
-        language_model_interval,
+        compute_doubt,
         machine_interval,
         prediction_interval,
         step_doubts,
@@ -108,12 +108,12 @@ __all__ = [
     "bytes_in_step",
     "calibrated",
     "clock_gaps",
+    "compute_doubt",
     "constants_of",
     "engine_for",
     "exact_for",
     "exchange_cycle",
     "fitted_factor",
-    "language_model_interval",
     "learner_times",
     "learners_by_batch",
     "link_classes",

@@ -24,7 +24,7 @@ from dpsim.engine.steps import Steps
 from dpsim.hardware import Gpu
 from dpsim.network import machine_doubt
 from dpsim.scenario import ComputeScale, MeasuredStep
-from dpsim.workload import extrapolated_from, has_own_law
+from dpsim.workload import extrapolated_from, has_own_law, is_common
 
 if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
@@ -87,10 +87,12 @@ def compute_doubt(job: Job) -> Doubt:
     ]
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
     of = f"{job.model.name} on {', '.join(gpus)}"
-    if has_own_law(job.model, scenario.workload.precision) and not apart:
-        return _of_language_models("computing: ", of)
     table = _of_steps()
-    found = table["figures"]
+    if has_own_law(job.model, scenario.workload.precision) and not apart:
+        found = table["language models"]
+        basis = f"computing: steps of language models of {found['groups']} sources, each left out"
+        return Doubt(basis, table["quantiles"], found["group_left_out"], of=of)
+    found = table["common models" if is_common(job.model) else "all models"]
     basis = f"computing: one-GPU rows of {found['groups']} models, each left out"
     left_out = "generation_left_out" if apart else "group_left_out"
     basis += ", its GPU's generation too" if apart else ""
@@ -124,18 +126,6 @@ def machine_interval(
 ) -> PredictionInterval:
     """The interval of NCCL's ``operation``, by its own name, on a machine that is described."""
     return machine_doubt(machine, operation, nbytes).around(seconds)
-
-
-def language_model_interval(seconds: float) -> PredictionInterval:
-    """The interval of a step of a language model on GPUs of generations that were measured."""
-    return _of_language_models("").around(seconds)
-
-
-def _of_language_models(what: str, of: str = "") -> Doubt:
-    table = _of_steps()
-    found = table["language models"]
-    basis = f"{what}steps of language models of {found['groups']} sources, each left out"
-    return Doubt(basis, table["quantiles"], found["group_left_out"], of=of)
 
 
 @cache

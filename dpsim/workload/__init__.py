@@ -58,6 +58,7 @@ from dpsim.workload.roofline import (
     compute_times,
     extrapolated_from,
     has_own_law,
+    is_common,
     is_throttled,
     update_bytes,
 )
@@ -158,6 +159,7 @@ __all__ = [
     "has_own_law",
     "hooked",
     "import_torch",
+    "is_common",
     "is_numbered",
     "is_throttled",
     "is_winograd",

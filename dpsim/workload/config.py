@@ -121,8 +121,9 @@ class WorkloadConfig(Config):
         "2024",
         description=(
             "year of the framework's kernels, for transformers in half precision with fused "
-            "attention: 2022 is torch 1.12; 2023 is torch 1.13 to 2.1, with attention by Triton; "
-            "2024 is torch 2.2 and later, with FlashAttention 2"
+            "attention: 2022 is torch 1.12; 2023 is torch 1.13 to 2.0 on CUDA 11, with attention "
+            "by Triton; 2023-cuda12 is torch 2.1 on CUDA 12; 2024 is torch 2.2 and later, with "
+            "FlashAttention 2"
         ),
     )
     gradient_accumulation: int = Field(

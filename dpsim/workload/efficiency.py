@@ -26,7 +26,7 @@ from dpsim.base.shipped import shipped
 from dpsim.workload.layer import Kind, Layer
 
 Execution = Literal["eager", "compile", "graph"]
-Kernels = Literal["2022", "2023", "2024"]
+Kernels = Literal["2022", "2023", "2023-cuda12", "2024"]
 
 # Generations whose half precision has no matrix units: frameworks then compute at the rate of fp32
 # and only save bytes.

@@ -235,6 +235,15 @@ def has_own_law(model: Model, precision: Precision) -> bool:
     return _transformer_law(model, precision) is not None
 
 
+def is_common(model: Model) -> bool:
+    """Whether a model is made of convolutions or of attention, and nothing waits for each token.
+
+    Recommenders and recurrences leave their GPU waiting for the host, and depend on the script.
+    """
+    kinds = {layer.kind for layer in model.layers if layer.forward_flop}
+    return bool(kinds & {"conv", "attention"}) and not any(map(is_recurrent, model.layers))
+
+
 def extrapolated_from(
     model: Model, generation: str, precision: Precision, execution: Execution, kernels: Kernels
 ) -> str | None:

@@ -14,39 +14,50 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.workload import build_model, is_common
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from tools.refits.roofline_fit import leave_models_out
 from tools.refits.roofline_work import catalogue_name, usable
 from validate.published.llm import REQUIRED as LLM_REQUIRED
 from validate.published.llm import TABLE as LLM_TABLE
-from validate.published.llm import compare
+from validate.published.llm import LlmStep, compare
 from validate.published.single_gpu import REQUIRED, TABLE, fit_rows, measured_seconds
 from validate.published.tables import packaged_table
 
 FILE = Path(str(files("dpsim.engine"))) / "step_residuals.json"
 
 
-def of_figures() -> dict[str, Any]:
-    """Of the roofline: the row's framework and board are not known, as they are to a user."""
+def of_figures() -> dict[str, dict[str, Any]]:
+    """Of the roofline: the row's framework and board are not known, as they are to a user.
+
+    Models of convolutions and attention stand apart, too: others wait for their hosts.
+    """
     rows = usable(fit_rows(packaged_table(TABLE, REQUIRED)))
     measured = measured_seconds(rows)
     models = [catalogue_name(model) or model for model in rows.text("model").tolist()]
     # Twice: with the effect of the GPU's generation known, and as for one that nobody measured.
     known, unknown = leave_models_out(rows, ("generation",), ())
-    return {
-        "groups": len(set(models)),
-        "group_left_out": residual_quantiles(np.log(measured / known), models),
-        "generation_left_out": residual_quantiles(np.log(measured / unknown), models),
-    }
+    common = np.array([is_common(build_model(model)) for model in models])
+    found = {}
+    for name, rows_of in (("all models", np.ones(len(models), bool)), ("common models", common)):
+        names = [models[index] for index in np.flatnonzero(rows_of)]
+        found[name] = {
+            "groups": len(set(names)),
+            "group_left_out": residual_quantiles(np.log(measured / known)[rows_of], names),
+            "generation_left_out": residual_quantiles(np.log(measured / unknown)[rows_of], names),
+        }
+    return found
 
 
 def of_language_models() -> dict[str, Any]:
-    """Of steps of language models: each source, or model of the largest source, left out.
+    """Of steps by the law of language models: each source, or model of the largest, left out.
 
-    Too few generations were measured to leave one out.
+    Rows without fused attention are the roofline's. Too few generations were measured to leave
+    one out.
     """
     columns = packaged_table(LLM_TABLE, LLM_REQUIRED)
-    rows = compare(columns, None, _quiet).counted
+    every = compare(columns, None, _quiet).counted
+    rows = [row for row in every if isinstance(row, LlmStep) and row.fused]
     residual = np.log([(row.measured or np.nan) / (row.predicted or np.nan) for row in rows])
     sources = [str(row.identity["source"]) for row in rows]
     gpus = [str(row.identity["gpu"]) for row in rows]
@@ -65,7 +76,7 @@ def write() -> None:
     """Write the file."""
     content = {
         "quantiles": list(QUANTILES),
-        "figures": of_figures(),
+        **of_figures(),
         "language models": of_language_models(),
     }
     FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from validate.published.llm.comparison import (
     TABLE,
+    LlmStep,
     compare,
     fitted_rows,
     group_of,
@@ -18,6 +19,7 @@ __all__ = [
     "TABLE",
     "Constants",
     "LlmRow",
+    "LlmStep",
     "RowWork",
     "Work",
     "compare",

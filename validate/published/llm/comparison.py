@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpsim.base.doubt import PredictionInterval
+from dpsim.base.doubt import Doubt, PredictionInterval
 from dpsim.base.errors import DpsimError
-from dpsim.engine import language_model_interval, memory_use, scale_to
+from dpsim.engine import compute_doubt, memory_use, scale_to
 from validate.published.llm.fit import Constants, fit
 from validate.published.llm.rows import IDENTITY, REQUIRED, LlmRow, NotSimulatedError, read_row
 from validate.published.llm.scenarios import assumed_network, scenario_of
@@ -52,20 +52,23 @@ class LlmStep(StepRow):
 
     ``naive`` is the step (s) at constant tokens/s per GPU, None where no row of the case is known.
     ``memory`` is what a GPU takes at its peak (bytes), predicted and measured, ``fits`` whether
-    that is said to have room.
+    that is said to have room. ``fused`` is whether attention is one kernel, ``doubt`` the error of
+    compute times.
     """
 
     network: str = ""
     naive: float | None = None
     memory: tuple[float, float | None] = (0.0, None)
     fits: bool = True
+    fused: bool = True
+    doubt: Doubt | None = None
 
     @property
     def interval(self) -> PredictionInterval | None:
         """By what the model leaves of sources that no fit saw; none of calibrated steps is kept."""
-        if self.predicted is None or self.naive is not None:
+        if self.predicted is None or self.doubt is None or self.naive is not None:
             return None
-        return language_model_interval(self.predicted)
+        return self.doubt.around(self.predicted)
 
     def to_json(self) -> dict[str, Any]:
         """The columns that identify the row, times in ms, and what was assumed."""
@@ -279,6 +282,8 @@ class _Steps:
             naive=naive,
             memory=(use.held.total, measured_memory),
             fits=use.fits,
+            fused=row.flash,
+            doubt=compute_doubt(job),
         )
 
     def _constants(self, row: LlmRow) -> tuple[Constants | None, str]:
