@@ -62,13 +62,13 @@ SCREENS = {
         },
         at=".st-key-limits",
     ),
-    "topology": Screen("topology", {"preset": "llama2-70b-128-a100-hybrid"}, height=1100),
+    "topology": Screen("topology", {"preset": "llama2-70b-128-a100-hybrid"}, height=1180),
     "stragglers": Screen("stragglers", {}, height=800, dark=True),
-    "trust": Screen("trust", {"table": "llm"}, height=1050),
+    "trust": Screen("trust", {"table": "llm"}, height=1330),
     "phone": Screen("", {}, width=390, height=844),
     "questions": Screen("questions", {}, height=1200),
-    "algorithm": Screen("algorithms", {}, width=1280, presses=3),
-    "strategies": Screen("strategies", {}, height=1384),
+    "algorithm": Screen("algorithms", {}, height=800, presses=3),
+    "strategies": Screen("strategies", {}, height=1460),
 }
 
 

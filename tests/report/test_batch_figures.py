@@ -57,6 +57,9 @@ def test_utilisation_is_the_share_of_the_peak(runs):
     (line,) = utilisation_figure(runs[:2]).data
     assert list(line.x) == [16, 64]
     assert list(line.y) == [run.utilisation.mfu for run in runs[:2]]
+    lines = utilisation_figure(runs).data
+    assert [line.name for line in lines] == ["8 GPUs", "32 GPUs"]
+    assert list(lines[1].y) == [run.utilisation.mfu for run in runs[2:]]
 
 
 def test_the_front_is_what_no_run_beats(runs):

@@ -117,25 +117,32 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
 def utilisation_figure(runs: _RUNS) -> go.Figure:
     """What of the GPUs' peak is used (MFU), against the batch of a GPU.
 
-    Samples a second of a GPU where a peak or the FLOP of the model are not known.
+    A line for each number of GPUs. Samples a second of a GPU where a peak or the FLOP of the model
+    are not known.
     """
     import plotly.graph_objects as go
 
     answers = sorted(map(answer, runs), key=_batch)
     known = all(each.get("mfu") is not None for each in answers)
-    values = [
-        each["mfu"] if known else each["throughput_samples_per_s"] / each["workers"]
-        for each in answers
-    ]
+    lines: dict[int, list[Answer]] = {}
+    for each in answers:
+        lines.setdefault(each["workers"], []).append(each)
+
     figure = go.Figure()
-    figure.add_scatter(
-        x=[_batch(each) for each in answers],
-        y=values,
-        mode="lines+markers",
-        line={"color": COLOURS[0]},
-        marker={"size": 8},
-        hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
-    )
+    for number, (gpus, own) in enumerate(sorted(lines.items())):
+        figure.add_scatter(
+            x=[_batch(each) for each in own],
+            y=[each["mfu"] if known else each["throughput_samples_per_s"] / gpus for each in own],
+            mode="lines+markers",
+            name=f"{gpus:,} GPUs",
+            showlegend=len(lines) > 1,
+            line={
+                "color": COLOURS[number % len(COLOURS)],
+                "dash": DASHES[number % len(DASHES)],
+            },
+            marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+            hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
+        )
     up = "share of the peak (MFU)" if known else "samples/s of a GPU"
     axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
     across = counts_axis([_batch(each) for each in answers])
