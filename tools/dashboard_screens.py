@@ -67,8 +67,8 @@ SCREENS = {
     "trust": Screen("trust", {"table": "llm"}, height=1330),
     "phone": Screen("", {}, width=390, height=844),
     "questions": Screen("questions", {}, height=1200),
-    "algorithm": Screen("algorithms", {}, height=800, presses=3),
-    "strategies": Screen("strategies", {}, height=1460),
+    "algorithm": Screen("algorithms", {}, height=770, presses=3),
+    "strategies": Screen("strategies", {}, height=1520),
 }
 
 

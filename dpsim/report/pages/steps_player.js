@@ -146,7 +146,7 @@ function drawSteps(root, walks) {
 
   // Ranks around a switch, and who sends to whom.
   function circle(parent, walk, index) {
-    const size = walk.ranks <= FEW ? 190 : 250, middle = size / 2, radius = size / 2 - 22;
+    const size = walk.ranks <= FEW ? 148 : 250, middle = size / 2, radius = size / 2 - 22;
     const svg = add(parent, "svg", {width: size, height: size,
       viewBox: "0 0 " + size + " " + size, role: "img", "data-kind": "circle"});
     add(svg, "title", {}, "who sends to whom");
