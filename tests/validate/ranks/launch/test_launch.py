@@ -52,8 +52,13 @@ def test_what_a_killed_launcher_left_goes_at_the_next_start(tmp_path, monkeypatc
         killed.wait()
         assert len(list(tmp_path.glob("dpsim-run-*"))) == 2
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        launch(python("pass"), loopback(1), timeout_s=30)
-        assert len(list(tmp_path.glob("dpsim-run-*"))) == 1
+
+        def only_the_living_ones_is_left():
+            launch(python("pass"), loopback(1), timeout_s=30)
+            return len(list(tmp_path.glob("dpsim-run-*"))) == 1
+
+        # What the killed one was about to start holds its lock until it has become that.
+        assert soon(only_the_living_ones_is_left)
     finally:
         living.terminate()
         living.wait()
