@@ -112,7 +112,8 @@ def _varied(values: Mapping[str, Any]) -> str:
 
 def _scaled(row: Answer) -> str:
     batch = f", batch {row['batch_per_gpu']}" if "batch_per_gpu" in row else ""
-    return f"{row['nodes']} nodes{batch}"
+    several = "" if row["nodes"] == 1 else "s"
+    return f"{row['nodes']} node{several}{batch}"
 
 
 def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Source:
