@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from app.presets import about
@@ -60,8 +61,6 @@ _DEVICES = {
     "slingshot": "Slingshot",
     "ethernet": "Ethernet",
 }
-# A title says the name, assumptions where compute times are from.
-_TOLD_ELSEWHERE = ("name", "calibration")
 _MOST_CHANGES = 4  # that are told one by one
 
 
@@ -117,10 +116,18 @@ def changes(before: Spec, after: Spec) -> str:
         f"{_place(path)} {_value(old.get(path))} to {_value(new.get(path))}"
         # New fields in their order, and then those that are gone.
         for path in dict.fromkeys((*new, *old))
-        if old.get(path) != new.get(path) and path[0] not in _TOLD_ELSEWHERE
+        if old.get(path) != new.get(path) and _is_told(path, old)
     ]
     more = len(found) - _MOST_CHANGES
     return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _is_told(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:
+    """Whether a change of the value at ``path`` is one that somebody made."""
+    if path[0] == "calibration":
+        # A fitted factor takes the place of the measured step: compute times stay as they were.
+        return path[-1] == "compute_scale" and path in old
+    return path != ("name",)
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:

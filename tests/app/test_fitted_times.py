@@ -7,6 +7,7 @@ from app_pages import QUICK, html
 from app.fitted_times import with_fitted_times
 from app.reading import scenario
 from app.spec import Spec
+from app.words import changes
 from dpsim.engine import calibrated
 
 MEASURED = Spec("resnet50-256-p100-50gbe", changes=QUICK)
@@ -18,6 +19,13 @@ def test_the_factor_takes_the_place_of_the_step_and_gives_the_same_times():
     factors = [calibrated(scenario(spec)).compute_scale for spec in (MEASURED, held)]
     assert factors[0] == factors[1] != 1
     assert with_fitted_times(held) == held
+
+
+def test_the_factor_is_no_change_and_another_factor_is_one():
+    held = with_fitted_times(MEASURED)
+    assert changes(MEASURED, held) == ""
+    faster = held.with_value("calibration.compute_scale", "0.5")
+    assert changes(held, faster).endswith(" to 0.5")
 
 
 def test_a_slow_worker_costs_what_it_would_beside_workers_that_are_as_fast_as_before(open_page):
