@@ -5,6 +5,7 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.doubt import Doubt, drawn_interval, mixed
+from dpsim.engine import compute_doubt, prepare
 from dpsim.hardware import nodes
 from dpsim.network import named_model, nccl_doubt
 from dpsim.topology import ClusterConfig, build_cluster
@@ -41,6 +42,15 @@ def test_a_gpu_unlike_all_that_were_measured_is_extrapolated_and_less_sure():
     assert any("no blackwell GPU was measured" in each for each in other.extrapolated)
     assert not any("GPU was measured" in each for each in known.extrapolated)
     assert "its GPU's generation too" in other.basis
+
+
+def test_what_waits_for_its_host_is_less_sure_than_convolutions_and_attention():
+    def spread(model):
+        return compute_doubt(prepare(load_scenario(QUICKSTART, [f"workload.model={model}"])))
+
+    image, text, recommender = map(spread, ("resnet50", "bert-base", "neumf"))
+    assert image.quantiles == text.quantiles
+    assert image.quantiles[-1] < recommender.quantiles[-1]
 
 
 def test_hidden_communication_counts_only_as_far_as_it_may_come_out():

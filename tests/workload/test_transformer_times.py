@@ -133,6 +133,11 @@ def test_kernels_of_2022_move_more():
     assert h100(kernels="2022").step > 1.1 * h100().step
 
 
+def test_products_are_faster_on_cuda_12():
+    before, after = h100(kernels="2023"), h100(kernels="2023-cuda12")
+    assert 1.03 < before.step / after.step < 1.08
+
+
 def test_every_constant_counts():
     base = h100(transformer=transformer_efficiency("hopper"))
     for name in (
