@@ -73,7 +73,8 @@ def timeline_figure(
         "",
         barmode="overlay",
         bargap=0.2,
-        height=190 + 40 * len(rows),
+        # A phone shows the legend a line an entry, of which half the figure may be.
+        height=250 + 40 * len(rows),
         yaxis=axis,
     )
 
