@@ -1,7 +1,8 @@
 """What NCCL's model leaves of machines that were left out of its fit, and what follows for others.
 
-The quantiles of ln(measured / predicted) stand in residuals.json, by families of machines, beside
-the constants; with one machine left out at a time, and with whole generations.
+The quantiles of ln(measured / predicted) stand in residuals.json beside the constants: by families
+of machines, each left out; and for what is unlike all families, whole generations left out. Both
+are of the next machine or generation: the fewer there are, the wider.
 """
 
 from __future__ import annotations
@@ -12,17 +13,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dpsim.base.doubt import Doubt, mixed
+from dpsim.base.doubt import Doubt
 from dpsim.topology import Cluster, Network
 
 if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
 
-# As how many machines more the residuals of all families count beside those of one: a few machines
-# do not show how far off the next may be.
-_BORROWED = 2
 _MIB = 2**20
 _IDEAL = "transfers are ideal: what a library takes beyond them was not compared on this network"
 
@@ -38,7 +34,7 @@ def machine_doubt(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
 
 def ideal_doubt(nodes: int, nbytes: float, of: str) -> Doubt:
     """The error of transfers without a library: that of NCCL's where nothing like it was known."""
-    return _pooled(nodes == 1, _size_class(nbytes), _IDEAL, of, _residuals())
+    return _unlike(nodes == 1, _size_class(nbytes), _IDEAL, of, _residuals())
 
 
 def described(network: Network) -> str:
@@ -61,10 +57,9 @@ def nccl_doubt(
 ) -> Doubt:
     """The error of NCCL's model on machines of a ``generation``.
 
-    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Residuals of the
-    family's machines, and with less weight those of all families with whole generations left out.
-    Where one machine of the generation was measured or none, the latter alone. ``residuals`` stand
-    in for the shipped ones.
+    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where one machine of
+    the generation was measured or none, the error is that of what is unlike all families.
+    ``residuals`` stand in for the shipped ones.
     """
     table = _residuals() if residuals is None else residuals
     by_operation = {
@@ -75,31 +70,20 @@ def nccl_doubt(
     found = by_operation.get(operation) or by_operation.get("any")
     if found is None or found["machines"] == 1:
         apart = f"of {generation} {'one machine' if found else 'no machine'} was measured"
-        return _pooled(is_one_node, sizes, apart, of, table)
+        return _unlike(is_one_node, sizes, apart, of, table)
     basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
-    others = _pooled(is_one_node, sizes, "", of, table)
-    both = np.array([found["machine_left_out"], others.quantiles])
-    levels = table["quantiles"]
-    return Doubt(basis, levels, mixed(levels, both, [found["machines"], _BORROWED]), of=of)
+    return Doubt(basis, table["quantiles"], found["residuals"], of=of)
 
 
-def _pooled(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]) -> Doubt:
-    """The error over all families inside nodes or between them, generations left out.
-
-    Families count by their machines. ``apart`` says what is unlike all of them.
-    """
-    families = [
-        family
-        for family in table["families"]
-        if family["operation"] == "any"
-        and family["sizes"] == sizes
-        and family["family"].startswith("single-node") == is_one_node
-    ]
-    weights = [family["machines"] for family in families]
-    members = np.array([family["generation_left_out"] for family in families])
+def _unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]) -> Doubt:
+    """The error inside nodes or between them of what ``apart`` says is unlike all families."""
+    found = next(
+        each
+        for each in table["unlike"]
+        if each["is_one_node"] == is_one_node and each["sizes"] == sizes
+    )
     basis = "communication: NCCL's tables of all such networks, whole generations left out"
-    levels = table["quantiles"]
-    return Doubt(basis, levels, mixed(levels, members, weights), (apart,), of)
+    return Doubt(basis, table["quantiles"], found["residuals"], (apart,), of)
 
 
 @cache

@@ -78,27 +78,6 @@ def test_a_generation_of_one_machine_is_extrapolated():
     assert nccl_doubt("roce", False, "all_reduce", "from 1 MiB").extrapolated == ()
 
 
-def test_a_family_of_few_machines_borrows_more_from_all():
-    narrow, wide = [[scale * level for level in (-5, -3, -1, 0, 1, 3, 5)] for scale in (0.01, 0.2)]
-
-    def width(machines):
-        family = {
-            "family": "ib",
-            "operation": "any",
-            "sizes": "from 1 MiB",
-            "machines": machines,
-            "generations": ["ib"],
-            "machine_left_out": narrow,
-            "generation_left_out": wide,
-        }
-        levels = nccl_doubt("roce", False, "all_reduce", "from 1 MiB").levels
-        table = {"quantiles": levels, "families": [family]}
-        found = nccl_doubt("ib", False, "all_gather", "from 1 MiB", table).around(1.0)
-        return np.log(found.high / found.low)
-
-    assert 0.1 < width(100) < width(10) < width(2) < 2.0
-
-
 def test_a_mixture_of_alike_is_like_each_and_of_unlike_between_them():
     levels = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975]
     alike = np.array([[-0.5, -0.3, -0.1, 0.0, 0.1, 0.3, 0.5]] * 2)

@@ -42,17 +42,18 @@ from validate.published.nccl import (
     Kind,
     Score,
     Slot,
+    beside_twins,
     build,
     fit_joint,
     fit_without,
     fit_without_generation,
     kin_of,
     label_graphs,
+    mean_over_machines,
     read_table,
     scored,
     specification,
     standard_errors,
-    summary,
     transport_group,
 )
 
@@ -79,6 +80,9 @@ on rows of quality ok of the tables below.
 # left_out_error: mean over machines of each machine's mean absolute percentage error, \
 predicted without it; a fraction.
 # generation_left_out_error: the same without all machines of its generation or transport.
+# twins_error: the same where others of the same description are the prediction, \
+on rows that several machines have.
+# left_out_error_beside_twins: left_out_error on the same rows.
 # coverage: mean over machines of each machine's share of rows inside the interval of nine in ten, \
 its own residuals left out.
 """
@@ -175,6 +179,7 @@ def constants_text(
         )
     )
     inside = coverage(by_machine, by_generation)
+    with_twins, twins = beside_twins(by_machine)
     lines = [
         "fitted_on:",
         *(f"  - validate/published/data/{name}" for name, _ in TABLES),
@@ -182,6 +187,10 @@ def constants_text(
         *_error_lines(by_machine),
         "generation_left_out_error:",
         *_error_lines(by_generation),
+        "twins_error:",
+        *_error_lines(twins),
+        "left_out_error_beside_twins:",
+        *_error_lines(with_twins),
         "coverage:",
         *(f"  {group}: {share:.3f}" for group, share in inside.items()),
     ]
@@ -210,11 +219,11 @@ def _error_lines(scores: Sequence[Score]) -> list[str]:
         groups[transport_group(score.case.machine, score.case.op)].append(score)
     lines = []
     for heading, part in sorted(groups.items()):
-        every, large = summary(part), [score for score in part if score.nbytes >= MIB]
-        error = f", from_1MiB: {summary(large)['mean_over_machines']:.3f}" if large else ""
+        large = [score for score in part if score.nbytes >= MIB]
+        error = f", from_1MiB: {mean_over_machines(large):.3f}" if large else ""
+        machines = len({score.case.machine_name for score in part})
         lines.append(
-            f"  {heading}: {{all: {every['mean_over_machines']:.3f}{error}, "
-            f"machines: {every['machines']}}}"
+            f"  {heading}: {{all: {mean_over_machines(part):.3f}{error}, machines: {machines}}}"
         )
     return lines
 

@@ -2,6 +2,12 @@
 
 Quantiles of ln(measured / predicted) by family: an intra-node fabric or a transport, an operation,
 and sizes below 1 MiB or from there on. Machines count alike, whatever the number of their rows.
+They are those of the next machine. Residuals of one machine hang together, so that a family of K
+machines has K draws of a machine's error, and its quantiles are drawn from the median by
+
+    t(K - 1) sqrt(1 + 1 / K) / normal,    the ratio of Student's t quantile to the normal one,
+
+as if errors were normal. Of what is unlike all families the draws are generations.
 """
 
 from __future__ import annotations
@@ -11,22 +17,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
+from dpsim.base.arrays import FloatArray
+from dpsim.base.doubt import PredictionInterval, mixed
 from dpsim.network import nccl_doubt
 from dpsim.network.libraries.nccl import generation
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from validate.published.nccl import MIB, Score, transport_group
 
-# The first left out the machine itself, the second all machines of its generation too.
+# Heading, operation, sizes.
 Family = tuple[str, str, str]
+_MEDIAN = QUANTILES.index(0.5)
+# As how many machines more the residuals of all families count beside those of one: a few machines
+# do not show how far off the next may be.
+_BORROWED = 2
+_DIGITS = 4
+_EXTRAPOLATED = "extrapolated"
 
 
 def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
-    """The families, each with its residuals under both ways of leaving out.
+    """The families, and what holds for machines that are unlike all of them.
 
-    ``machines`` and ``generations`` say what a family's quantiles rest on.
+    The first scores left out the machine itself, the second all machines of its generation too.
+    ``machines`` and ``generations`` say what quantiles rest on.
     """
     machine, gen = _by_family(by_machine), _by_family(by_generation)
+    unlike = {key: _unlike(gen, *key) for key in sorted({_key(family) for family in gen})}
     return {
         "quantiles": list(QUANTILES),
         "families": [
@@ -34,20 +51,63 @@ def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) 
                 "family": family[0],
                 "operation": family[1],
                 "sizes": family[2],
-                "machines": len({score.case.machine_name for score in scores}),
-                "generations": sorted({generation(score.case.machine) for score in scores}),
-                "machine_left_out": _quantiles(scores),
-                "generation_left_out": _quantiles(gen[family]),
+                "machines": len(_machines(scores)),
+                "generations": _generations(scores),
+                "residuals": _rounded(_of_the_next(scores, unlike[_key(family)]["residuals"])),
             }
             for family, scores in sorted(machine.items())
         ],
+        "unlike": [{**each, "residuals": _rounded(each["residuals"])} for each in unlike.values()],
     }
+
+
+def _key(family: Family) -> tuple[bool, str]:
+    heading, _, sizes = family
+    return heading.startswith("single-node"), sizes
+
+
+def _of_the_next(scores: Sequence[Score], of_all: FloatArray) -> FloatArray:
+    """Residuals of one more machine of a family, with a share of those ``of_all`` families."""
+    machines = len(_machines(scores))
+    own = stretched(_quantiles(scores), machines)
+    return np.array(mixed(QUANTILES, np.array([own, of_all]), [machines, _BORROWED]))
+
+
+def _unlike(
+    families: Mapping[Family, Sequence[Score]], is_one_node: bool, sizes: str
+) -> dict[str, Any]:
+    """The residuals of one more generation, of families that weigh by how many they have."""
+    alike = [
+        scores
+        for family, scores in sorted(families.items())
+        if family[1] == "any" and _key(family) == (is_one_node, sizes)
+    ]
+    weights = [len(_generations(scores)) for scores in alike]
+    members = np.array([_quantiles(scores) for scores in alike])
+    return {
+        "is_one_node": is_one_node,
+        "sizes": sizes,
+        "generations": sum(weights),
+        "residuals": stretched(mixed(QUANTILES, members, weights), sum(weights)),
+    }
+
+
+def stretched(quantiles: Sequence[float], draws: int) -> FloatArray:
+    """Quantiles of the next draw, by those of ``draws`` so far; one of a single draw stays."""
+    known = np.array(quantiles)
+    if draws == 1:
+        return known
+    levels = np.delete(np.array(QUANTILES), _MEDIAN)
+    wider = stdtrit(draws - 1, levels) * np.sqrt(1 + 1 / draws) / ndtri(levels)
+    median = known[_MEDIAN]
+    return np.asarray(median + (known - median) * np.insert(wider, _MEDIAN, 1.0))
 
 
 def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, float]:
     """The mean over machines of each one's share of rows inside their interval, by group.
 
-    A machine's own residuals are left out of the quantiles, too.
+    A machine's own residuals are left out of the quantiles, too. Rows whose interval says that it
+    is extrapolated are a group besides.
     """
     shares: dict[str, list[float]] = defaultdict(list)
     for machine in sorted({score.case.machine_name for score in by_machine}):
@@ -57,10 +117,13 @@ def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dic
         for score in by_machine:
             case = score.case
             if case.machine_name == machine:
-                group = transport_group(case.machine, case.op)
-                inside[group].append(_is_inside(score, residuals))
-        for group, found in inside.items():
-            shares[group].append(float(np.mean(found)))
+                interval = _interval(score, residuals)
+                found = interval.low <= score.measured <= interval.high
+                inside[transport_group(case.machine, case.op)].append(found)
+                if interval.extrapolated:
+                    inside[_EXTRAPOLATED].append(found)
+        for group, rows in inside.items():
+            shares[group].append(float(np.mean(rows)))
     return {group: float(np.mean(found)) for group, found in sorted(shares.items())}
 
 
@@ -68,13 +131,11 @@ def _others(scores: Sequence[Score], machine: str) -> list[Score]:
     return [score for score in scores if score.case.machine_name != machine]
 
 
-def _is_inside(score: Score, residuals: Mapping[str, Any]) -> bool:
+def _interval(score: Score, residuals: Mapping[str, Any]) -> PredictionInterval:
     machine = score.case.machine
-    doubt = nccl_doubt(
-        generation(machine), machine.nodes == 1, score.case.op, _sizes(score), residuals
-    )
-    interval = doubt.around(score.predicted)
-    return interval.low <= score.measured <= interval.high
+    kind, is_one_node = generation(machine), machine.nodes == 1
+    doubt = nccl_doubt(kind, is_one_node, score.case.op, _sizes(score), residuals)
+    return doubt.around(score.predicted)
 
 
 def _sizes(score: Score) -> str:
@@ -98,3 +159,15 @@ def _quantiles(scores: Sequence[Score]) -> list[float]:
     """Quantiles of ln(measured / predicted), each machine with the same weight."""
     residual = np.array([np.log(score.measured / score.predicted) for score in scores])
     return residual_quantiles(residual, [score.case.machine_name for score in scores])
+
+
+def _rounded(residuals: FloatArray) -> list[float]:
+    return [round(float(residual), _DIGITS) for residual in residuals]
+
+
+def _machines(scores: Sequence[Score]) -> set[str]:
+    return {score.case.machine_name for score in scores}
+
+
+def _generations(scores: Sequence[Score]) -> list[str]:
+    return sorted({generation(score.case.machine) for score in scores})

@@ -33,17 +33,17 @@ def groups(name, regime):
 
 
 SPECIFICATION = [
-    ("nccl_single_node", "single-node NVLink", 0.100, 0.080),
+    ("nccl_single_node", "single-node NVLink", 0.105, 0.085),
     ("nccl_single_node", "single-node PCIe", 0.525, 0.545),
     ("nccl_tests", "single-node NVLink", 0.090, 0.070),
     ("nccl_tests", "single-node PCIe", 0.215, 0.275),
-    ("nccl_tests", "multi-node IB/RoCE", 0.195, 0.210),
-    ("nccl_tests", "multi-node EFA/TCPX", 0.180, 0.270),
+    ("nccl_tests", "multi-node IB/RoCE", 0.180, 0.175),
+    ("nccl_tests", "multi-node EFA/TCPX", 0.190, 0.275),
     ("nccl_tests_2", "single-node NVLink", 0.100, 0.075),
     ("nccl_tests_2", "single-node PCIe", 0.235, 0.210),
     ("nccl_tests_2", "multi-node IB/RoCE", 0.160, 0.135),
     ("nccl_tests_2", "multi-node EFA/TCPX", 0.110, 0.110),
-    ("nccl_tests_2", "multi-node sockets/Slingshot", 0.240, 0.260),
+    ("nccl_tests_2", "multi-node sockets/Slingshot", 0.250, 0.260),
     ("nccl_tests_2", "multi-node other collectives", 0.280, 0.225),
 ]
 CALIBRATED = [
@@ -55,7 +55,7 @@ CALIBRATED = [
 # The same of every fourth machine: each is calibrated by itself, and all of them take a minute.
 EVERY = 4
 CALIBRATED_SOME = [
-    ("nccl_tests", "single-node", 0.045, 0.035),
+    ("nccl_tests", "single-node", 0.050, 0.035),
     ("nccl_tests", "multi-node", 0.045, 0.045),
     ("nccl_tests_2", "single-node", 0.045, 0.040),
     ("nccl_tests_2", "multi-node", 0.060, 0.045),

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.interpolate import PchipInterpolator
 
 from dpsim.network.libraries.nccl import NcclMachine
-from validate.published.nccl.regimes import towards_smooth
+from validate.published.nccl.regimes import smooth_log_seconds, towards_smooth
 from validate.published.nccl.table import Case
 
 SIZES = np.exp2(np.arange(10.0, 19.0))
-ROOT = 1e-5 * np.sqrt(SIZES / SIZES[0])  # s: a straight line, ln over ln
+# s: a straight line over bytes, and ln over ln
+LINE = 1e-5 * SIZES / SIZES[0]
 
 
 def case(places):
@@ -18,26 +20,35 @@ def case(places):
     machine = NcclMachine("gpu", 90, "nvswitch", 450e9)
     whole = Case("curve", "machine", machine, "all_reduce", 4, "nccl-tests", {})
     at = list(places)
-    return replace(whole, nbytes=SIZES[at].tolist(), times=ROOT[at].tolist())
+    return replace(whole, nbytes=SIZES[at].tolist(), times=LINE[at].tolist())
 
 
 EVERY, KNOWN = case(range(9)), case([0, 4, 8])
 
 
 def test_a_model_on_the_curve_stays_there():
-    assert towards_smooth(ROOT, KNOWN, EVERY) == pytest.approx(ROOT)
+    assert towards_smooth(LINE, KNOWN, EVERY) == pytest.approx(LINE)
 
 
 @pytest.mark.parametrize("factor", [3.0, 1 / 3])
 def test_a_jump_between_known_sizes_is_drawn_to_the_curve_through_them(factor):
     jump = np.where(np.arange(9) == 6, factor, 1.0)
-    found = towards_smooth(ROOT * jump, KNOWN, EVERY) / ROOT
+    found = towards_smooth(LINE * jump, KNOWN, EVERY) / LINE
     distance = abs(np.log(factor))
-    left = 1 - 0.7 * distance / (distance + 0.2)
+    left = 1 - 0.7 * distance / (distance + 0.05)
     assert found == pytest.approx(jump**left)
+
+
+def test_the_smooth_curve_lies_between_a_monotone_cubic_and_a_latency_with_a_rate():
+    latency = 15 * LINE[0]
+    late = replace(KNOWN, times=(np.array(KNOWN.times) + latency).tolist())
+    cubic = PchipInterpolator(np.log2(late.nbytes), np.log(late.times))(np.log2(SIZES))
+    found = smooth_log_seconds(late, SIZES)
+    assert found == pytest.approx((cubic + np.log(LINE + latency)) / 2)
+    assert cubic[2] > found[2]
 
 
 @pytest.mark.parametrize("known", [case([0, 8]), case([0]), case([0, 1])])
 def test_where_the_known_sizes_are_far_apart_or_past_the_model_stands(known):
     jump = np.where(np.arange(9) == 6, 3.0, 1.0)
-    assert towards_smooth(ROOT * jump, known, EVERY) == pytest.approx(ROOT * jump)
+    assert towards_smooth(LINE * jump, known, EVERY) == pytest.approx(LINE * jump)

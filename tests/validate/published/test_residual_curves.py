@@ -43,7 +43,7 @@ def test_between_two_measured_sizes_lies_what_both_say():
 
 def test_far_from_all_measured_sizes_the_model_stands():
     far = Curve(
-        "all_reduce", np.exp2([10.0, 40.0]), np.zeros(2, dtype=np.int64), np.array([0.2, np.nan])
+        "all_reduce", np.exp2([10.0, 60.0]), np.zeros(2, dtype=np.int64), np.array([0.2, np.nan])
     )
     assert corrections([far])[0][1] == pytest.approx(1.0, abs=1e-6)
 

@@ -9,9 +9,16 @@ from validate.published.nccl.joint_fit import (
 from validate.published.nccl.map_fit import MACHINE_KEY, Slot, build, standard_errors
 from validate.published.nccl.reference import Reference, compare
 from validate.published.nccl.regimes import specification
-from validate.published.nccl.scores import MIB, Score, scored, summary, transport_group
+from validate.published.nccl.scores import (
+    MIB,
+    Score,
+    mean_over_machines,
+    scored,
+    transport_group,
+)
 from validate.published.nccl.sources import LEFT_OUT_FILE, kin_of
 from validate.published.nccl.table import KINDS, Case, Kind, read_table
+from validate.published.nccl.twins import beside_twins
 
 __all__ = [
     "KINDS",
@@ -23,6 +30,7 @@ __all__ = [
     "Reference",
     "Score",
     "Slot",
+    "beside_twins",
     "build",
     "compare",
     "fit_joint",
@@ -30,10 +38,10 @@ __all__ = [
     "fit_without_generation",
     "kin_of",
     "label_graphs",
+    "mean_over_machines",
     "read_table",
     "scored",
     "specification",
     "standard_errors",
-    "summary",
     "transport_group",
 ]

@@ -28,7 +28,7 @@ SLACK = 0.1  # by which a time may exceed that of a larger size
 _MACHINE_SPREAD, _CASE_SPREAD = 1.0, 1.0
 # How much the smooth curve through the known sizes counts at most, at which distance from it (ln)
 # half as much, within how many octaves between two known sizes, and from how many of these on.
-_SMOOTH, _APART, _GAP, _FEWEST = 0.7, 0.2, 4.5, 2
+_SMOOTH, _APART, _GAP, _FEWEST = 0.7, 0.05, 4.5, 2
 _GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a calibration
 
 
@@ -126,11 +126,11 @@ def _by_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
 
 
 def towards_smooth(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
-    """``seconds``, drawn towards the monotone cubic through the known sizes (ln over ln).
+    """``seconds``, drawn towards a smooth curve through the known sizes.
 
     The further the two are apart, the likelier the model switches at the wrong size between two
     known ones: a distance d counts by `_SMOOTH` d / (d + `_APART`). Where sizes are known further
-    apart than `_GAP`, the cubic says nothing.
+    apart than `_GAP`, the curve says nothing.
     """
     if len(known.nbytes) < _FEWEST:
         return seconds
@@ -138,10 +138,21 @@ def towards_smooth(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
     inside = (at > ends[0]) & (at < ends[-1])
     after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
     near = inside & (ends[after] - ends[after - 1] <= _GAP)
-    smooth = PchipInterpolator(ends, np.log(known.times))(np.clip(at, ends[0], ends[-1]))
-    apart = smooth - np.log(seconds)
+    apart = smooth_log_seconds(known, np.clip(case.nbytes, known.nbytes[0], known.nbytes[-1]))
+    apart -= np.log(seconds)
     weight = _SMOOTH * np.abs(apart) / (np.abs(apart) + _APART)
     return np.asarray(seconds * np.exp(np.where(near, weight * apart, 0.0)))
+
+
+def smooth_log_seconds(known: Case, nbytes: FloatArray) -> FloatArray:
+    """Ln seconds between the ``known`` sizes, the mean of two curves.
+
+    A monotone cubic of ln over ln bends where protocols switch; straight lines of seconds over
+    bytes are what one protocol takes, a latency and a rate.
+    """
+    cubic = PchipInterpolator(np.log2(known.nbytes), np.log(known.times))(np.log2(nbytes))
+    lines = np.log(np.interp(nbytes, known.nbytes, known.times))
+    return np.asarray((cubic + lines) / 2)
 
 
 def _between_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArray:

@@ -14,8 +14,8 @@ says nothing about the other. Where no measured row is near, the correction fall
 far off count little (Student's t with `_FREEDOM` degrees, by reweighting).
 
 Spreads, scale and noise are the same for all machines. They were chosen by hand among some twenty
-settings while looking at the public tables, not fitted on other machines; doubled spreads, half or
-twice the scale and noise moved group means by up to 0.5 points.
+settings while looking at the public tables, not fitted on other machines; doubled spreads, half
+the scale and twice the noise moved group means by up to 0.5 points.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from scipy.linalg import cho_factor, cho_solve
 from dpsim.base.arrays import FloatArray
 
 _SHARED_SPREAD, _OWN_SPREAD = 0.1, 0.05  # of ln(measured / model)
-_OCTAVES = 2.0  # distance over which a curve may change, in doublings of the size
+_OCTAVES = 4.0  # distance over which a curve may change, in doublings of the size
 _NOISE = 0.03
 _FREEDOM = 4.0
 _REWEIGHTINGS = 3

@@ -124,21 +124,24 @@ def summary(scores: Sequence[Score]) -> dict[str, float | int]:
     n; median, mean, 95th percentile and worst.
     """
     errors = np.array([score.ape for score in scores])
-    machines = sorted({score.case.machine_name for score in scores})
-    means = [
-        np.mean([score.ape for score in scores if score.case.machine_name == machine])
-        for machine in machines
-    ]
     return {
         "n": len(errors),
         "median_ape": float(np.median(errors)),
         "mean_ape": float(errors.mean()),
         "p95_ape": float(np.percentile(errors, 95)),
         "worst_ape": float(errors.max()),
-        "machines": len(machines),
-        "mean_over_machines": float(np.mean(means)),
+        "machines": len({score.case.machine_name for score in scores}),
+        "mean_over_machines": mean_over_machines(scores),
         "coverage": float(np.mean([score.is_inside for score in scores])),
     }
+
+
+def mean_over_machines(scores: Sequence[Score]) -> float:
+    """The mean over machines of each machine's mean absolute percentage error, as a fraction."""
+    machines: dict[str, list[float]] = {}
+    for score in scores:
+        machines.setdefault(score.case.machine_name, []).append(score.ape)
+    return float(np.mean([np.mean(machines[name]) for name in sorted(machines)]))
 
 
 def grouped(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:

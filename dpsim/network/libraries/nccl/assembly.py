@@ -76,7 +76,7 @@ def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:
         # A transport with few rows is known as what it resembles, and how far it lies from that.
         own = machine.transport if machine.transport in MEASURED_APART else ""
         return kin, RCCL if machine.intra == XGMI else own
-    if param.level == "machine":
+    if param.level in ("common", "machine"):
         return "", ""
     if param.level == "intra":
         return families(machine)

@@ -14,6 +14,8 @@ With S bytes (nccl-tests' convention: the larger buffer), n ranks on N nodes of 
         L = o + a_net + a_p + k h_p + 2 ceil(log2 N) w_p   (ring: 2 (N-1) hops)
         T = (T_net^q + T_intra^q)^(1/q),  T_net = f S / (e_p R),
         t = (L^r + T^r)^(1/r), r = net_r (rings: 1, q twice)
+      Of a gather or a scatter also what its channels feed the cards with: T_net is the softened
+      larger of the two.
       R is the NICs' line rate per node, e_p the share of it that a protocol moves, f the bytes that
       cross a node's boundary per byte reduced: ring 2 (n-1)/n, tree 1 on two nodes, else
       2 (N-1)/N (every node is a leaf of one tree and an inner node of the other).
@@ -65,6 +67,7 @@ P2P_SWITCH_BYTES = 25e3
 NVLSTREE_MANY = 0.79
 FLOOR_SHARPNESS = 4.0
 _NO_FLOOR = 1e-12  # s
+CHANNEL_RATE = 50e9  # B/s, about the most that NCCL's search plans for a channel between nodes
 # How much harder the larger of network and node wins in a ring than in a tree.
 RING_SHARPER = 2.0
 
@@ -192,9 +195,15 @@ def _p2p_net(w: Work, p: Params) -> FloatArray:
     return _ramp(latency, _soft_max(net, _inside_bytes(w, p) / p["B_P"], p["net_q"]), p["net_r"])
 
 
-def _one_way(w: Work, p: Params) -> FloatArray:
-    """Share of the rate of an all-reduce's ring that one of a gather or a scatter keeps."""
-    return np.where(np.isin(w.op, _ONE_WAY), p["net_gather"], 1.0)
+def _feeding(w: Work, p: Params) -> FloatArray:
+    """Seconds in which a node's GPUs feed their cards with what a gather or a scatter sends.
+
+    NCCL's search lays out one channel for each GPU's share of the cards, and more where that is
+    beyond `CHANNEL_RATE`: an all-gather's kernels move less than a card of that rate could.
+    """
+    channels = w.local * np.maximum(np.ceil(w.nic_rate / (w.local * CHANNEL_RATE)), 1)
+    fed = _crossing(w, False) * w.nbytes / (p["net_feed"] * channels)
+    return np.where(np.isin(w.op, _ONE_WAY), fed, 0.0)
 
 
 def _soft_max(a: FloatArray, b: FloatArray, q: FloatArray) -> FloatArray:
@@ -226,14 +235,16 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     elif proto == "Simple":
         fixed = fixed + p["a_S"]
     latency = fixed + inside * step + hops * p["net_h_" + proto]
-    share = p["net_e_" + proto] * (p["net_tree"] if tree else _one_way(w, p))
+    share = p["net_e_" + proto] * (p["net_tree"] if tree else 1.0)
     efficiency = np.minimum(share, 1.0)  # nothing moves more than the cards' line rate
     net = _crossing(w, tree) * w.nbytes / (efficiency * w.nic_rate)
     volume = 2 * w.nbytes * np.maximum(w.local - 1, 0) / w.local if tree else _inside_bytes(w, p)
     # One pipeline through every link: no ramp beyond the steps, and the slowest link alone sets the
     # rate.
     if not tree:
-        return latency + _soft_max(net, volume / port, p["net_q"] * RING_SHARPER)
+        sharpness = p["net_q"] * RING_SHARPER
+        net = _soft_max(net, _feeding(w, p), sharpness)
+        return latency + _soft_max(net, volume / port, sharpness)
     return _ramp(latency, _soft_max(net, volume / port, p["net_q"]), p["net_r"])
 
 

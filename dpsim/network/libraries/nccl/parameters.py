@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["intra", "net", "floor", "machine"]
+Level = Literal["common", "intra", "net", "floor", "machine"]
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,14 @@ PARAMS: tuple[Param, ...] = (
     Param("net_h_LL", "net", "s", 5e-6, 0.3, "LL latency of a network hop"),
     Param("net_h_LL128", "net", "s", 9e-6, 0.3, "LL128 latency of a network hop"),
     Param("net_h_Simple", "net", "s", 15e-6, 0.3, "Simple latency of a network hop"),
-    Param("net_h_P", "net", "s", 1.5e-6, 0.5, "what each rank costs a rank that sends to all"),
+    # As inside a node: what it costs is the rank's own, not the network's.
+    Param("net_h_P", "net", "s", 0.5e-6, 0.5, "what each rank costs a rank that sends to all"),
     Param("net_e_LL", "net", "1", 0.35, 0.2, "share of the NICs' line rate that LL moves"),
     Param("net_e_LL128", "net", "1", 0.9, 0.05, "the same, LL128"),
     Param("net_e_Simple", "net", "1", 0.95, 0.05, "the same, Simple"),
     Param("net_e_P", "net", "1", 0.85, 0.15, "the same, from each rank to each"),
     Param("net_host", "net", "1", 0.8, 0.2, "share left where cards reach GPUs through the host"),
-    Param("net_gather", "net", "1", 0.9, 0.1, "what one-way rings keep of it"),
+    Param("net_feed", "common", "B/s", 40e9, 0.1, "what one-way rings feed a card of 400 Gbit/s"),
     Param(
         "net_port",
         "net",

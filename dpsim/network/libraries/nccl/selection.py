@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, NcclMachine
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, XGMI, NcclMachine
 
 Choice = tuple[str, str]
 
@@ -127,10 +127,10 @@ TREE_CORRECTION = {
     ),
 }
 NET_OVERHEAD = 1.0
-# Two nodes rank trees by bwIntra, which the search finds 1.25 to 2 times bwInter (60, 50, 40 over
-# 48, 40, 30); 1.7 is within the range, 1.62 to 1.81, that gives the switches of 2 x 2 H100 (ring at
-# 64 MiB, tree at 128 MiB).
-TREE_INTRA_OVER_INTER = 1.7
+# Two nodes rank trees by bwIntra, which the search raises up to twice bwInter.
+TREE_INTRA_OVER_INTER = 2.0
+# Over several nodes the search lays out a channel for each card and then doubles them.
+CHANNELS_PER_CARD, MOST_CHANNELS = 2, 16
 GB = 1e9
 
 
@@ -165,8 +165,8 @@ def _graph(machine: NcclMachine) -> _Graph:
             if single
             else min(intra, nic * (TREE_INTRA_OVER_INTER if machine.nodes == 2 else 1))
         )
-        # NCCL duplicates channels up to at least this many when ranks span nodes
-        channels = max(channels, 16) if nvlink else channels
+        if nvlink:
+            channels = min(CHANNELS_PER_CARD * machine.gpus_per_node, MOST_CHANNELS)
     channels *= 2 if machine.graph == 1 else 1
     column = min(machine.nodes, 3) - 1
     return _Graph(row, column, channels, ring, tree, nvlink)
@@ -250,6 +250,18 @@ def _nvls(machine: NcclMachine, g: _Graph, op: str) -> tuple[float, float] | Non
     return NVLS_LATENCY + 2 * levels * NVLSTREE_NET, min(intra, inter) * n / steps
 
 
+def _has_ll128(machine: NcclMachine) -> bool:
+    """Whether stores of 128 bytes are known to arrive whole, which LL128 needs.
+
+    Over PCIe they are not. RCCL's tables between nodes fit with it, those of a node without.
+    """
+    if machine.capability < 70:
+        return False
+    if machine.intra == XGMI:
+        return machine.nodes > 1
+    return machine.intra in (NVSWITCH, NVMESH) or machine.gpus_per_node == 1
+
+
 def _correction(proto: str, nbytes: FloatArray) -> FloatArray:
     index = np.clip(np.floor(np.log2(np.maximum(nbytes, 64) / 64)), 0, 23).astype(int)
     result: FloatArray = np.asarray(TREE_CORRECTION[proto], dtype=float)[index]
@@ -263,9 +275,7 @@ def costs(
     g = _graph(machine)
     out: dict[Choice, FloatArray] = {}
     for i, proto in enumerate(PROTOCOLS):
-        # LL128 needs stores of 128 bytes to arrive whole: NCCL leaves it off where that is not
-        # known.
-        if i == 1 and ((not g.nvlink and machine.gpus_per_node > 1) or machine.capability < 70):
+        if proto == "LL128" and not _has_ll128(machine):
             continue
         latency, bandwidth = _ring(machine, g, op, i)
         scale = np.ones_like(nbytes)
