@@ -20,6 +20,7 @@ from dpsim.engine.link_loads import (
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
+    from dpsim.engine.attempt import try_simulate
     from dpsim.engine.beside import bytes_beside
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
         run_job,
         run_scenario,
         simulate,
-        try_simulate,
     )
     from dpsim.engine.steps import Steps, clock_gaps
     from dpsim.engine.timeline import Interval

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
-from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
@@ -57,19 +57,6 @@ def simulate(scenario: Scenario, progress: Progress = lambda done: None) -> Resu
     GPU lacks, or more memory than it has.
     """
     return run_scenario(scenario, progress=progress).result
-
-
-def try_simulate(scenario: Scenario) -> Result | DpsimError:
-    """The prediction of ``scenario``, or why there is none: it does not fit in memory, say.
-
-    Raises FailedError where this machine's time or memory is at its end, for others too.
-    """
-    try:
-        return simulate(scenario)
-    except FailedError:
-        raise
-    except DpsimError as error:
-        return error
 
 
 @limited()
