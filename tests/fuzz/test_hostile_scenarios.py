@@ -11,7 +11,7 @@ import pytest
 from campaign import Campaign, run
 from jail import Jail
 
-CASES = 500 if os.environ.get("CI") else 150
+CASES = 2_000 if os.environ.get("CI") else 150
 LONG = 50_000
 AT_A_TIME = 1_000
 
