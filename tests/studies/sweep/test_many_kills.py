@@ -6,6 +6,7 @@ printed.
 
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -144,6 +145,8 @@ def _campaign(tmp_path, options, victims, capsys):
         assert not (out / "journals").exists()
         say(f"{made} kills {dict(sweeper.kills)}, {sweeps} sweeps whole")
     assert _rows(out) == 0
+    # A campaign without workers would kill nothing but the sweep itself.
+    assert sweeper.kills["worker"] + sweeper.kills["all"] >= KILLS // 3
 
 
 def test_joblib(tmp_path, capsys):
@@ -172,20 +175,29 @@ def _children(pid):
             line = (stat.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(fields[1]) == pid and b"spawn_main" in line:
+        if int(fields[1]) == pid and b"dask_worker" in line:
             found.add(int(stat.parent.name))
     return found
 
 
 def _serve():
-    """A Dask cluster until stdin is closed."""
+    """A Dask cluster of two workers until stdin is closed; who is killed is started anew.
+
+    Not by Dask's nannies, which give up where a worker is killed while it starts.
+    """
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp://"
-    ) as cluster:
-        print(cluster.scheduler_address, flush=True)
-        sys.stdin.read()
+    with LocalCluster(n_workers=0, dashboard_address=":0", protocol="tcp://") as cluster:
+        address = cluster.scheduler_address
+        words = (sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny")
+        words += ("--nthreads", "1", "--no-dashboard")
+        print(address, flush=True)
+        at_work = []
+        while not select.select([sys.stdin], [], [], 0.1)[0]:
+            at_work = [worker for worker in at_work if worker.poll() is None]
+            at_work += [subprocess.Popen(words) for _ in range(2 - len(at_work))]
+        for worker in at_work:
+            worker.kill()
 
 
 if __name__ == "__main__":
