@@ -132,7 +132,7 @@ class Evaluator:
             scenario = self._scenario(rest)
         except DpsimError:
             return None
-        found = self._measured(rest, shorter(scenario), settle=False)
+        found = self._measured(rest, shorter(scenario))
         return found if isinstance(found, Evaluation) else None
 
     def base(self) -> Evaluation | Refused:
@@ -158,34 +158,31 @@ class Evaluator:
             return Refused(self.space.plain(choice), rule_of(str(error)))
         if broken is not None:
             return Refused(self.space.plain(choice), broken)
-        # A search ranks, and few steps rank as all would, settled or not. What it prints is
-        # simulated in full.
+        # A search ranks, and few steps rank as all would. What it prints is simulated in full.
         few = shorter(scenario)
         self._simulated.add(scenario_key(few))
-        return self._measured(choice, few, settle=False)
+        return self._measured(choice, few)
 
     def _scenario(self, choice: Choice) -> Scenario:
         changed = apply_overrides(self._document, self.space.overrides(choice), Scenario)
         return validate(changed, Scenario)
 
-    def _measured(
-        self, choice: Choice, scenario: Scenario, *, settle: bool = True
-    ) -> Evaluation | Refused:
+    def _measured(self, choice: Choice, scenario: Scenario) -> Evaluation | Refused:
         try:
-            found = self._of(choice, scenario, self._result(scenario, settle=settle))
+            found = self._of(choice, scenario, self._result(scenario))
         except _NotPossibleError as refused:
             return Refused(self.space.plain(choice), str(refused))
         broken = self._limits.over_budget(found.cost, currency(found.result))
         return found if broken is None else Refused(found.values, broken)
 
-    def _result(self, scenario: Scenario, *, settle: bool = True) -> Result:
+    def _result(self, scenario: Scenario) -> Result:
         """Simulated, where nobody did so before. Raises _NotPossibleError."""
         # By what the scenario says, since choices that differ may come to the same.
         key = scenario_key(scenario)
         if key not in self._results:
             try:
                 with prepared_by(self._jobs.prepare):
-                    self._results[key] = run_scenario(scenario, settle=settle).result
+                    self._results[key] = run_scenario(scenario).result
             except DpsimError as error:
                 raise _NotPossibleError(
                     f"cannot be simulated: {str(error).splitlines()[0]}"
