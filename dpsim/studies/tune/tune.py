@@ -34,6 +34,7 @@ _FINALISTS = 3  # the best of a search, compared again with all steps
 _MOST_OF_FRONT = 12
 _FOR_SAME_UPDATES = 1 / 3  # of the evaluations: there are fewer of those
 _SHOWN_REASONS = 5
+_LAST_SEED = 2**32 - 1  # of Optuna's samplers
 
 
 def tune(
@@ -66,6 +67,8 @@ def tune(
         raise DpsimError(f"--evaluations: must be at least 1, but got {evaluations}")
     if seed < 0:
         raise DpsimError(f"--seed: must be at least 0, but got {seed}")
+    if seed > _LAST_SEED:
+        raise DpsimError(f"--seed: must be at most {_LAST_SEED}, but got {seed}")
     aim, within = OBJECTIVES[objective], limits or Limits()
     document = _document(path, overrides)
     scenario = validate(document, Scenario)

@@ -67,6 +67,7 @@ def test_best_and_front_are_files(dpsim, tiny, tmp_path):
         (["--max-memory", "24"], "--max-memory: "),
         (["--budget", "0"], "--budget: must be above 0, but got 0"),
         (["--seed", "-1"], "--seed: must be at least 0, but got -1"),
+        (["--seed", "4294967296"], "--seed: must be at most 4294967295, but got 4294967296"),
         (["--over", "cluster.nodes=1,x"], "--over cluster.nodes=x: cluster.nodes: "),
     ],
 )
