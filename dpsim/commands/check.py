@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.errors import ScenarioError
+from dpsim.base.errors import ScenarioError, clear_line
 from dpsim.base.terminal import show_json
 from dpsim.commands.options import Json
 
@@ -46,6 +46,7 @@ def check(
         )
     else:
         for name, found in problems.items():
-            sys.stdout.write("\n".join(found or [f"{name}: ok"]) + "\n")
+            lines = map(clear_line, found or [f"{name}: ok"])
+            sys.stdout.write("\n".join(lines) + "\n")
     if any(problems.values()):
         raise typer.Exit(2)

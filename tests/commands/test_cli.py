@@ -199,6 +199,13 @@ def test_every_operation_is_there(dpsim, operation):
     assert "1 KiB" in out
 
 
+def test_check_does_not_repeat_a_name_of_thousands_of_characters(dpsim):
+    code, out, _ = dpsim("check", 3_000 * "x")
+    assert code == 2
+    assert len(out) < 1_000
+    assert out.endswith("must be a file that can be read, but: File name too long\n")
+
+
 def test_check_says_ok_or_every_problem(dpsim, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text(

@@ -5,6 +5,7 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
 
 from dpsim.base.errors import FailedError
@@ -89,6 +90,11 @@ def test_bars_of_text_are_as_long_as_their_parts():
     share = bar.count("█") / sum(bar.count(fill) for fill in "█▓▒░")
     assert share == pytest.approx(parts["compute"] / sum(parts.values()), abs=0.02)
     assert bar.endswith(f"{1000 * answer['step_time_s']['mean']:.4g}")
+
+
+def test_bars_end_within_their_room_whatever_they_say():
+    figure = go.Figure(go.Bar(x=[-1e300, 1e-300], y=["less", "more"], orientation="h"))
+    assert max(map(len, small(figure, 80))) <= 80
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ def _bars(traces: list[Any], width: int) -> list[str]:
     for name, parts in bars.items():
         # Ends are rounded, and not the parts: so errors do not add up, and equal sums are equally
         # long.
-        ends = [round(room * sum(parts[: n + 1]) / longest) for n in range(len(parts))]
+        shares = (sum(parts[: n + 1]) / longest for n in range(len(parts)))
+        ends = [round(room * min(max(share, 0.0), 1.0)) for share in shares]
         begins = [0, *ends]
         fills = (
             _FILLS[n % len(_FILLS)] * (end - begin)
