@@ -32,7 +32,7 @@ test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs
 	@$(BIN)/python -m pytest -m long || [ $$? -eq 5 ]
 
 bench: .venv/.dev ## speed and memory, as a table, against their limits
-	@$(BIN)/python -m pytest -m bench tests/bench
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m bench tests/bench
 
 # From an empty cache types take longer than all the rest.
 lint: .venv/.dev ## ruff, mypy, import-linter, bandit and pip check alone

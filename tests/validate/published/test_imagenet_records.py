@@ -97,6 +97,7 @@ def test_mlperf_takes_samples_from_the_reference_points(tmp_path):
         ({"model": "Mask R-CNN (MLPerf)"}, "model not known: Mask R-CNN"),
         ({"accelerators": ""}, "number of accelerators not stated"),
         ({"accelerators": "1e400"}, "or above 1,000,000"),
+        ({"global_batch": 400 * "9"}, "global batch above 1,000,000,000"),
         (
             {"model": "VGG-16", "who": "MLPerf", "epochs": ""},
             "epochs not stated, and no reference points known of vgg16",

@@ -21,6 +21,7 @@ from validate.published.tables import Columns, constants_file, scenario_of_row
 
 FILE = "imagenet/settings.yaml"
 _MOST_DEVICES = 10**6  # of a record: more is a slip
+_MOST_SAMPLES = 10**9  # of a global batch, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +234,18 @@ def _plans(
 
 
 def _batch(text: str) -> float | None:
-    """A global batch as tables write it: 8192, 34K-68K (the geometric mean), nothing."""
+    """A global batch as tables write it: 8192, 34K-68K (the geometric mean), nothing.
+
+    Raises DpsimError for one that no table has.
+    """
     numbers = [
         float(digits) * (1024 if unit else 1)
-        for digits, unit in re.findall(r"([\d.]+)\s*([kK]?)", text)
+        for digits, unit in re.findall(r"(\d+(?:\.\d+)?)\s*([kK]?)", text)
     ]
     if not numbers:
         return None
+    if max(numbers) > _MOST_SAMPLES:
+        raise DpsimError(f"global batch above {_MOST_SAMPLES:,}")
     return float((numbers[0] * numbers[-1]) ** 0.5)
 
 
