@@ -206,5 +206,6 @@ def test_ticks_are_the_counts_and_round_numbers_and_free_runs_have_an_axis():
     assert style.log_axis([3.0, 40.0])["tickvals"] == [1, 2, 5, 10, 20, 50, 100, 200, 500]
     assert style.log_axis([1e-3, 1e4])["tickvals"][:2] == pytest.approx([1e-3, 1e-2])
     assert style.log_axis([0.4, 2e3])["ticktext"][0] == "0.1"
+    assert style.log_axis([0.0, float("inf"), 2.0])["tickvals"] == [1, 2, 5, 10, 20, 50]
     assert style.log_axis([0.4, 2e3])["ticktext"][-1] == "10k"
     assert style.log_axis([0.0])["type"] == "log"

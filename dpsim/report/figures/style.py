@@ -23,6 +23,7 @@ SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 # Letters that a phone's width has room for, in a title and in the line below it.
 _TITLE, _BELOW = 44, 58
 _LINE = 21  # pixels of a title's line
+_ENDLESS = 1e300  # of any unit: no answer has it
 _FEW_TENS = 3  # powers of ten that leave room for ticks between them
 
 # The JSON object of ``dpsim run``.
@@ -57,8 +58,8 @@ def long_time(seconds: float) -> str:
 
 def log_axis(values: Sequence[float]) -> dict[str, Any]:
     """A logarithmic axis for ``values``: ticks at 1, 2 and 5, over many tens at 1 alone."""
-    # What is free has no place on such an axis.
-    shown = [value for value in values if value > 0] or [1.0]
+    # What is free, or without end, has no place on such an axis.
+    shown = [value for value in values if 0 < value < _ENDLESS] or [1.0]
     low, high = floor(log10(min(shown))), ceil(log10(max(shown)))
     digits = (1, 2, 5) if high - low <= _FEW_TENS else (1,)
     ticks = [digit * 10.0**power for power in range(low, high + 1) for digit in digits]
