@@ -16,7 +16,15 @@ from dpsim.commands.collective_files import (
     write_nccl_tuner,
     write_steps,
 )
-from dpsim.commands.options import Json, Plot, check_plot, draw, read_option
+from dpsim.commands.options import (
+    Itemsize,
+    Json,
+    Operation,
+    Plot,
+    check_plot,
+    draw,
+    read_option,
+)
 
 if TYPE_CHECKING:
     from dpsim.base.arrays import FloatArray
@@ -63,7 +71,6 @@ Library = Annotated[
         )
     ),
 ]
-Operation = Annotated[str, typer.Option(help="The collective operation.")]
 Begin = Annotated[
     str, typer.Option("-b", "--begin", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
 ]
@@ -107,7 +114,6 @@ NcclTuner = Annotated[
         ),
     ),
 ]
-Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 
 
 def collective(

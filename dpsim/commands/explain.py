@@ -10,7 +10,7 @@ from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.help import Commands, Group
-from dpsim.commands.options import File, Json, Sets
+from dpsim.commands.options import File, Itemsize, Json, Operation, Sets
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -33,11 +33,9 @@ Cluster = Annotated[
 Library = Annotated[str, typer.Option(help="Whose collective: nccl.")]
 Nodes = Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes.")]
 Size = Annotated[str, typer.Option("-b", "--begin", help="The size: 8, 4K, 1M (binary), 1 MB.")]
-Operation = Annotated[str, typer.Option(help="The collective operation.")]
 Algorithm = Annotated[
     str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")
 ]
-Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 
 
 class _FileOrCommand(Group):

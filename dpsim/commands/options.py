@@ -31,6 +31,8 @@ Plot = Annotated[
         help="Draw it to this file: .html, or .png, .svg (extra plot); - for the terminal.",
     ),
 ]
+Operation = Annotated[str, typer.Option(help="The collective operation.")]
+Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 
 
 def check_plot(path: Path | None) -> None:

@@ -56,14 +56,7 @@ if TYPE_CHECKING:
     from dpsim.engine.recording import Recording
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
-    from dpsim.engine.run import (
-        Run,
-        one_time_costs,
-        provenance,
-        run_job,
-        run_scenario,
-        simulate,
-    )
+    from dpsim.engine.run import Run, one_time_costs, provenance, run_job, run_scenario, simulate
     from dpsim.engine.steps import Steps, clock_gaps
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target

@@ -177,10 +177,12 @@ class Run:
             keep_pace=not self.job.own_pace,
             one_by_one=self.scenario.strategy.sync.outer_step is None,
         )
+        if found is not None:
+            return found
         carried = self.link_loads.shares(self.job.network.capacities).max(initial=0.0)
-        if found is None and carried > _MORE_THAN_ALL:
-            return f"steps send {carried:.1%} of what links carry in them"
-        return found
+        if carried <= _MORE_THAN_ALL:
+            return None
+        return f"steps send {carried:.1%} of what links carry in them"
 
     @property
     def scenario(self) -> Scenario:

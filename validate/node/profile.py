@@ -29,9 +29,8 @@ from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
 from validate.calibrate import copies_of, fit_copies, measured_models, residuals_of, step_errors
 from validate.microbench import RunFile
-from validate.node.spreads import at_once, spreads_of
+from validate.node.spreads import EVERY, at_once, spreads_of
 
-EVERY = 3  # each so-manieth size is held out
 _LEAST = 3  # sizes that constants are fitted on
 # By precision: the roofline's name of it.
 _NAMES = {"fp32": "fp32", "tf32": "tf32", "fp16": "half", "bf16": "half"}

@@ -19,7 +19,7 @@ from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter
 from dpsim.hardware import MeasuredModel, RankSpread
 from validate.microbench import RunFile
 
-EVERY = 3  # each so-manieth batch size is held out
+EVERY = 3  # each so-manieth size is held out, of batches as of messages
 _DRAWN = 20_000  # steps by which the slowest rank's mean is known within some thousandths
 
 

@@ -13,6 +13,7 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import bars
+from dpsim.commands.validate.options import AsJson, ProfileName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,11 +54,9 @@ Records = Annotated[
         help="Write the runs with what the profile predicts to this file.", show_default=False
     ),
 ]
-Name = Annotated[str, typer.Option(help="What predictions call the profile.")]
 Every = Annotated[
     int, typer.Option(min=1, help="Fit on one of so many runs, and hold the others out.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def calibrate(
@@ -65,7 +64,7 @@ def calibrate(
     testbed: Testbed = None,
     output: Output = None,
     records: Records = None,
-    name: Name = "testbed",
+    name: ProfileName = "testbed",
     every: Every = 3,
     as_json: AsJson = False,
 ) -> None:

@@ -10,6 +10,7 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import progress
+from dpsim.commands.validate.options import AsJson
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +43,6 @@ Calibration = Annotated[
     Path | None,
     typer.Option(help="Predict everything again with this profile.", show_default=False),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def compare(

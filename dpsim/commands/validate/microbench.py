@@ -15,6 +15,7 @@ from dpsim.base.errors import DpsimError, FailedError
 from dpsim.base.terminal import narrate, show, write_whole
 from dpsim.commands.options import read_option
 from dpsim.commands.progress import bars
+from dpsim.commands.validate.options import Device
 from dpsim.commands.validate.torch_first import torch_first
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ Ranks = Annotated[
     ),
 ]
 Backend = Annotated[str, typer.Option(help="auto, gloo, nccl or mpi.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Begin = Annotated[
     str, typer.Option("-b", "--minbytes", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
 ]

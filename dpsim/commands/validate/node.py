@@ -11,6 +11,7 @@ import typer
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
+from dpsim.commands.validate.options import Backend, Device, ProfileName
 from dpsim.commands.validate.torch_first import torch_first
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 
 Output = Annotated[Path, typer.Option("-o", "--output", help="Write the profile to this file.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Backend = Annotated[str, typer.Option(help="auto, gloo or nccl.")]
 Ranks = Annotated[
     int | None,
     typer.Option(
@@ -41,7 +40,6 @@ Models = Annotated[
         help="Whose layers are measured: the catalogue's, or small-cnn and small-transformer.",
     ),
 ]
-Name = Annotated[str, typer.Option(help="What predictions call the profile.")]
 
 
 def node(
@@ -51,7 +49,7 @@ def node(
     ranks: Ranks = None,
     minutes: Minutes = 10.0,
     models: Models = "",
-    name: Name = "node",
+    name: ProfileName = "node",
     as_json: Json = False,
 ) -> None:
     """Measure this node and write one profile of it: computing, copies and network.

@@ -9,6 +9,7 @@ import typer
 from dpsim.base.errors import FailedError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import Json
+from dpsim.commands.validate.options import Backend, Device
 from dpsim.commands.validate.torch_first import torch_first
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ def train(
         typer.Argument(help="A method, several with commas between, or all.", show_default=False),
     ],
     ranks: Annotated[int, typer.Option(min=1, max=64, help="Ranks to start.")] = 4,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    backend: Annotated[str, typer.Option(help="auto, gloo or nccl.")] = "auto",
+    device: Device = "auto",
+    backend: Backend = "auto",
     model: Annotated[str, typer.Option(help="cnn or transformer, small ones.")] = "cnn",
     steps: Annotated[int, typer.Option(min=1, max=10_000, help="Steps of each worker.")] = 8,
     batch: Annotated[int, typer.Option(min=1, help="Samples per worker and step.")] = 16,
