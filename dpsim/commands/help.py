@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dpsim.base.errors import clear_line
+from dpsim.base.errors import DpsimError, clear_line
 from dpsim.base.files import refuse_code
 from dpsim.base.lazy import imported
 from dpsim.base.terminal import Talk, answer_goes, narrate, set_talk
@@ -25,6 +25,7 @@ from dpsim.base.terminal import Talk, answer_goes, narrate, set_talk
 EXAMPLE = "Example: "
 _OF_ALL = ("quiet", "verbose")
 _ANSWER = "dpsim.answer"  # whether the answer goes elsewhere, or in another form
+_OPTION = re.compile(r"--[a-z-]*")
 _GOES_ON = re.compile(r"\n {4,}")
 
 
@@ -49,6 +50,27 @@ class Command(TyperCommand):
             for option in _common_options()
             if not taken & {*option.opts} and (answers or option.name in _OF_ALL)
         ]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments.
+
+        An option without its value is an error; click would take the option that follows for it.
+        """
+        if not ctx.resilient_parsing:  # a shell asks how the line could go on
+            self._refuse_options_as_values(ctx, list(args))
+        return super().parse_args(ctx, args)
+
+    def _refuse_options_as_values(self, ctx: Any, args: list[str]) -> None:
+        names = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
+        # As text: the parser knows of no type yet. Of a repeated option it has a list.
+        given, _, _ = self.make_parser(ctx).parse_args(args=args)
+        for param in self.params:
+            if param.param_type_name != "option":
+                continue
+            value = given.get(param.name)
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str) and (text in names or _OPTION.fullmatch(text)):
+                    raise DpsimError(f"{param.opts[0]}: must be followed by a value, but got {text}")
 
     def invoke(self, ctx: Any) -> Any:
         """Carry it out; with ``-v`` say how long that took."""

@@ -61,6 +61,29 @@ def test_an_output_that_is_the_scenario_is_refused(dpsim, tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["run", "x.yaml", "-o", "--json"], "-o: must be followed by a value, but got --json"),
+        (["run", "x.yaml", "--html", "-q"], "--html: must be followed by a value, but got -q"),
+        (["run", "x.yaml", "--set", "--"], "--set: must be followed by a value, but got --"),
+        (
+            # It would measure for minutes, and write a file of that name.
+            ["validate", "node", "-o", "--no-such-option"],
+            "-o: must be followed by a value, but got --no-such-option",
+        ),
+    ],
+)
+def test_an_option_without_its_value_does_not_take_the_next_one_for_it(dpsim, typed, said):
+    assert dpsim(*typed) == (2, "", f"dpsim: {said}\n")
+
+
+def test_what_is_no_option_is_a_value_though_it_begins_with_dashes(dpsim, tmp_path):
+    assert "--x.yaml: must be a YAML file" in dpsim("run", "--", "--x.yaml")[2]
+    commented = "-- The best.\nselect 1"
+    assert "must be the folder of a sweep" in dpsim("results", tmp_path, "--sql", commented)[2]
+
+
 @pytest.mark.parametrize("after_s", [0, 0.05, 0.3, 1])
 def test_ctrl_c_ends_with_130_and_a_word_at_any_moment(after_s):
     # Before the program is there, Python itself would answer.
