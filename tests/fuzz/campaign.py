@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from random import Random
+from threading import Lock
 
-from hostile_cases import cases
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.strategies import SearchStrategy
 from jail import Jail
 from judge import Case, Verdict
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What broke, the case, and the seed that draws it."""
+
+    verdict: Verdict
+    case: Case
+    seed: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verdict.why}\n  at {self.verdict.where}\n  seed {self.seed}: "
+            f"{self.case.to_line()[:3000].rstrip()}"
+        )
+
+
 @dataclass
 class Campaign:
-    """The verdicts so far."""
+    """The verdicts so far; cases and their seconds of the processor by what was called."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
-    findings: dict[tuple[str, str], tuple[Verdict, Case]] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
+    findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
     bytes: int = 0
 
-    def add(self, case: Case, verdict: Verdict) -> None:
+    def add(self, found: Finding) -> None:
         """Count a case; of those that broke alike, the smallest is kept."""
+        case, verdict = found.case, found.verdict
         self.verdicts[verdict.what] += 1
-        self.seconds.append(verdict.seconds)
+        self.seconds.setdefault(case.called, []).append(verdict.seconds)
         self.bytes = max(self.bytes, verdict.bytes)
         if verdict.what == "broken":
             kind = (
@@ -34,19 +50,16 @@ class Campaign:
                 re.sub(r":\d+", "", verdict.where),
             )
             known = self.findings.get(kind)
-            if known is None or len(case.to_line()) < len(known[1].to_line()):
-                self.findings[kind] = verdict, case
+            if known is None or len(case.to_line()) < len(known.case.to_line()):
+                self.findings[kind] = found
 
     def report(self) -> str:
         """What broke, for people; empty where nothing did."""
-        return "\n\n".join(
-            f"{verdict.why}\n  at {verdict.where}\n  {case.to_line()[:3000].rstrip()}"
-            for verdict, case in self.findings.values()
-        )
+        return "\n\n".join(map(str, self.findings.values()))
 
     def summary(self) -> str:
         """How many cases, and what they took."""
-        took = sorted(self.seconds)
+        took = sorted(second for each in self.seconds.values() for second in each)
         return (
             f"{len(took):,} cases: {dict(self.verdicts)}; processor s a case: median "
             f"{took[len(took) // 2]:.3f}, "
@@ -54,31 +67,35 @@ class Campaign:
             f"{self.bytes / 1e6:.0f} MB"
         )
 
+    def check(self, number: int) -> None:
+        """Nothing broke in ``number`` cases, of which enough were answered and enough refused."""
+        assert not self.findings, self.report()
+        assert sum(self.verdicts.values()) == number
+        assert self.verdicts["result"] >= number // 8, "what is drawn does not fit any more"
+        assert self.verdicts["refused"] >= number // 8
 
-def run(
-    number: int,
-    start: int | None,
-    jail: Jail,
+
+def tried(
+    draw: Callable[[Random], Case],
+    seeds: Iterable[int],
+    processes: int = 1,
     seen: Callable[[Campaign], object] = lambda campaign: None,
-    drawn: SearchStrategy[Case] | None = None,
 ) -> Campaign:
-    """Judge ``number`` cases: those of the seed ``start``, or the same ones always if that is
-    None. They are scenarios, if ``drawn`` says nothing else.
-    """
-    campaign = Campaign()
+    """The verdicts on the case of each seed; ``seen`` is called after each."""
+    campaign, lock, left = Campaign(), Lock(), iter(seeds)
 
-    @settings(
-        max_examples=number,
-        database=None,
-        deadline=None,
-        derandomize=start is None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(cases() if drawn is None else drawn)
-    def one(case: Case) -> None:
-        campaign.add(case, jail.run(case))
-        seen(campaign)
+    def work() -> None:
+        with Jail() as jail:
+            # All threads take from one iterator, so that none is idle at the end.
+            for seed in left:
+                case = draw(Random(seed))
+                found = Finding(jail.run(case), case, seed)
+                with lock:
+                    campaign.add(found)
+                    seen(campaign)
 
-    (one if start is None else seed(start)(one))()
+    draw(Random(0))  # what is read once is read before there are threads
+    with ThreadPoolExecutor(processes) as pool:
+        for done in [pool.submit(work) for _ in range(processes)]:
+            done.result()
     return campaign

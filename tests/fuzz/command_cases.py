@@ -11,7 +11,6 @@ from random import Random
 import format_files as files
 from command_line import ON_RANKS, commands, drawn
 from format_files import spoiled
-from hypothesis import strategies as st
 from judge import Case, Step
 
 OF_ANSWERS = {
@@ -23,11 +22,6 @@ OF_ANSWERS = {
     "memory": ("memory", "f.yaml"),
 }
 SWEPT = ("sweep", "s.yaml", "-o", "out", "--workers", "1")
-
-
-def cases() -> st.SearchStrategy[Case]:
-    """Cases of all kinds."""
-    return st.integers(0, 2**64 - 1).map(lambda seed: case(Random(seed)))
 
 
 def case(random: Random) -> Case:

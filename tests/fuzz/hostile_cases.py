@@ -7,7 +7,6 @@ from random import Random
 
 from hostile_text import SNIPPETS, mutated
 from hostile_values import ODD, Generator
-from hypothesis import strategies as st
 from judge import Case
 
 from dpsim.scenario import Scenario
@@ -26,11 +25,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("sweep", "f.yaml", "-o", "out", "--workers", "1"),
     ("layer-split", "f.yaml", "--devices", "2", "--micro-batches", "1,4", "--json"),
 )
-
-
-def cases() -> st.SearchStrategy[Case]:
-    """Cases of all kinds."""
-    return st.integers(0, 2**64 - 1).map(lambda seed: case(Random(seed)))
 
 
 def case(random: Random) -> Case:

@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 from hostile_values import ODD, Generator
-from hypothesis import strategies as st
 
 from dpsim.scenario import Scenario
 from dpsim.scenario.shape import fields_of
@@ -98,11 +97,6 @@ def sources() -> tuple[str, ...]:
     """
     found = [path.read_text() for path in sorted(FOLDER.glob("*.yaml"))]
     return tuple(found)
-
-
-def texts() -> st.SearchStrategy[str]:
-    """Texts of scenarios, mutated."""
-    return st.integers(0, 2**64 - 1).map(lambda seed: mutated(Random(seed)))
 
 
 def mutated(random: Random) -> str:

@@ -1,9 +1,8 @@
 """Scenarios drawn from the pydantic models and the registries, so that a new kind or field is
 fuzzed by being there.
 
-Hypothesis draws the seed of each, and all else follows from it: its own draws prefer small numbers
-and ends of ranges, so that scenarios of a hundred fields would nearly all be refused for the first
-of them.
+A seed draws each: Hypothesis prefers small numbers and ends of ranges, so that scenarios of a
+hundred fields would nearly all be refused for the first of them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from random import Random
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from hypothesis import strategies as st
 from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
@@ -149,14 +147,6 @@ MAGNITUDES = {
     "FLOP/s": (10, 15),
     "W": (1, 4),
 }
-
-
-def scenarios() -> st.SearchStrategy[dict[str, Any]]:
-    """Scenarios as plain values.
-
-    Mostly right ones of small clusters and few steps, some with odd values in odd places.
-    """
-    return st.integers(0, 2**64 - 1).map(lambda seed: Generator(Random(seed)).scenario())
 
 
 class Generator:

@@ -117,14 +117,15 @@ def _serve(folder: Path, nbytes: int) -> None:
     with (folder / "stacks").open("w") as stacks:
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=False)
         for line in sys.stdin:
-            verdict = _measured(Case.of_line(line), folder / "case")
+            # Deep enough for ../.. to be the jail's own, and not all that lies in /tmp.
+            verdict = _measured(Case.of_line(line), folder / "around" / "it" / "case")
             answers.write(json.dumps(asdict(verdict)) + "\n")
             answers.flush()
 
 
 def _measured(case: Case, folder: Path) -> Verdict:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    shutil.rmtree(folder.parents[1], ignore_errors=True)
+    folder.mkdir(parents=True)
     os.chdir(folder)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     started = time.process_time()

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -36,6 +37,7 @@ _SIGNED = (
 )
 
 
+_GROUPS = ("explain", "import", "validate")  # commands of which the second word is part
 _OF_TIMES = ("run", "memory", "scale", "compare", "topology", "explain", "layer-split")
 
 
@@ -63,6 +65,14 @@ class Case:
     sets: tuple[str, ...] = ()
     folder: str | None = None
     before: tuple[Step, ...] = ()
+
+    @property
+    def called(self) -> str:
+        """The command without its arguments."""
+        if self.command is None:
+            return "load and simulate"
+        words = self.command[: 2 if self.command[0] in _GROUPS else 1]
+        return " ".join(words)
 
     def to_line(self) -> str:
         """As a line of JSON."""
@@ -195,10 +205,18 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
     if codes[0] not in (0, 1, 2, 3):
         return Verdict("broken", f"ended with code {codes[0]}")
     if codes[0] in (1, 2):
-        return _refused(err.getvalue() or out.getvalue(), None)
+        return _refused(err.getvalue() or out.getvalue() or _answer(arguments), None)
     if "--json" in arguments and out.getvalue().startswith("{"):
         return _result(json.loads(out.getvalue()), out.getvalue())
     return Verdict("result")
+
+
+def _answer(arguments: tuple[str, ...]) -> str:
+    """What stands in the file of ``-o``: told to be quiet, `check` tells what is wrong there."""
+    for option, name in pairwise(arguments):
+        if option in ("-o", "--output") and Path(name).is_file():
+            return Path(name).read_text()
+    return ""
 
 
 def _refused(message: str, error: BaseException | None) -> Verdict:
