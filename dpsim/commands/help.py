@@ -70,7 +70,8 @@ class Command(TyperCommand):
             value = given.get(param.name)
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str) and (text in names or _OPTION.fullmatch(text)):
-                    raise DpsimError(f"{param.opts[0]}: must be followed by a value, but got {text}")
+                    option = param.opts[0]
+                    raise DpsimError(f"{option}: must be followed by a value, but got {text}")
 
     def invoke(self, ctx: Any) -> Any:
         """Carry it out; with ``-v`` say how long that took."""
