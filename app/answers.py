@@ -20,7 +20,6 @@ from dpsim.engine import (
     MemoryUse,
     Recording,
     Result,
-    fitted_factor,
     link_classes,
     memory_use,
     reduction_cost,
@@ -44,8 +43,7 @@ _POINTS = 5  # of a scaling curve, about
 class Answer:
     """A scenario, its result, what some workers did in the first step that counts, and its links.
 
-    ``workers``: "typical", "slowest" and "fastest", by which ``intervals`` are kept. ``factor``:
-    what was fitted to a measured step, as a calibration, None where nothing was.
+    ``workers``: "typical", "slowest" and "fastest", by which ``intervals`` are kept.
     """
 
     scenario: Scenario
@@ -53,7 +51,6 @@ class Answer:
     intervals: Mapping[int, list[Interval]]
     workers: Mapping[str, int]
     links: Sequence[LinkClass]
-    factor: Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ def answer(spec: Spec, report: Report) -> Answer:
     workers = run.extremes()
     intervals = {who: run.intervals(workers=[who]) for who in set(workers.values())}
     links = link_classes(run.job.network, run.link_loads)
-    return Answer(given, run.result, intervals, workers, links, fitted_factor(run.job))
+    return Answer(given, run.result, intervals, workers, links)
 
 
 def traced(spec: Spec) -> str:

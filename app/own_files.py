@@ -18,9 +18,9 @@ from ruamel.yaml import YAML
 from app import limits
 from app.reading import scenario
 from app.spec import Spec
-from app.unpacking import unpacked
 from app.work import Report
 from dpsim.base.errors import DpsimError
+from dpsim.base.files import unpacked
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result, simulate
 from dpsim.hardware import CalibrationProfile, load_profile
@@ -104,7 +104,7 @@ def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
 
 def _unpacked(name: str, data: bytes) -> bytes:
     """The file's bytes, of which no more are unpacked than may be."""
-    content = unpacked(name, data, "gzip", MOST_BYTES)
+    content = unpacked(name, data, MOST_BYTES)
     if not content.strip():
         raise DpsimError(f"{name}: must not be empty")
     return content

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from app.unpacking import unpacked
 from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
+from dpsim.base.files import unpacked
 from validate.records import RunRecord, RunRecords
 
 MOST_BYTES = 20_000_000  # unpacked
@@ -17,7 +17,7 @@ def run_records(name: str, data: bytes) -> list[RunRecord]:
 
     Raises DpsimError, with line and column where it is no JSON.
     """
-    text = unpacked(name, data, "gzipped JSON", MOST_BYTES)
+    text = unpacked(name, data, MOST_BYTES)
     try:
         return list(RunRecords.model_validate_json(text).runs)
     except ValidationError as error:

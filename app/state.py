@@ -5,7 +5,6 @@ It is kept in the session and in the address, so that the address reproduces it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import replace
@@ -13,9 +12,10 @@ from functools import cache
 
 import streamlit as st
 
+from app.fitted_times import with_fitted_times
 from app.presets import FIRST
 from app.spec import MOST_IN_ADDRESS, Query, Spec, View
-from app.work import CancelledError, Tasks
+from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
@@ -88,16 +88,12 @@ def show_spec(spec: Spec) -> None:
 def editable() -> Spec:
     """The scenario shown, to be changed.
 
-    Compute times that were fitted to a measured step keep their factor: what is changed would
-    otherwise be fitted to that step anew, which it would not have taken.
+    Compute times that were fitted to a measured step keep their factor (`with_fitted_times`).
     """
     spec = current().spec
-    task = tasks().known(answer_key(spec))
-    # Nothing is simulated here: a page that is turned before its answer came fits anew.
-    if task is not None and task.ended:
-        with suppress(DpsimError, CancelledError):
-            factor = task.value().factor
-            return spec if factor is None else spec.with_value("calibration", json.dumps(factor))
+    # What is wrong with it can be changed as well.
+    with suppress(DpsimError):
+        return with_fitted_times(spec)
     return spec
 
 

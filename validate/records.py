@@ -122,8 +122,6 @@ def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
     Raises DpsimError.
     """
     text = unpacked(path, read_limited(path, _MOST_BYTES), _MOST_BYTES)
-    if len(text) > _MOST_BYTES:
-        raise DpsimError(f"{path}: must hold at most {_MOST_BYTES:,} bytes, but holds more")
     try:
         return _parsed(text)
     except ValidationError as error:

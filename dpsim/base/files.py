@@ -89,21 +89,29 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
 def unpacked(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
     """The ``content`` of the file at ``path``, unpacked where gzip has packed it.
 
-    Of that there is at most one byte above ``most``, since a few bytes may stand for very many.
-    Raises DpsimError where it cannot be unpacked.
+    Raises DpsimError, beginning with the path, where it cannot be unpacked, or has more than
+    ``most`` bytes then.
     """
     import gzip
     import io
     import zlib
 
+    shown = shown_path(path)
     if not content.startswith(_GZIP):
+        if len(content) > most:
+            raise DpsimError(f"{shown}: must be at most {most:,} bytes, but got {len(content):,}")
         return content
     try:
+        # A few bytes may stand for very many, of which no more are unpacked than show that.
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            return file.read(most + 1)
+            text = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise DpsimError(f"{shown_path(path)}: cannot be read: {why}") from None
+        raise DpsimError(f"{shown}: cannot be read: {error}") from None
+    if len(text) > most:
+        raise DpsimError(
+            f"{shown}: must be at most {most:,} bytes when it is unpacked, but has more"
+        )
+    return text
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_limited, unpacked
 from dpsim.imports.reading import ImportFileError
 
@@ -112,11 +111,6 @@ def read_trace(path: Path) -> Trace:
     Raises DpsimError where it cannot be read or is none.
     """
     content = unpacked(path, read_limited(path, MOST_BYTES), MOST_BYTES)
-    if len(content) > MOST_BYTES:
-        raise DpsimError(
-            f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more: profile fewer "
-            "steps"
-        )
     try:
         return parse_trace(content)
     except ImportFileError as problem:

@@ -104,8 +104,10 @@ def test_gzipped_runs_are_read_and_a_bomb_is_not():
     assert run_records("runs.json.gz", gzip.compress(RUNS.to_json().encode())) == list(RUNS.runs)
     with pytest.raises(DpsimError, match="must be at most 20,000,000 bytes when it is unpacked"):
         run_records("bomb.json.gz", gzip.compress(b" " * (MOST_BYTES + 1)))
-    with pytest.raises(DpsimError, match="cannot be unpacked"):
+    with pytest.raises(DpsimError, match="cannot be read: "):
         run_records("bad.json.gz", b"\x1f\x8b" + b"x" * 20)
+    with pytest.raises(DpsimError, match="cannot be read: "):
+        run_records("cut.json.gz", gzip.compress(RUNS.to_json().encode())[:-9])
 
 
 def test_wrong_values_in_runs_are_said_with_their_path():

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 from app_pages import QUICK, charts, html, metrics, settled
 
-from app import forms, waiting
+from app import forms, state, waiting
 from app.answers import explained
 from app.headline import numbers
 from app.presets import FIRST, preset_path
@@ -40,9 +40,12 @@ def predicted(preset, *changes):
     }
 
 
-def test_what_is_changed_keeps_the_factor_that_was_fitted_to_a_measured_step(open_page):
+@pytest.mark.parametrize("known", [True, False])
+def test_what_is_changed_keeps_the_factor_that_was_fitted_to_a_measured_step(open_page, known):
     page = open_page("what_if", preset="resnet50-256-p100-50gbe", set=list(QUICK))
     before = metrics(page)["step time"]
+    if not known:
+        state.tasks.cache_clear()
     page.number_input(key="set workload.batch_per_gpu").set_value(64).run()
     settled(page)
     # Twice the samples take longer than the step that was measured with half of them.
