@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from hostile_text import SNIPPETS
-from hostile_values import ODD
+from odd_values import ODD
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = ROOT / "tests" / "imports" / "data"

@@ -6,8 +6,9 @@ import json
 from random import Random
 
 from hostile_text import SNIPPETS, mutated
-from hostile_values import ODD, Generator
+from hostile_values import Generator
 from judge import Case
+from odd_values import ODD
 
 from dpsim.scenario import Scenario
 from dpsim.scenario.shape import Shape, shape_of

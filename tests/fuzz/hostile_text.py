@@ -11,7 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hostile_values import ODD, Generator
+from hostile_values import Generator
+from odd_values import ODD
 
 from dpsim.scenario import Scenario
 from dpsim.scenario.shape import fields_of

@@ -1,42 +1,16 @@
-"""A sweep from files to a folder, and what can be asked of it then."""
+"""A sweep from files to a folder."""
 
-import csv
-import io
 import json
-import os
-import pickle
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from conftest import SWEEP, documented
 from ruamel.yaml import YAML
 
 from dpsim import load_scenario, simulate, sweep
 from dpsim.base.errors import DpsimError, FailedError
-from dpsim.studies.sweep import COLUMNS, journal, query
-from dpsim.studies.sweep.compute import Workplace, compute
-from dpsim.studies.sweep.execute import execute
-from dpsim.studies.sweep.store import Store
-from dpsim.studies.sweep.table import Table, write_parquet
-
-ROOT = Path(__file__).parents[3]
-SWEEP = """{parameters: {
-  workload.batch_per_gpu: {values: [16, 1000000]}, strategy.aggregation.kind: {values: [allreduce, gossip]},
-  strategy.overlap.kind: {values: [wfbp, priority]}, run.seed: {values: [0, 1]}}}"""
-"""16 points: 4 mean nothing, 6 of the others are too large, 6 work."""
-
-
-def documented(heading):
-    section = (ROOT / "docs" / "json.md").read_text().split(f"## `{heading}")[1].split("\n##")[0]
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-
-
-@pytest.fixture
-def swept(write, tmp_path):
-    """A sweep of which some points failed, by one worker."""
-    return sweep(write(SWEEP), tmp_path / "out", workers=1)
+from dpsim.studies.sweep import COLUMNS
 
 
 def test_every_point_is_a_row_and_failed_points_say_why(swept):
@@ -157,74 +131,6 @@ def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim,
     assert (code, "1 point: 1 scenario computed now, 0 points were there" in out) == (0, True)
 
 
-def test_results_come_as_table_json_and_csv(dpsim, swept, tmp_path):
-    sql = "select seed, batch_per_gpu, step_time_s, error from results where seed = 0 order by point limit 2"
-    code, table, err = dpsim("results", tmp_path / "out", "--sql", sql)
-    assert (code, err) == (0, "")
-    assert "batch_per_gpu" in table
-    code, text, _ = dpsim("results", tmp_path / "out", "--sql", sql, "--json")
-    answer = json.loads(text)
-    assert list(answer) == ["schema_version", "kind", *documented("dpsim results")]
-    assert (answer["points"], answer["done"]) == (16, 16)
-    _, text, _ = dpsim("results", tmp_path / "out", "--sql", sql, "--csv")
-    header, *rows = csv.reader(io.StringIO(text))
-    assert header == answer["columns"] == ["seed", "batch_per_gpu", "step_time_s", "error"]
-    assert [float(row[2]) for row in rows] == [row["step_time_s"] for row in answer["rows"]]
-    _, text, _ = dpsim("results", tmp_path / "out", "--csv")
-    assert len(text.splitlines()) == 17
-
-
-def test_the_columns_are_documented(swept):
-    section = (
-        (ROOT / "docs" / "json.md")
-        .read_text()
-        .split("### The table `results`")[1]
-        .split("\n## ")[0]
-    )
-    names = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    varied = {"batch_per_gpu", "strategy.aggregation.kind", "strategy.overlap.kind"}
-    assert [name for name in swept.query().columns if name not in varied] == names
-
-
-NOT_ASKED = {
-    "select * from read_text('/etc/hostname')": "file system operations are disabled",
-    "select * from '/etc/hostname'": "does not exist",
-    "select * from glob('/*')": "file system operations are disabled",
-    "attach 'x.db'": "must be one select statement, but got ATTACH",
-    "copy results to 'x.csv'": "must be one select statement, but got COPY",
-    "drop table results": "must be one select statement, but got DROP",
-    "set enable_external_access = true": "must be one select statement, but got SET",
-    "install httpfs": "must be one select statement, but got LOAD",
-    "select 1; select 2": "must be one select statement, but got SELECT, SELECT",
-    "": "must be one select statement, but got nothing",
-    "selec": "syntax error",
-    "select steptime from results": 'Referenced column "steptime" not found',
-    "select * from table_of_the_caller": "does not exist",
-}
-
-
-@pytest.mark.parametrize("sql", NOT_ASKED)
-def test_sql_sees_the_results_and_nothing_else(dpsim, swept, tmp_path, monkeypatch, sql):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = dpsim("results", "out", "--sql", sql)
-    assert (code, out) == (2, "")
-    assert err.startswith("dpsim: --sql: ")
-    assert NOT_ASKED[sql] in err
-    assert len(err.splitlines()) == 1
-    assert not (tmp_path / "x.db").exists()
-
-
-def test_values_that_json_does_not_know_are_null_or_text(swept):
-    answer = query(
-        swept.folder,
-        "select 1/0.0 as a, date '2020-01-31' as b, [1, 'NaN'::double] as c, {'x': 0.5} as d, 1 "
-        "as d",
-    )
-    assert answer.rows == ((None, "2020-01-31", [1.0, None], {"x": 0.5}, 1),)
-    with pytest.raises(DpsimError, match="got two of 'd'"):
-        answer.to_json()
-
-
 WRONG = {
     "no folder": (
         ["results", "nowhere"],
@@ -258,46 +164,6 @@ def test_wrong_use_is_one_clear_line_and_code_2(dpsim, write, tmp_path, monkeypa
     assert len(err.splitlines()) == 1
 
 
-def test_a_broken_folder_is_said_to_be_one(swept, tmp_path):
-    (tmp_path / "out" / "points.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(
-        DpsimError, match=r"points\.parquet: must be what dpsim sweep wrote, but cannot be read"
-    ):
-        query(tmp_path / "out")
-
-
-@pytest.mark.parametrize("how", ["torn", "edited"])
-def test_a_shard_that_cannot_be_read_names_itself_and_the_way_out(
-    dpsim, swept, write, tmp_path, how
-):
-    out, before = tmp_path / "out", (tmp_path / "out" / "results.parquet").read_bytes()
-    shard = next((out / "shards").iterdir())
-    if how == "torn":
-        shard.write_bytes(shard.read_bytes()[:200])
-    else:
-        write_parquet(Table({"key": str}, [("a",)]), shard)
-    resume = ["sweep", write(SWEEP), "-o", out, "--workers", 1, "--resume"]
-    for command in (["results", out], resume):
-        code, _, err = dpsim(*command)
-        assert code == 2
-        assert err.startswith(f"dpsim: {shard}: must be what dpsim sweep wrote, but ")
-        assert "--repair sets it aside" in err
-    assert dpsim(*resume, "--repair")[0] == 3  # some points fail, as they did
-    assert [path.suffix for path in (out / "shards").iterdir()].count(".unreadable") == 1
-    assert (out / "results.parquet").read_bytes() == before
-    assert dpsim("results", out)[0] == 0
-
-
-def test_the_lock_is_not_taken_through_a_link(dpsim, write, tmp_path):
-    (tmp_path / "worth").write_text("kept")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / ".lock").symlink_to(tmp_path / "worth")
-    code, _, err = dpsim("sweep", write(SWEEP), "-o", tmp_path / "out")
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert f"{tmp_path / 'out'}: cannot be written" in err
-    assert (tmp_path / "worth").read_text() == "kept"
-
-
 def test_run_takes_the_base_of_a_batch_and_says_so(dpsim, write):
     path = write(SWEEP)
     code, out, err = dpsim("run", path, "--json")
@@ -312,60 +178,6 @@ def test_check_looks_into_the_sweep(dpsim, write):
     code, out, _ = dpsim("check", write("{parameters: {cluster.nodez: {values: [1]}}}"))
     assert code == 2
     assert "cluster.nodez: is not a known key" in out
-
-
-def test_two_runs_at_once_keep_out_of_each_others_way(tmp_path):
-    with (
-        Store(tmp_path / "out").open(resume=False),
-        pytest.raises(FailedError, match="another sweep is at work"),
-    ):
-        Store(tmp_path / "out").open(resume=True).__enter__()
-
-
-def test_a_line_that_was_cut_off_is_a_scenario_that_was_not_done(tmp_path):
-    journal.write(tmp_path, "w", journal.BEGUN, {"key": "a"})
-    journal.write(tmp_path, "w", journal.DONE, {"key": "a", "x": 0.1})
-    journal.write(tmp_path, "w", journal.BEGUN, {"key": "b"})
-    with (tmp_path / "w.jsonl").open("a") as file:
-        file.write('{"event": "done", "key": "b", "x": 0.')
-    assert list(journal.rows(tmp_path / "w.jsonl")) == [{"key": "a", "x": 0.1}]
-    assert journal.in_flight([tmp_path / "w.jsonl"]) == {"b"}
-
-
-def test_a_worker_that_does_not_see_the_folder_hands_its_row_over(write, tmp_path):
-    content = pickle.dumps(load_scenario(write()))
-    row = compute("k", content, Workplace(tmp_path / "not here"))
-    assert (row["key"], row["error"], row["kept"]) == ("k", None, False)
-    with Store(tmp_path / "out").open(resume=False) as store:
-        store.note(row)
-        assert store.rows()["k"]["step_time_s"] == row["step_time_s"]
-
-
-def test_an_unforeseen_error_is_a_row_that_is_tried_again(tmp_path):
-    with Store(tmp_path / "out").open(resume=False) as store:
-        (row,) = execute({"k": b"no pickle"}, store, 1, None)
-        assert row["error"].startswith("failed: UnpicklingError")
-        assert store.rows()["k"]["retry"]
-
-
-class Killer:
-    """Unpickled, it kills its process, as the kernel does where memory runs out."""
-
-    def __reduce__(self):
-        return exec, (f"import os\nif os.getpid() != {os.getpid()}: os.kill(os.getpid(), 9)",)
-
-
-def test_a_scenario_that_kills_its_workers_is_a_row_and_costs_no_other(write, tmp_path):
-    fine = pickle.dumps(load_scenario(write()))
-    contents = {
-        f"k{number}": pickle.dumps(Killer()) if number == 2 else fine for number in range(6)
-    }
-    with Store(tmp_path / "out").open(resume=False) as store:
-        rows = {row["key"]: row for row in execute(contents, store, 2, None)}
-        assert rows.keys() == contents.keys() == store.rows().keys()
-    assert [key for key, row in rows.items() if row["error"]] == ["k2"]
-    assert "its worker process was killed" in rows["k2"]["error"]
-    assert rows["k2"]["retry"]
 
 
 def test_no_scheduler_is_said_in_a_line(dpsim, write, tmp_path):

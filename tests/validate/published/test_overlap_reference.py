@@ -3,7 +3,6 @@
 What is asked of them, and what may be fitted on what.
 """
 
-import csv
 import json
 import re
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from step_rows import lines, written
 
 from dpsim.base.errors import DpsimError
 from validate.published import compare_steps
@@ -26,19 +26,6 @@ OF_POLICIES = ("wfbp", "synceasgd")
 @pytest.fixture(scope="module")
 def whole():
     return compare_steps(SCALING, "overlap")
-
-
-def rows_where(keep):
-    with SCALING.open(newline="") as file:
-        return [row for row in csv.DictReader(file) if keep(row)]
-
-
-def written(path, rows):
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
 
 
 def row(ready, nbytes, *, alpha=0.0, beta=0.0, measured=1.0, backward=1.0, whole=1.1):
@@ -110,14 +97,14 @@ def test_the_page_of_accuracy_says_what_is_measured(whole, heading, group):
 
 
 def test_every_row_is_predicted_or_says_why_not(whole):
-    lines = {each.line for each in whole.every} | {line for line, _ in whole.not_predicted}
-    assert lines == set(range(2, 2 + len(rows_where(lambda row: True))))
+    told = {each.line for each in whole.every} | {line for line, _ in whole.not_predicted}
+    assert told == set(range(2, 2 + len(lines("overlap"))))
 
 
 def test_a_models_own_rows_do_not_change_its_prediction(whole, tmp_path):
     # Steps of DenseNet-201 measured twice as long, in the table that is fitted on: its own
     # predictions stay, others move.
-    rows = rows_where(lambda row: any(word in row["case_id"] for word in OF_POLICIES))
+    rows = lines("overlap", lambda row: any(word in row["case_id"] for word in OF_POLICIES))
     doubled = [
         {**row, "step_time_ms": str(2 * float(row["step_time_ms"]))}
         if row["model"] == "DenseNet-201"
@@ -147,7 +134,7 @@ def test_a_cluster_of_few_known_models_is_left_as_published(whole):
 
 
 def test_the_answer_is_json_with_the_documented_keys(tmp_path):
-    rows = rows_where(lambda row: row["case_id"].startswith("hkbu_v100_dn161_ib_fp32"))
+    rows = lines("overlap", lambda row: row["case_id"].startswith("hkbu_v100_dn161_ib_fp32"))
     answer = json.loads(
         json.dumps(
             compare_steps(written(tmp_path / "a.csv", rows), "overlap").to_json(), allow_nan=False
@@ -225,7 +212,7 @@ def test_a_tie_is_no_pair():
 
 
 def gossip(**changed):
-    (found,) = rows_where(lambda row: row["sync"] == "gossip")
+    (found,) = lines("overlap", lambda row: row["sync"] == "gossip")
     return {**found, **changed}
 
 
