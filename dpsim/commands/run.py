@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
-    from dpsim.engine import Recording, Result, Run
+    from dpsim.engine import Recording, Run
 
 
 Trace = Annotated[
@@ -46,29 +47,16 @@ EngineName = Annotated[
     ),
 ]
 
-Plot = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Draw it to this file: .html, or .png, .svg (extra plot); - for the terminal.",
-    ),
-]
-
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
-        ),
-    ] = None,
+    file: File,
+    set_: Sets = None,
     trace: Trace = None,
     html: Html = None,
     chakra: Chakra = None,
     engine: EngineName = None,
     plot: Plot = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Predict one scenario: how long a step takes and where its time goes.
 
@@ -80,7 +68,7 @@ def run(
     from dpsim.engine import run_scenario
     from dpsim.scenario import load_scenario
 
-    _check(plot)
+    check_plot(plot)
     asked = [] if engine is None else [f"run.engine={engine}"]
     scenario = load_scenario(file, [*(set_ or ()), *asked])
     if scenario.sweep is not None:
@@ -97,28 +85,14 @@ def run(
         narrate(f"note: {note}")
 
     _write(simulated, trace, html, chakra)
-    _draw(plot, result)
+    if plot is not None:
+        draw(plot, result.to_json())
     if as_json:
         show_json(result.to_json())
         return
     from dpsim.report.text.tables import run_notes, run_table
 
     show(run_table(result), "", *run_notes(result))
-
-
-def _check(plot: Path | None) -> None:
-    # Loaded for those who ask for a picture: others want their answer in a second.
-    if plot is not None:
-        from dpsim.commands.options import check_plot
-
-        check_plot(plot)
-
-
-def _draw(plot: Path | None, result: Result) -> None:
-    if plot is not None:
-        from dpsim.commands.options import draw
-
-        draw(plot, result.to_json())
 
 
 def _recording(trace: Path | None, html: Path | None) -> Recording:

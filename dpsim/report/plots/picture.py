@@ -157,25 +157,30 @@ def _scale(panel: Any, layout: Any, across: str, up: str) -> None:
     for which, name in (("x", across), ("y", up)):
         axis = _axis(layout, name)
         if axis.title.text:
-            getattr(panel, f"set_{which}label")(axis.title.text)
+            panel.set(**{f"{which}label": axis.title.text})
         if axis.type == "log":
-            getattr(panel, f"set_{which}scale")("log")
+            panel.set(**{f"{which}scale": "log"})
         if axis.tickvals is not None:
-            marks = [*axis.tickvals]
-            texts = [*(axis.ticktext or (f"{each:g}" for each in marks))]
-            low, high = getattr(panel, f"get_{which}lim")()
-            # Marks beyond the limits would widen them.
-            inside = [pair for pair in zip(marks, texts, strict=True) if low <= pair[0] <= high]
-            getattr(panel, f"set_{which}ticks")(
-                [mark for mark, _ in inside], [text for _, text in inside], minor=False
-            )
-            # A logarithmic axis labels marks between these too, where it has room.
-            getattr(panel, f"{which}axis").minorticks_off()
+            _mark(panel, which, axis)
         if axis.autorange == "reversed":
             getattr(panel, f"invert_{which}axis")()
     for shape in layout.shapes:
         if shape.type == "line" and shape.y0 == shape.y1 and shape.yref == up:
             panel.axhline(shape.y0, color=_GREY, linewidth=1)
+
+
+def _mark(panel: Any, which: str, axis: Any) -> None:
+    """The marks that an axis of the figure names, on the panel's ``which`` of x and y."""
+    low, high = getattr(panel, f"get_{which}lim")()
+    texts = axis.ticktext or [f"{each:g}" for each in axis.tickvals]
+    # Marks beyond the limits would widen them.
+    inside = {
+        mark: text for mark, text in zip(axis.tickvals, texts, strict=True) if low <= mark <= high
+    }
+    drawn_axis = getattr(panel, f"{which}axis")
+    drawn_axis.set_ticks([*inside], [*inside.values()])
+    # A logarithmic axis labels marks between these too, where it has room.
+    drawn_axis.minorticks_off()
 
 
 def _legend(drawn: Any, panels: list[Any]) -> None:

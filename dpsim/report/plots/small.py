@@ -26,6 +26,23 @@ def small(figure: go.Figure, width: int = 80) -> list[str]:
 
 def _bars(traces: list[Any], width: int) -> list[str]:
     """A line for each bar, its parts filled differently, and what they are called below."""
+    bars = _stacked(traces)
+    longest = max(sum(parts) for parts in bars.values()) or 1.0
+    margin = min(_LONGEST, max(map(len, bars)))
+    # Beside the bar: two blanks, and a sum of four digits with its exponent.
+    room = width - margin - 12
+    lines = []
+    for name, parts in bars.items():
+        bar = _filled(parts, longest, room)
+        lines.append(f"{name[:margin]:{margin}} {bar} {sum(parts):.4g}")
+    for number, trace in enumerate(traces):
+        if any(parts[number] for parts in bars.values()):
+            lines.append(f"{_FILLS[number % len(_FILLS)]} {trace.name}")
+    return lines
+
+
+def _stacked(traces: list[Any]) -> dict[str, list[float]]:
+    """The parts of each bar by its name, one of each trace."""
     lies = traces[0].orientation == "h"
     bars: dict[str, list[float]] = {}
     for number, trace in enumerate(traces):
@@ -33,27 +50,21 @@ def _bars(traces: list[Any], width: int) -> list[str]:
         for name, length in zip(names, lengths, strict=True):
             parts = bars.setdefault(str(name).replace("<br>", " "), [0.0] * len(traces))
             parts[number] += float(length or 0)
+    return bars
 
-    longest = max(sum(parts) for parts in bars.values()) or 1.0
-    margin = min(_LONGEST, max(map(len, bars)))
-    # Beside the bar: two blanks, and a sum of four digits with its exponent.
-    room = width - margin - 12
-    lines = []
-    for name, parts in bars.items():
+
+def _filled(parts: list[float], longest: float, room: int) -> str:
+    """A bar of these parts, beside a longest one that fills the ``room``."""
+    fills = ""
+    begin = 0
+    for number in range(len(parts)):
         # Ends are rounded, and not the parts: so errors do not add up, and equal sums are equally
         # long.
-        shares = (sum(parts[: n + 1]) / longest for n in range(len(parts)))
-        ends = [round(room * min(max(share, 0.0), 1.0)) for share in shares]
-        begins = [0, *ends]
-        fills = (
-            _FILLS[n % len(_FILLS)] * (end - begin)
-            for n, (begin, end) in enumerate(zip(begins, ends, strict=False))
-        )
-        lines.append(f"{name[:margin]:{margin}} {''.join(fills)} {sum(parts):.4g}")
-
-    used = [n for n, _ in enumerate(traces) if any(parts[n] for parts in bars.values())]
-    legend = [f"{_FILLS[n % len(_FILLS)]} {traces[n].name}" for n in used]
-    return [*lines, *legend]
+        share = sum(parts[: number + 1]) / longest
+        end = round(room * min(max(share, 0.0), 1.0))
+        fills += _FILLS[number % len(_FILLS)] * (end - begin)
+        begin = end
+    return fills
 
 
 def _points(figure: go.Figure, width: int) -> list[str]:
@@ -72,16 +83,18 @@ def _points(figure: go.Figure, width: int) -> list[str]:
 
     xs = [x for _, (x, _) in marked]
     ys = [y for _, (_, y) in marked]
+    left, right = min(xs), max(xs)
+    low, high = min(ys), max(ys)
     room = width - 2
     grid = [[" "] * room for _ in range(_HIGH)]
     for mark, (x, y) in marked:
         # Lines count from the top, values from the bottom.
-        line = _HIGH - 1 - _place(y, min(ys), max(ys), _HIGH)
-        grid[line][_place(x, min(xs), max(xs), room)] = mark
+        line = _HIGH - 1 - _place(y, low, high, _HIGH)
+        grid[line][_place(x, left, right, room)] = mark
 
+    span = f"{_back(across, left)} to {_back(across, right)}"
+    rise = f"{_back(up, low)} to {_back(up, high)}"
     named = [f"{_MARKS[n % len(_MARKS)]} {each.name}" for n, each in enumerate(traces) if each.name]
-    span = f"{_back(across, min(xs))} to {_back(across, max(xs))}"
-    rise = f"{_back(up, min(ys))} to {_back(up, max(ys))}"
     return [
         *(f"|{''.join(line).rstrip()}" for line in grid),
         f"+{'-' * room}",

@@ -27,14 +27,8 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
 
     The first ``most`` of them, in the order of the answer.
     """
-    results = answer.columns.index(_FIRST_RESULT)
     places = {name: number for number, name in enumerate(answer.columns)}
-    # Between the point's number and the results stand the file, the name, the seed and what varies.
-    varied = [name for name in answer.columns[1:results] if _differs(answer, places[name])]
-    # A file or a name tells points apart only where no field does so.
-    fields = [name for name in varied if name not in ("file", "name")]
-    distinct = {_row(row, fields, places) for row in answer.rows}
-    told = fields if len(distinct) == len(answer.rows) else varied
+    told = _telling_apart(answer, places)
 
     table = Table(show_edge=False)
     table.add_column("point", justify="right")
@@ -55,12 +49,18 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
     return table
 
 
-def _row(row: tuple[Any, ...], names: list[str], places: dict[str, int]) -> tuple[Any, ...]:
-    return tuple(row[places[name]] for name in names)
-
-
-def _differs(answer: Answer, place: int) -> bool:
-    return len({row[place] for row in answer.rows}) > 1
+def _telling_apart(answer: Answer, places: dict[str, int]) -> list[str]:
+    """The columns in which points differ."""
+    # Between the point's number and the results stand the file, the name, the seed and what varies.
+    varied = []
+    for name in answer.columns[1 : places[_FIRST_RESULT]]:
+        values = {row[places[name]] for row in answer.rows}
+        if len(values) > 1:
+            varied.append(name)
+    # A file or a name tells points apart only where no field does so.
+    fields = [name for name in varied if name not in ("file", "name")]
+    distinct = {tuple(row[places[name]] for name in fields) for row in answer.rows}
+    return fields if len(distinct) == len(answer.rows) else varied
 
 
 def answer_table(answer: Answer) -> Table:

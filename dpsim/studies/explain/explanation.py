@@ -286,6 +286,7 @@ def _simulated(
     for change in options:
         try:
             found.append((change, predict(changed(scenario, change.values))))
+        # FailedError too: a knob that takes too long or too much memory leaves others their answer.
         except DpsimError as error:
             refused = without_ways_out(error).partition("\n")[0]
     return found, refused
