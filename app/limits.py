@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 from dpsim.base.errors import DpsimError
+from dpsim.engine import bytes_held
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Meeting
 
@@ -20,8 +21,6 @@ MOST_SECONDS = 120.0
 MOST_BYTES = 2e9
 _MOST_WORKERS = 2**20
 _LINEAR = ("all-to-all", "master-worker", "ring", "round-robin", "auto")
-_ARRAYS = 12  # of (steps, workers), 8 B each
-_BYTES_A_WORKER = 2_500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def estimate(scenario: Scenario) -> Estimate:
     # Left out: building the cluster and its routes, a transport's own rules, several collectives
     # at once on shared links. Orders of magnitude tell what to refuse.
     steps = scenario.run.steps + scenario.run.warmup
-    held = _BYTES_A_WORKER * workers + 8.0 * _ARRAYS * steps * workers + _flows(scenario) * 420.0
+    held = bytes_held(steps, workers) + _flows(scenario) * 420.0
     return Estimate(0.2 + steps * _messages(scenario) * _seconds_a_message(scenario), held)
 
 

@@ -8,17 +8,8 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.commands.import_options import Json, Output, read_file, show_scenario
-
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="The model (dpsim catalogue models)."),
-]
-NodeKind = Annotated[
-    str | None,
-    typer.Option("--node", metavar="NAME", help="The kind of node (dpsim catalogue nodes)."),
-]
-
+from dpsim.commands.import_options import Json, KnownModel, KnownNode, read_file, show_scenario
+from dpsim.commands.options import Output
 
 SlurmFile = Annotated[
     Path,
@@ -51,8 +42,8 @@ def slurm_topology(
     output: Output = None,
     topology: Topology = None,
     switch: Switch = None,
-    model: ModelName = None,
-    node: NodeKind = None,
+    model: KnownModel = None,
+    node: KnownNode = None,
     nic: Nic = None,
     oversubscription: Oversubscription = None,
     speed_unit: SpeedUnit = None,
@@ -94,8 +85,8 @@ def ibnetdiscover(
             help="Which hosts are nodes: gpu[01-16]; those of as many cards as most if left out.",
         ),
     ] = None,
-    model: ModelName = None,
-    node: NodeKind = None,
+    model: KnownModel = None,
+    node: KnownNode = None,
     as_json: Json = False,
 ) -> None:
     """Turn the fabric that ibnetdiscover found into a scenario with that network.

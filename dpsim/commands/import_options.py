@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+KnownModel = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model (dpsim catalogue models)."),
+]
+KnownNode = Annotated[
+    str | None,
+    typer.Option("--node", metavar="NAME", help="The kind of node (dpsim catalogue nodes)."),
+]
 ModelName = Annotated[
     str | None, typer.Option("--name", help="The model's name; the file's if left out.")
 ]

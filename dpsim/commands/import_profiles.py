@@ -9,7 +9,8 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.import_options import Json, ModelName, Output, TracedBatch
+from dpsim.commands.import_options import Json, ModelName, TracedBatch
+from dpsim.commands.options import Output
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.help import Commands
-from dpsim.commands.import_options import Json, Output, read_file, show_scenario
+from dpsim.commands.import_options import Json, KnownModel, KnownNode, read_file, show_scenario
+from dpsim.commands.options import Length, Output
 
 if TYPE_CHECKING:
     from dpsim.hardware import CalibrationProfile
@@ -64,20 +65,11 @@ UseNics = Annotated[
     str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")
 ]
 
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="The model (dpsim catalogue models)."),
-]
 Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Nodes, as torchrun is told.")]
 PerNode = Annotated[
     int | None, typer.Option("--nproc-per-node", min=1, help="GPUs in use of each node.")
 ]
-NodeKind = Annotated[
-    str | None,
-    typer.Option("--node", metavar="NAME", help="The kind of node (dpsim catalogue nodes)."),
-]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per GPU and pass.")]
-Length = Annotated[int | None, typer.Option("--sequence-length", min=1, help="Tokens of a sample.")]
 
 
 def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
@@ -244,10 +236,10 @@ def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Confi
         def command(
             file: Path = argument,
             output: Output = None,
-            model: ModelName = None,
+            model: KnownModel = None,
             nnodes: Nodes = None,
             nproc_per_node: PerNode = None,
-            node: NodeKind = None,
+            node: KnownNode = None,
             batch: Batch = None,
             sequence_length: Length = None,
             as_json: Json = False,

@@ -13,7 +13,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show_json, write_whole
-from dpsim.commands.options import Json
+from dpsim.commands.options import Json, Length, Output
 
 if TYPE_CHECKING:
     from dpsim.imports import Answers, ScenarioDraft, TrainingSizes
@@ -57,7 +57,6 @@ Shape = Annotated[
     str | None,
     typer.Option("--input", metavar="SIDES", help="Of a torch module: a sample's, 3,224,224."),
 ]
-Length = Annotated[int | None, typer.Option("--sequence-length", min=1, help="Tokens of a sample.")]
 Strategy = Annotated[
     str | None,
     typer.Option(
@@ -83,10 +82,6 @@ Source = Annotated[
         metavar="FILE",
         help="Take what a configuration of DeepSpeed, accelerate or torchtitan says instead.",
     ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 

@@ -31,6 +31,11 @@ Plot = Annotated[
         help="Draw it to this file: .html, or .png, .svg (extra plot); - for the terminal.",
     ),
 ]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
+]
+Length = Annotated[int | None, typer.Option("--sequence-length", min=1, help="Tokens of a sample.")]
 Operation = Annotated[str, typer.Option(help="The collective operation.")]
 Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dpsim.engine.memory import MemoryUse, memory_use, remedy_values
     from dpsim.engine.parts import PARTS, Part, PartName
     from dpsim.engine.preparation import (
+        bytes_held,
         learner_times,
         prepare,
         reduction_cost,
@@ -98,6 +99,7 @@ __all__ = [
     "all_slow_downs",
     "busiest_links",
     "bytes_beside",
+    "bytes_held",
     "bytes_in_step",
     "calibrated",
     "clock_gaps",

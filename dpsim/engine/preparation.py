@@ -40,7 +40,12 @@ if TYPE_CHECKING:
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 MOST_RECORDS = 20_000_000  # steps x workers that are kept
 _BYTES_A_WORKER = 2_500.0
-_BYTES_A_RECORD = 8.0 * 12
+_BYTES_A_RECORD = 8.0 * 12  # twelve arrays of a number a step and worker
+
+
+def bytes_held(steps: int, workers: int) -> float:
+    """Bytes of this machine that a simulation keeps, about: for each worker and for its steps."""
+    return _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers
 
 
 def reduction_cost(gpu: Gpu) -> float:
@@ -82,17 +87,14 @@ def prepare(
         whole_period = (
             ""
             if counted == scenario.run.steps
-            else (", of which a whole period of averaging is simulated")
+            else ", of which a whole period of averaging is simulated"
         )
         raise DpsimError(
             f"run: steps + warmup must be at most {MOST_RECORDS // workers} for {workers} workers "
             f"({MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
         )
     # Refused before anything is built, which for as many workers takes long by itself.
-    check_memory(
-        _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers,
-        f"simulating {workers:,} workers",
-    )
+    check_memory(bytes_held(steps, workers), f"simulating {workers:,} workers")
     setting = _setting(scenario, network)
     cluster = setting.cluster
     model = scenario.build_model()

@@ -226,7 +226,8 @@ class Result(Shown):
         """What the steps cost; None without a price."""
         if self.spending is None:
             return None
-        return self.spending.cost(self.mean_step, self.throughput_samples_per_s, self._to_target_s)
+        pace = self.throughput_samples_per_s
+        return self.spending.cost(self.mean_step, pace, self.time_to_target_s)
 
     @property
     def energy(self) -> Energy | None:
@@ -235,10 +236,12 @@ class Result(Shown):
             return None
         step = self.mean_step
         busy = float((self.steps.compute + self.steps.encode).mean()) / step
-        return self.spending.energy(step, busy, self.throughput_samples_per_s, self._to_target_s)
+        pace = self.throughput_samples_per_s
+        return self.spending.energy(step, busy, pace, self.time_to_target_s)
 
     @property
-    def _to_target_s(self) -> float | None:
+    def time_to_target_s(self) -> float | None:
+        """Seconds of training to the model's target; None where steps to it are not known."""
         return None if self.to_target is None else self.to_target.time_s
 
     @property

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsim.hardware import GIVEN
 from dpsim.scenario import CostConfig, Scenario
 
 _HOUR = 3600.0
-GIVEN = "given in the scenario"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dpsim.imports.scenario_draft import (
     use_nccl,
     wrap_blocks,
 )
-from dpsim.imports.settings import Settings, yaml_settings
+from dpsim.imports.settings import OFFLOAD, Settings, yaml_settings
 from dpsim.workload import canonical_name
 
 # Stage, and whether groups are nodes.
@@ -51,7 +51,6 @@ _DISTRIBUTED = {
 _PRECISIONS = {"no": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
 _COMPILERS = {"no": "eager", "eager": "eager", "inductor": "compile"}
 _OPTIMIZERS = {"adamw": "adamw", "adafactor": "adamw", "sgd": "sgd", "adam": "adam"}
-_OFFLOAD = "offloading is not simulated: it saves memory and costs time"
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
@@ -179,7 +178,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
         draft.set("workload.checkpoint", "full", f"fsdp_config.{again}")
     offload = _either(config, "offload_params")
     if offload and config.flag(offload):
-        draft.ignore(f"fsdp_config.{offload}", _OFFLOAD)
+        draft.ignore(f"fsdp_config.{offload}", OFFLOAD)
 
 
 def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
@@ -243,4 +242,4 @@ def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
         )
     for key in ("offload_optimizer_device", "offload_param_device"):
         if config.word(key) not in (None, "none"):
-            draft.ignore(f"deepspeed_config.{key}", _OFFLOAD)
+            draft.ignore(f"deepspeed_config.{key}", OFFLOAD)

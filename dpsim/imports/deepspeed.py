@@ -15,13 +15,12 @@ from dpsim.imports.scenario_draft import (
     send_buckets,
     use_nccl,
 )
-from dpsim.imports.settings import Settings, json_settings
+from dpsim.imports.settings import OFFLOAD, Settings, json_settings
 
 _REDUCE_BUCKET = 500_000_000  # elements, the default
 _PREFETCH_BUCKET = 50_000_000
 _OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "sgd": "sgd", "fusedadam": "adam"}
 _WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2}
-_OFFLOAD = "offloading is not simulated: it saves memory and costs time"
 
 
 def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
@@ -130,4 +129,4 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
     for key in ("offload_optimizer", "offload_param"):
         device = zero.section(key).word("device")
         if device not in (None, "none"):
-            draft.ignore(f"zero_optimization.{key}", _OFFLOAD)
+            draft.ignore(f"zero_optimization.{key}", OFFLOAD)

@@ -10,6 +10,7 @@ from dpsim.imports.reading import ImportFileError
 
 _AUTO = "auto"  # in files for Hugging Face's Trainer: it fills the value in
 _LONGEST_SHOWN = 60
+OFFLOAD = "offloading is not simulated: it saves memory and costs time"
 _MOST = 2**40
 
 

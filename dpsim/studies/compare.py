@@ -35,10 +35,6 @@ class Ranking:
     of_time: bool = True
 
 
-def _time_to_target(result: Result) -> float | None:
-    return None if result.to_target is None else result.to_target.time_s
-
-
 def _cost(result: Result) -> float | None:
     """GPU seconds of a sample, which every price multiplies alike."""
     return result.workers / result.throughput_samples_per_s
@@ -53,7 +49,7 @@ RANKINGS: Registry[Ranking] = Registry(
                 "sample-time", "time per sample", lambda result: 1 / result.throughput_samples_per_s
             ),
             Ranking("step-time", "step time", lambda result: result.step_time_s["mean"]),
-            Ranking("time-to-target", "time to the target", _time_to_target),
+            Ranking("time-to-target", "time to the target", lambda result: result.time_to_target_s),
             Ranking("gpu-time", "GPU time per sample", _cost),
             Ranking(
                 "memory",

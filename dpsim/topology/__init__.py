@@ -23,7 +23,7 @@ from dpsim.topology.fabrics import (
 from dpsim.topology.mesh import GroupSize, Mesh
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
-from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
+from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction, in_bits
 
 if TYPE_CHECKING:
     from dpsim.topology.detour import routes_avoiding
@@ -93,5 +93,6 @@ __all__ = [
     "cluster_over_transport",
     "goodput_fraction",
     "host_copy_rates",
+    "in_bits",
     "routes_avoiding",
 ]

@@ -9,6 +9,9 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 
+# Bytes: of several ways between two places a message goes the one that takes this size soonest.
+ROUTED_BY = 2**20
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routes:

@@ -15,10 +15,8 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.hardware import Node
+from dpsim.topology.network import ROUTED_BY
 from dpsim.topology.ring_order import ring_order
-
-# Bytes: the route between two devices is the one that takes a message of this size soonest.
-_REFERENCE_MESSAGE = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +186,7 @@ def _links(
     links: dict[str, dict[str, dict[str, Any]]] = {device: {} for device in devices}
     for a, b, link, lanes in [*node.expand_edges(), *node.nic_edges(nics)]:
         capacity, latency = link.bandwidth * lanes, link.latency.value
-        weight = latency + _REFERENCE_MESSAGE / capacity
+        weight = latency + ROUTED_BY / capacity
         for start, end in ((a, b), (b, a)):  # full duplex: each direction has all of it
             links[start][end] = {
                 "link": link.name,

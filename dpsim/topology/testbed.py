@@ -132,7 +132,7 @@ class TestbedConfig(Config):
         limited = SourcedRate.model_validate(
             {"value": f"{rate!r} B/s", "source": "the testbed's limit"}
         )
-        name = f"testbed at {_in_bits(rate)}"
+        name = f"testbed at {in_bits(rate)}"
         return Link(name=name, rate=limited, achievable=achievable, latency=usual.latency)
 
     def _network(self) -> NetworkConfig:
@@ -171,10 +171,10 @@ def goodput_fraction(mtu: int = 9000) -> float:
 
 def _in_range(rate: float) -> float:
     if not _SLOWEST <= rate <= _FASTEST:
-        raise ValueError(f"must be from 1 Mbit/s to 10 Gbit/s, but got {_in_bits(rate)}")
+        raise ValueError(f"must be from 1 Mbit/s to 10 Gbit/s, but got {in_bits(rate)}")
     return rate
 
 
-def _in_bits(rate: float) -> str:
-    """B/s as people say it: ``100 Mbit/s``."""
+def in_bits(rate: float) -> str:
+    """A rate in B/s as networks' rates are said: ``100 Mbit/s``."""
     return human(rate * 8, RATE).replace("B/s", "bit/s")

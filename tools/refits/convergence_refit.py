@@ -14,6 +14,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.terminal import write_whole
 from dpsim.convergence import fit_law, left_out_errors
+from tools.refits.step_constants import rounded
 from validate.published.convergence import CURVES, HITS, POINTS, Runs, runs_of
 
 CONSTANTS = Path(__file__).parents[2] / "dpsim" / "convergence" / "constants.yaml"
@@ -40,20 +41,20 @@ def task_constants(name: str) -> dict[str, Any]:
     law = fit_law(runs.batches, runs.steps, noise)
     found = {
         "least_samples": {
-            "value": _rounded(law.least_samples, 5),
-            "error": _rounded(law.least_samples_error, 2),
+            "value": rounded(law.least_samples, 5),
+            "error": rounded(law.least_samples_error, 2),
         },
         "critical_batch": {
-            "value": _rounded(law.critical_batch, 5),
-            "error": _rounded(law.critical_batch_error, 2),
+            "value": rounded(law.critical_batch, 5),
+            "error": rounded(law.critical_batch_error, 2),
         },
-        "correlation": _rounded(law.correlation, 2),
-        "noise": _rounded(law.noise, 2),
+        "correlation": rounded(law.correlation, 2),
+        "noise": rounded(law.noise, 2),
         "batches": [runs.batches[0], runs.batches[-1]],
         "left_out": _errors(left_out_errors(runs.batches, runs.steps, scales)),
     }
     return (
-        found if noise is None else found | {"noise_scale": _rounded(noise, 3), **_noise_form(runs)}
+        found if noise is None else found | {"noise_scale": rounded(noise, 3), **_noise_form(runs)}
     )
 
 
@@ -61,9 +62,9 @@ def _noise_form(runs: Runs) -> dict[str, Any]:
     form = runs.noise_form()
     content = {
         "base_batch": form.base_batch,
-        "progress": _rounded(form.progress, 5),
-        "period": _rounded(form.period, 5),
-        "noise_scales": [_rounded(scale, 3) for scale in form.noise_scales],
+        "progress": rounded(form.progress, 5),
+        "period": rounded(form.period, 5),
+        "noise_scales": [rounded(scale, 3) for scale in form.noise_scales],
     }
     return {"noise_form": content, "left_out_by_noise": _errors(runs.noise_form_errors())}
 
@@ -72,8 +73,8 @@ def _errors(errors: FloatArray) -> dict[str, float]:
     size = np.abs(errors)
     return {
         "runs": len(size),
-        "median": _rounded(float(np.median(size)), 2),
-        "worst": _rounded(float(size.max()), 2),
+        "median": rounded(float(np.median(size)), 2),
+        "worst": rounded(float(size.max()), 2),
     }
 
 
@@ -85,10 +86,6 @@ def text() -> str:
     yaml.width = 130
     yaml.dump(constants(), stream)
     return HEADER + stream.getvalue()
-
-
-def _rounded(value: float, digits: int) -> float:
-    return float(f"{value:.{digits}g}")
 
 
 if __name__ == "__main__":

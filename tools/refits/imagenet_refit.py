@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
-import validate.published
 from dpsim.base.terminal import write_whole
+from tools.refits.step_constants import PUBLISHED, rounded
 from validate.published.imagenet import EFFECTS, FITTED, Effects, public_effects
 
-PUBLISHED = Path(validate.published.__path__[0])
 HEADER = """\
 # Written by: python -m tools.refits.imagenet_refit. \
 Factors on the roofline's compute times (imagenet/model.py), fitted on
@@ -27,7 +25,7 @@ def text(effects: Effects) -> str:
 
     content = {
         effect: {
-            name: {"value": _rounded(value, 4), "error": _rounded(effects.errors[effect][name], 2)}
+            name: {"value": rounded(value, 4), "error": rounded(effects.errors[effect][name], 2)}
             for name, value in effects.values[effect].items()
         }
         for effect in EFFECTS
@@ -36,10 +34,6 @@ def text(effects: Effects) -> str:
     yaml.width = 130
     yaml.dump(content, stream)
     return HEADER + stream.getvalue()
-
-
-def _rounded(value: float, digits: int) -> float:
-    return float(f"{value:.{digits}g}")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dpsim.base.config import Config
-from dpsim.base.units import DATA, RATE, human
-from dpsim.topology import TestbedConfig
+from dpsim.base.units import DATA, human
+from dpsim.topology import TestbedConfig, in_bits
 from validate.records import RunRecord
 
 LIBRARY = "gloo"
@@ -58,16 +58,11 @@ def case_of(record: RunRecord) -> CollectiveCase:
 
 def testbed_name(testbed: TestbedConfig) -> str:
     """``4 hosts at 100 Mbit/s``."""
-    rates = [_bits(rate) for rate in testbed.rates]
+    rates = [in_bits(rate) for rate in testbed.rates]
     same = len(set(rates)) == 1
     name = f"{testbed.hosts} hosts at {rates[0] if same else '+'.join(rates)}"
     if testbed.racks:
         name += (
-            f" in {len(testbed.racks.racks)} racks with uplinks at {_bits(testbed.racks.uplink)}"
+            f" in {len(testbed.racks.racks)} racks with uplinks at {in_bits(testbed.racks.uplink)}"
         )
     return name
-
-
-def _bits(rate: float) -> str:
-    """A rate in B/s, as networks' rates are said: in bits."""
-    return human(rate * 8, RATE).replace("B/s", "bit/s")

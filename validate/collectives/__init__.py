@@ -5,11 +5,12 @@ Knows ranks, and the schedules of `dpsim.collectives`; needs torch.
 
 from validate.collectives.collective import Collective
 from validate.collectives.executor import Executor
-from validate.collectives.library import LibraryCollective
+from validate.collectives.library import CHUNKED, LibraryCollective
 from validate.collectives.payload import TYPES, Part, reduction
 from validate.collectives.timing import Timing, measure
 
 __all__ = [
+    "CHUNKED",
     "TYPES",
     "Collective",
     "Executor",

@@ -28,7 +28,8 @@ _REDOPS = {
     "min": dist.ReduceOp.MIN,
     "max": dist.ReduceOp.MAX,
 }
-_CHUNKED = ("gather", "scatter", "all-gather", "reduce-scatter", "all-to-all")
+# Operations whose buffer holds a chunk for each rank.
+CHUNKED = ("gather", "scatter", "all-gather", "reduce-scatter", "all-to-all")
 
 
 class LibraryCollective(Collective):
@@ -112,7 +113,7 @@ def _whole_chunks(operation: str, elements: int, ranks: int) -> int:
         return 0
     if elements < 0:
         raise DpsimError(f"a vector must have at least 0 elements, but got {elements}")
-    return max(elements // ranks, 1) * ranks if operation in _CHUNKED else elements
+    return max(elements // ranks, 1) * ranks if operation in CHUNKED else elements
 
 
 def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, ...]:

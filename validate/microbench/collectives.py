@@ -15,14 +15,21 @@ from typing import Any
 import torch
 
 from dpsim.collectives import OPERATIONS, algorithm, algorithm_names
-from validate.collectives import TYPES, Collective, Executor, LibraryCollective, Timing, measure
+from validate.collectives import (
+    CHUNKED,
+    TYPES,
+    Collective,
+    Executor,
+    LibraryCollective,
+    Timing,
+    measure,
+)
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, timed
 from validate.microbench.settings import ALL, LIBRARY, Settings
 from validate.ranks.processes import World
 
 _REDUCING = ("all-reduce", "reduce", "reduce-scatter")
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
-_CHUNKED = ("gather", "scatter", "all-gather", "reduce-scatter", "all-to-all")
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
@@ -101,7 +108,7 @@ def _row(
         "operation": operation,
         "algorithm": name,
         "bytes": size,
-        "count": elements // ranks if operation in _CHUNKED else elements,
+        "count": elements // ranks if operation in CHUNKED else elements,
         "type": datatype,
         "redop": redop if operation in _REDUCING else "none",
         "root": 0 if operation in _ROOTED else -1,

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from dpsim.base.errors import DpsimError
 from validate.published import adaptdl, imagenet, llm, overlap, scaling, single_gpu, vtrain
 from validate.published.tables import (
     Columns,
     Progress,
+    Regime,
     StepKind,
     StepReference,
     doubt_of,
@@ -27,7 +27,6 @@ from validate.published.tables import (
     read_columns,
 )
 
-Regime = Literal["specification", "calibrated"]
 Comparison = Callable[[Columns, Columns | None, Progress], StepReference]
 COMPARISONS: Mapping[StepKind, tuple[Comparison, Sequence[str]]] = {
     "single-gpu": (single_gpu.compare, single_gpu.REQUIRED),

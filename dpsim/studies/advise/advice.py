@@ -154,10 +154,10 @@ def _of_units(
     update = measured.optimizer() or 0.0
     error = max(_LEAST_ERROR, abs(now - traced) / (traced + update))
     if not best.reshard and again:
-        notes.append(f"keeping weights takes {once / units.MIB:,.0f} MiB more on each GPU")
+        notes.append(f"keeping weights takes {once / buckets.MIB:,.0f} MiB more on each GPU")
     return Advice(
         strategy="fsdp",
-        unit_mb=best.size / units.MIB,
+        unit_mb=best.size / buckets.MIB,
         prefetch=best.ahead,
         reshard_after_forward=best.reshard,
         step_s=update + now,

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from dpsim.studies.advise.buckets import MIB
 from dpsim.studies.advise.line import Line
 
-MIB = 2**20
 _SIZES = (16, 32, 64, 100, 128, 256, 512, 1024, 2048)  # MiB of weights as they are gathered
 _AHEAD = (0, 1, 2)
 _SAME = 1e-3

@@ -13,11 +13,15 @@ from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.strategy.overlap import OverlapConfig
 from dpsim.studies.explain.knob import Change, Knob, Options
-from dpsim.studies.explain.network_knobs import latency, network_bandwidth, node_bandwidth
+from dpsim.studies.explain.network_knobs import (
+    SOURCE,
+    latency,
+    network_bandwidth,
+    node_bandwidth,
+)
 from dpsim.studies.explain.strategy_knobs import averaging, codec, library, sharding
 from dpsim.workload import StorageInput
 
-_SOURCE = "changed to see what it does"
 _BUCKETS = (0.25, 0.5, 2.0, 4.0, 8.0)
 _MEBI = 2.0**20
 _IN_MEMORY = "samples wait in GPU memory"
@@ -62,10 +66,10 @@ def _gpus(scenario: Scenario, arithmetic: float, memory: float) -> dict[str, Any
 
 def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
     peak = {
-        name: {"value": exact(each.value * arithmetic, SPEED), "source": _SOURCE}
+        name: {"value": exact(each.value * arithmetic, SPEED), "source": SOURCE}
         for name, each in gpu.peak.items()
     }
-    bandwidth = {"value": exact(gpu.memory_bandwidth.value * memory, RATE), "source": _SOURCE}
+    bandwidth = {"value": exact(gpu.memory_bandwidth.value * memory, RATE), "source": SOURCE}
     return {
         **gpu.model_dump(mode="json", exclude_unset=True),
         "peak": peak,

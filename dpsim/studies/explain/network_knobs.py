@@ -14,7 +14,7 @@ from dpsim.studies.explain.knob import Change, Options
 from dpsim.topology import ClusterConfig
 
 ONE_NODE = "all GPUs are in one node: nothing crosses the network"
-_SOURCE = "changed to see what it does"
+SOURCE = "changed to see what it does"
 
 Json = dict[str, Any]
 
@@ -69,7 +69,7 @@ def faster(link: Link, factor: float) -> Json:
     """``link`` with its rate multiplied."""
     return {
         **_json(link),
-        "rate": {"value": exact(link.rate.value * factor, RATE), "source": _SOURCE},
+        "rate": {"value": exact(link.rate.value * factor, RATE), "source": SOURCE},
     }
 
 
@@ -77,7 +77,7 @@ def sooner(link: Link, factor: float) -> Json:
     """``link`` with its latency multiplied."""
     return {
         **_json(link),
-        "latency": {"value": exact(link.latency.value * factor, TIME), "source": _SOURCE},
+        "latency": {"value": exact(link.latency.value * factor, TIME), "source": SOURCE},
     }
 
 
@@ -150,7 +150,7 @@ def _nodes(cluster: ClusterConfig, change: Callable[[Link], Json], capacity: flo
 
 def _node(node: Node, change: Callable[[Link], Json], capacity: float) -> Json:
     limits = {
-        kind: {"value": exact(limit.value * capacity, RATE), "source": _SOURCE}
+        kind: {"value": exact(limit.value * capacity, RATE), "source": SOURCE}
         for kind, limit in node.capacities.items()
     }
     edges = [{**_json(edge), "link": change(edge.link)} for edge in node.edges]

@@ -42,7 +42,7 @@ class Objective:
     def time_s(self, result: Result) -> float | None:
         """Seconds to the target, or of a million samples."""
         if self.to_target:
-            return None if result.to_target is None else result.to_target.time_s
+            return result.time_to_target_s
         return _MILLION / result.throughput_samples_per_s
 
     def cost(self, result: Result) -> float | None:
@@ -64,7 +64,7 @@ def _step_time(result: Result) -> float:
 
 
 def _time_to_target(result: Result) -> float | None:
-    return None if result.to_target is None else result.to_target.time_s
+    return result.time_to_target_s
 
 
 def _throughput(result: Result) -> float:

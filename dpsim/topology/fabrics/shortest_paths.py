@@ -7,9 +7,7 @@ import numpy as np
 
 from dpsim.base.budget import check
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-
-# Bytes: the path between two ports is the one that takes a message of this size soonest.
-_REFERENCE_MESSAGE = 2**20
+from dpsim.topology.network import ROUTED_BY
 
 
 class ShortestPaths:
@@ -86,4 +84,4 @@ def _is_port(name: str) -> bool:
 
 
 def _weight(data: dict[str, float]) -> float:
-    return data["latency"] + _REFERENCE_MESSAGE / data["capacity"]
+    return data["latency"] + ROUTED_BY / data["capacity"]

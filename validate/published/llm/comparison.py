@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from validate.published.llm.simulate import job_of, step_of, works_of
 from validate.published.tables import (
     Columns,
     Progress,
+    Regime,
     Status,
     StepReference,
     StepRow,
@@ -42,7 +43,6 @@ CONFIGURATION = (
     "source", "framework", "note", "model", "params", "gpu", "gpus", "seq_len", "precision",
     "sharding", "shard_group", "act_ckpt", "compiled", "micro_batch", "grad_accum",
 )  # fmt: skip
-Regime = Literal["specification", "calibrated"]
 _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # parameters
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.network.libraries.nccl import Note
@@ -13,8 +13,7 @@ from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
 from validate.published.nccl.sources import FittedOn, LeaveOut, Shipped, Source, assign
 from validate.published.nccl.table import Case, Kind, kind_of, read_table
-
-RegimeName = Literal["specification", "calibrated"]
+from validate.published.tables import Regime
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Reference:
     """
 
     kind: Kind
-    regime: RegimeName
+    regime: Regime
     counted: list[Score]
     apart: list[Score]
     fitted: list[Score]
@@ -75,7 +74,7 @@ class Reference:
 def compare(
     path: Path,
     kind: Kind,
-    regime: RegimeName = "specification",
+    regime: Regime = "specification",
     *,
     fit_on: Sequence[Path] = (),
     leave_out: LeaveOut = "machine",

@@ -16,6 +16,7 @@ from validate.published.tables.scenario_of_row import scenario_of_row
 from validate.published.tables.step_scores import (
     STEP_KINDS,
     Progress,
+    Regime,
     Status,
     StepKind,
     StepReference,
@@ -33,6 +34,7 @@ __all__ = [
     "FitResult",
     "Model",
     "Progress",
+    "Regime",
     "Row",
     "Status",
     "StepKind",

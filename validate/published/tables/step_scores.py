@@ -13,6 +13,7 @@ from validate.published.tables.columns import Columns
 
 StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm"]
 STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
+Regime = Literal["specification", "calibrated"]
 Status = Literal["counted", "apart", "fitted on"]
 Progress = Callable[[str, int, int], None]
 
@@ -107,7 +108,7 @@ class StepReference:
     left_out: str | None = None
     not_predicted: list[tuple[int, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    regime: str = "specification"
+    regime: Regime = "specification"
 
     @property
     def counted(self) -> list[StepRow]:
