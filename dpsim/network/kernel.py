@@ -21,7 +21,7 @@ from dpsim.base.shipped import cache_folder
 
 _SOURCES = sorted(Path(__file__).parent.rglob("*.c"))
 # Without fused multiply-adds, which round otherwise than numpy does.
-_FLAGS = ("-O2", "-std=c99", "-fPIC", "-shared", "-ffp-contract=off")
+_FLAGS = ("-O3", "-std=c99", "-fPIC", "-shared", "-ffp-contract=off")
 _WITHIN = 60  # seconds
 
 # Seconds of numpy from which the loops are asked: compiling them takes half of one, once.

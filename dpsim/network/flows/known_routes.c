@@ -78,7 +78,7 @@ typedef struct {
     int64_t place[FEW];
 } Least;
 
-static void offer(Least *least, double value, int64_t place) {
+static inline void offer(Least *least, double value, int64_t place) {
     least->seen++;
     if (least->count == FEW && value >= least->value[FEW - 1]) return;
     int at = least->count < FEW ? least->count++ : FEW - 1;
@@ -287,7 +287,8 @@ static int64_t settle_full(Network *net, int64_t groups, int64_t used) {
         }
     for (int64_t each = 0; each < used; each++) {
         int64_t link = net->used[each];
-        net->room[link] = fmax(net->room[link] - net->load[link], 0.0);
+        double room = net->room[link] - net->load[link];
+        net->room[link] = room > 0 ? room : 0.0; /* fmax would be a call */
     }
     return kept;
 }

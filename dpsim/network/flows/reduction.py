@@ -82,6 +82,9 @@ def reduction(tables: tuple[Routes, ...], capacities: bytes) -> Reduction:
     rates = np.frombuffer(capacities)
     entries, capacity = _classes(tables, rates)
     entries = entries.kept(~_never_full(entries, capacity)[entries.link])
+    # Numbered anew: tables of so few links stay in the processor's first cache.
+    left, link = np.unique(entries.link, return_inverse=True)
+    entries, capacity = Entries(entries.begin, link, entries.share), capacity[left]
     first, group_of = _alike(entries)
     groups = _rows(entries, first)
     hub_of, hub = _hubs(groups)
