@@ -199,8 +199,9 @@ class World:
         network = self.meeting.network
         for rank in range(self._workers):
             network.env.process(Worker(rank, self).work())
-        while not self.finished:
-            network.step()
+        with network.events() as happen:
+            while not self.finished:
+                happen()
         return self.records
 
     def factor(self, worker: Worker) -> float:

@@ -130,7 +130,7 @@ def test_the_flow_that_stands_for_pushes_to_all_servers_is_as_fast_as_they_are()
         routes, np.arange(12), 120 / 4, lambda rows: ends.extend([shared.env.now] * len(rows))
     )
     while len(ends) < 12:
-        shared.step()
+        shared.env.step()
     assert ends == pytest.approx([both_ways(placed, 120)[0][0]] * 12)
 
 

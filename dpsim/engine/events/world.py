@@ -99,8 +99,9 @@ class World:
                 self.env.process(stream).callbacks.append(self._end)
         shared = self._lines.wire.shared
         # Not until nothing is left to happen: background flows never end.
-        while self._living:
-            shared.step()
+        with shared.events() as happen:
+            while self._living:
+                happen()
         return self._records()
 
     def _end(self, _: simpy.Event) -> None:

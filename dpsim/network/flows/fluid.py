@@ -155,13 +155,17 @@ class FluidNetwork:
 
     def _after(self, latency: float, arrival: Arrival) -> None:
         if latency == 0:
-            self._arrive(arrival)
+            self._arriving.append(arrival)
+            self._touch()
         else:
             self.env.timeout(latency).callbacks.append(lambda _: self._arrive(arrival))
 
     def _arrive(self, arrival: Arrival) -> None:
         self._arriving.append(arrival)
-        self._touch()
+        if not self._settling and self.env.peek() > self.env.now:
+            self._settle()  # nothing else happens in this instant
+        else:
+            self._touch()
 
     def _touch(self) -> None:
         if not self._settling:

@@ -5,7 +5,8 @@ It holds the other traffic and the link changes that they meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -82,13 +83,14 @@ class SharedNetwork:
         sizes = np.array([nbytes] * len(rows))
         self.fluid.send(routes, sizes, lambda ended: done(rows[ended]), rows=rows)
 
-    def step(self) -> None:
-        """Let the next event happen.
+    @contextmanager
+    def events(self) -> Iterator[Callable[[], None]]:
+        """What lets the next event happen.
 
         Raises DpsimError where there is none left: a link that was cut keeps flows from ending.
         """
         try:
-            self.env.step()
+            yield self.env.step
         except simpy.core.EmptySchedule:
             raise DpsimError(
                 "disturbance.links: must leave a way for all transfers, but a cut link stops one "
@@ -116,6 +118,7 @@ def ends_of_flows(
         send = partial(shared.send, routes, rows, float(nbytes), ended)
         shared.after(float(start) - begin, send)
     # Not until nothing is left to happen: background flows never end.
-    while np.isnan(ends).any():
-        shared.step()
+    with shared.events() as happen:
+        while np.isnan(ends).any():
+            happen()
     return ends
