@@ -56,6 +56,7 @@ _UNITS = {
     **dict.fromkeys(("second", "seconds", "s"), (Fraction(1), Powers(time=1))),
     **dict.fromkeys(("minute", "minutes", "min"), (Fraction(60), Powers(time=1))),
     **dict.fromkeys(("hour", "hours", "h"), (Fraction(3600), Powers(time=1))),
+    **dict.fromkeys(("day", "days", "d"), (Fraction(86_400), Powers(time=1))),
     **dict.fromkeys(("FLOP", "FLOPs", "flop", "flops"), (Fraction(1), Powers(operation=1))),
     **dict.fromkeys(("watt", "watts", "W"), (Fraction(1), Powers(power=1))),
     **dict.fromkeys(("joule", "joules", "J"), (Fraction(1), Powers(power=1, time=1))),
@@ -209,14 +210,21 @@ _FOR_PEOPLE = (
     (1e-9, "n"),
 )
 
+# Times from here on, s, are told in the first of these units of which there are two.
+_LONG = 1000.0
+_LONG_TIMES = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0))
+
 
 def human(value: float, dimension: Dimension, digits: int = 4) -> str:
     """``value`` for people, with a decimal prefix.
 
-    ``human(0.0123, TIME)`` is ``"12.3 ms"``; times above 1000 s stay in s.
+    ``human(0.0123, TIME)`` is ``"12.3 ms"``; times from 1000 s on are in min, h or days.
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {dimension.symbol}"
+    if dimension is TIME and abs(value) >= _LONG:
+        unit, seconds = next(each for each in _LONG_TIMES if abs(value) >= 2 * each[1])
+        return f"{value / seconds:.{digits}g} {unit}"
     smallest = 1e-9 if dimension is TIME else 1.0
     largest = 1.0 if dimension is TIME else 1e15
     for factor, prefix in _FOR_PEOPLE:

@@ -29,6 +29,8 @@ def goodput(
 
     Example: dpsim goodput scenarios/disturbed.yaml --days 54
     Example: dpsim goodput scenarios/disturbed.yaml --set disturbance.crashes.faults=llama3
+    Example: dpsim goodput scenarios/llm/llama3-8b-64xh100.yaml
+        --set "disturbance.crashes.faults=[{name: spot, per: node, mtbf: 1 day}]"
     """
     from dpsim.disturbance import CrashesConfig
     from dpsim.engine import one_time_costs, prepare
@@ -36,9 +38,10 @@ def goodput(
     from dpsim.studies.goodput import goodput_study
 
     scenario = load_scenario(file, set_ or ())
+    crashes = scenario.disturbance.crashes or CrashesConfig()
     job = prepare(scenario)
     study = goodput_study(
-        scenario.disturbance.crashes or CrashesConfig(),
+        crashes,
         job.workers,
         job.workers_of_nodes,
         days * 86_400,
@@ -50,6 +53,7 @@ def goodput(
         named = {"schema_version": 1, "kind": "goodput", "name": scenario.name}
         show_json({**named, **study.to_json()})
         return
-    from dpsim.report.text.goodput import causes_table, goodput_notes
+    from dpsim.report.text.goodput import assumed_note, causes_table, goodput_notes
 
-    show(causes_table(scenario.name, study), "", *goodput_notes(study))
+    notes = [*goodput_notes(study), *assumed_note(crashes.assumed())]
+    show(causes_table(scenario.name, study), "", *notes)

@@ -198,6 +198,16 @@ class CrashesConfig(Config):
             for fault in self._listed()
         ]
 
+    def assumed(self) -> dict[str, float]:
+        """Seconds of what counts and was left out, by field: nobody has said that they hold."""
+        given = self.model_fields_set
+        assumed = {} if self.faults is not None or "mtbf" in given else {"mtbf": self.mtbf}
+        if self.checkpoint_cost is None and (self.asynchronous or not self.write_seconds):
+            assumed["checkpoint_cost"] = _USUAL_COST
+        if "restart_time" not in given:
+            assumed["restart_time"] = self.restart_time
+        return assumed
+
     def _leaves_copies(self, fault: FaultConfig) -> bool:
         """Whether such a fault leaves the neighbours of those that it strikes."""
         if self.neighbour is None:

@@ -143,7 +143,7 @@ def test_prefixes_give_the_nearest_float(whole, prefix):
         (100e-9, TIME, "100 ns"),
         (1e-12, TIME, "0.001 ns"),
         (1.0, TIME, "1 s"),
-        (2500.0, TIME, "2500 s"),
+        (2500.0, TIME, "41.67 min"),
         (0.0, DATA, "0 B"),
         (0.5, DATA, "0.5 B"),
         (999.0, DATA, "999 B"),
@@ -154,6 +154,10 @@ def test_prefixes_give_the_nearest_float(whole, prefix):
         (2e18, OPERATIONS, "2000 PFLOP"),
         (300.0, POWER, "300 W"),
         (math.inf, TIME, "inf s"),
+        (999.0, TIME, "999 s"),
+        (4470.0, TIME, "74.5 min"),
+        (25_920.0, TIME, "7.2 h"),
+        (5_616_000.0, TIME, "65 days"),
     ],
 )
 def test_people_read_a_decimal_prefix(value, dimension, text):

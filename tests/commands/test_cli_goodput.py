@@ -48,3 +48,13 @@ def test_the_text_says_what_is_left_and_how_often_to_save(goodput):
     assert re.search(r"useful +9\d\.\d% of the time", out)
     assert "Daly" in out
     assert "Young" in out
+
+
+def test_what_nobody_said_is_told_in_times_that_people_read(goodput):
+    crashes = "disturbance.crashes={mtbf: 32 days, restart_time: 5 min}"
+    assert "assumed     checkpoint_cost 60 s (fields of disturbance.crashes)" in goodput(
+        "--set", crashes
+    )
+    said = goodput("--set", "disturbance.crashes={}")
+    assert "assumed     mtbf 2083 days, checkpoint_cost 60 s, restart_time 300 s" in said
+    assert "e+0" not in said

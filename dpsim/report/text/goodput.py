@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
@@ -12,7 +14,8 @@ _DAY = 86_400.0
 
 def causes_table(name: str, study: GoodputStudy) -> Table:
     """Interruptions by cause."""
-    table = Table(title=f"{name}: {study.seconds / _DAY:g} days of {study.workers:,} workers")
+    title = f"{name}: {study.seconds / _DAY:g} days of {study.workers:,} workers"
+    table = Table(title=title, title_justify="left", show_edge=False)
     table.add_column("cause")
     for heading in ("interruptions", "95 % of runs", "work lost", "standing still"):
         table.add_column(heading, justify="right")
@@ -36,3 +39,11 @@ def goodput_notes(study: GoodputStudy) -> list[str]:
         f"checkpoint  every {human(study.plan.interval, TIME, 3)} of work; best of those tried "
         f"{best} (Daly {daly}, Young {young})",
     ]
+
+
+def assumed_note(assumed: Mapping[str, float]) -> list[str]:
+    """What was left out in the scenario, with what was taken instead; no line where nothing was."""
+    if not assumed:
+        return []
+    taken = ", ".join(f"{field} {human(seconds, TIME)}" for field, seconds in assumed.items())
+    return [f"assumed     {taken} (fields of disturbance.crashes)"]
