@@ -6,7 +6,7 @@ What a scenario or a catalogue entry may say, checked and frozen.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -33,6 +33,9 @@ class Config(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    also_called: ClassVar[tuple[str, ...]] = ()
+    """Of a kind, what others call it: who writes that is told this kind's name."""
 
     @field_validator("*")
     @classmethod

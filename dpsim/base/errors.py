@@ -98,6 +98,9 @@ class UnknownNameError(DpsimError):
         super().__init__(f"must be a known {what}, but got {name!r}{near}{own}")
 
 
+_SHORTEST_START = 3  # characters of a name's beginning that say which is meant
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'ring'?)"`` for the nearest known name.
 
@@ -105,6 +108,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    if not near and len(name) >= _SHORTEST_START:
+        near = [known for known in names if known.startswith(name.lower())]
     if near:
         return f" (did you mean {near[0]!r}?)"
     if names and len(names) <= 12:

@@ -210,7 +210,7 @@ _FOR_PEOPLE = (
     (1e-9, "n"),
 )
 
-# Times from here on, s, are told in the first of these units of which there are two.
+# Times from here on, s, are told in one of these units.
 _LONG = 1000.0
 _LONG_TIMES = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0))
 
@@ -223,8 +223,7 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {dimension.symbol}"
     if dimension is TIME and abs(value) >= _LONG:
-        unit, seconds = next(each for each in _LONG_TIMES if abs(value) >= 2 * each[1])
-        return f"{value / seconds:.{digits}g} {unit}"
+        return _long_time(value, digits)
     smallest = 1e-9 if dimension is TIME else 1.0
     largest = 1.0 if dimension is TIME else 1e15
     for factor, prefix in _FOR_PEOPLE:
@@ -234,6 +233,20 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
         if abs(value) >= factor * (1 - 1e-12) or factor == smallest:
             return f"{value / factor:.{digits}g} {prefix.rstrip('s')}{dimension.symbol}"
     raise AssertionError("every finite value has a prefix")
+
+
+def _long_time(seconds: float, digits: int) -> str:
+    """In the first unit that says it exactly, or else the first of which there are two."""
+    texts = []
+    for unit, length in _LONG_TIMES:
+        if abs(seconds) < 2 * length:
+            continue
+        many = abs(seconds) >= length * 10**digits
+        number = f"{seconds / length:.0f}" if many else f"{seconds / length:.{digits}g}"
+        if float(number) * length == seconds:
+            return f"{number} {unit}"
+        texts.append(f"{number} {unit}")
+    return texts[0]
 
 
 def size(nbytes: float) -> str:

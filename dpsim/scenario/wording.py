@@ -153,8 +153,7 @@ def _problem(found: _Located, root: Node) -> Problem:
         union = found.shape.union() or found.shape
         path = (*path, union.discriminator or "kind")
         tag = root.at(path)
-        place, names = (tag or node).place, list(union.kinds())
-        return Problem(place, path, _one_of(names, tag) if tag else f"is missing{_known(names)}")
+        return Problem((tag or node).place, path, _no_kind(union, tag))
     if found.type == "missing":
         return Problem(node.place, path, "is missing")
     if found.type == "value_error" and given:
@@ -215,12 +214,26 @@ def _own(message: str, given: Node) -> str:
 
 def _mapping_with_kind(union: Shape, given: Node) -> str:
     kinds = list(union.kinds())
-    example = given.value if given.value in kinds else kinds[0]
+    example = given.value if given.value in kinds else _also_called(union, given) or kinds[0]
     return f"must be a mapping, such as {{{union.discriminator}: {example}}}, but got {show(given)}"
 
 
-def _one_of(names: list[str], given: Node) -> str:
-    near = suggestion(str(given.value)[:SHOWN_CHARACTERS], names)
+def _no_kind(union: Shape, tag: Node | None) -> str:
+    names = list(union.kinds())
+    if tag is None:
+        return f"is missing{_known(names)}"
+    return _one_of(names, tag, _also_called(union, tag))
+
+
+def _also_called(union: Shape, given: Node) -> str | None:
+    """The kind that others call as ``given``, if there is one."""
+    name = str(given.value).lower()
+    kinds = union.kinds().items()
+    return next((kind for kind, model in kinds if name in getattr(model, "also_called", ())), None)
+
+
+def _one_of(names: list[str], given: Node, meant: str | None = None) -> str:
+    near = suggestion(meant or str(given.value)[:SHOWN_CHARACTERS], names)
     near = near if "did you mean" in near else ""
     if len(names) == 1:
         return f"must be {names[0]!r}, but got {show(given)}"
@@ -240,7 +253,29 @@ def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
     kinds = [repr(kind) for kind, other in _kinds(parent).items() if key in fields_of(other)]
     if kinds:
         return f"is not a known key of this kind (it belongs to {', '.join(kinds)})"
-    return f"is not a known key{suggestion(key[:SHOWN_CHARACTERS], (model or parent).fields())}"
+    own = model or parent
+    deeper = _deeper(key, own)
+    if deeper is not None:
+        return f"is not a known key (did you mean {deeper!r}?)"
+    return f"is not a known key{suggestion(key[:SHOWN_CHARACTERS], own.fields())}"
+
+
+def _deeper(key: str, shape: Shape) -> str | None:
+    """Where ``key`` is known, one or two levels below ``shape``; None where that is not one place.
+
+    Sections of one kind come first: what they have is there in every file.
+    """
+    sections = {name: shape.below(name) for name in shape.fields()}
+    having = {name: below for name, below in sections.items() if key in below.fields()}
+    for name, section in having.items():
+        if len(section.models()) == 1:
+            return f"{name}.{key}"
+    found = [f"{name}.{key}" for name in having]
+    for name, section in sections.items():
+        for inner in section.fields():
+            if key in section.below(inner).fields():
+                found.append(f"{name}.{inner}.{key}")
+    return found[0] if len(found) == 1 else None
 
 
 def _kinds(shape: Shape) -> dict[str, type[BaseModel]]:

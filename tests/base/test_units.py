@@ -158,6 +158,9 @@ def test_prefixes_give_the_nearest_float(whole, prefix):
         (4470.0, TIME, "74.5 min"),
         (25_920.0, TIME, "7.2 h"),
         (5_616_000.0, TIME, "65 days"),
+        (216_000.0, TIME, "2.5 days"),
+        (50_000 * 3600.0, TIME, "50000 h"),
+        (50_001 * 86_400.0, TIME, "50001 days"),
     ],
 )
 def test_people_read_a_decimal_prefix(value, dimension, text):

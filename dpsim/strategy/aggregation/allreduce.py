@@ -38,6 +38,7 @@ class AllReduceConfig(Aggregation):
     in_groups: ClassVar[bool] = True
     # Gloo's all-reduce is torch's own on processors.
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto", "gloo")
+    also_called: ClassVar[tuple[str, ...]] = ("ddp", "horovod")
 
     kind: Literal["allreduce"] = Field(
         description="Every worker ends with the sum of all gradients."

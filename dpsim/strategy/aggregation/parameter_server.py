@@ -45,6 +45,7 @@ class ParameterServerConfig(Aggregation):
     meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
     updates_elsewhere: ClassVar[bool] = True
     timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
+    also_called: ClassVar[tuple[str, ...]] = ("ps",)
 
     kind: Literal["parameter-server"] = Field(
         description="Servers hold the parameters: workers push gradients and pull parameters."

@@ -60,6 +60,15 @@ class ShardedConfig(Aggregation):
     """Optimiser state, gradients and weights are divided among the workers."""
 
     shards: ClassVar[bool] = True
+    also_called: ClassVar[tuple[str, ...]] = (
+        "fsdp",
+        "fsdp2",
+        "hsdp",
+        "zero",
+        "zero-1",
+        "zero-2",
+        "zero-3",
+    )
 
     kind: Literal["sharded"] = Field(
         description="Optimiser state, gradients and weights are divided among the workers."

@@ -24,6 +24,7 @@ class CastConfig(LossyCodec):
 
     sums_in_flight: ClassVar[bool] = True
     takes_more_steps: ClassVar[bool] = False
+    also_called: ClassVar[tuple[str, ...]] = ("fp16", "bf16", "half")
 
     kind: Literal["cast"] = Field(
         description="Elements travel in half precision and are summed in it."

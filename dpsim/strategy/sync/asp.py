@@ -22,6 +22,7 @@ class AspConfig(Sync):
     """No worker ever waits for another."""
 
     waits: ClassVar[bool] = False
+    also_called: ClassVar[tuple[str, ...]] = ("async", "asynchronous")
 
     kind: Literal["asp"] = Field(description="No worker ever waits for another.")
 

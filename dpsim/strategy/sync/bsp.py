@@ -5,7 +5,7 @@ Source: Valiant, "A bridging model for parallel computation", CACM 33, 1990.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ from dpsim.strategy.sync.sync import Sync
 
 class BspConfig(Sync):
     """Every worker takes part in every step and waits for all others."""
+
+    also_called: ClassVar[tuple[str, ...]] = ("sync", "synchronous")
 
     kind: Literal["bsp"] = Field(
         description="Every worker takes part in every step and waits for all others."

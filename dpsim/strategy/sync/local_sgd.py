@@ -83,6 +83,7 @@ class LocalSgdConfig(Sync):
     """Workers step on their own and average their models now and then."""
 
     one_version: ClassVar[bool] = False
+    also_called: ClassVar[tuple[str, ...]] = ("diloco", "post-local-sgd")
 
     kind: Literal["local-sgd"] = Field(
         description="Workers step on their own and average their models now and then."

@@ -1,0 +1,37 @@
+"""What an error says of a key or a kind that stands elsewhere, or that others call otherwise."""
+
+from pathlib import Path
+
+import pytest
+
+from dpsim import ScenarioError, load_scenario
+
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+
+
+@pytest.mark.parametrize(
+    ("override", "meant"),
+    [
+        ("nodes=8", "cluster.nodes"),
+        ("bucket_size=25 MiB", "strategy.overlap.bucket_size"),
+        ("cluster.nic=25GbE", "network.nic"),
+        ("workload.batch=64", "batch_per_gpu"),
+        ("strategy.aggregation.kind=fsdp", "sharded"),
+        ("strategy.aggregation.kind=DDP", "allreduce"),
+        ("strategy.sync.kind=diloco", "local-sgd"),
+        ("strategy.compression.kind=fp16", "cast"),
+    ],
+)
+def test_the_nearest_is_named(override, meant):
+    with pytest.raises(ScenarioError, match=rf"\(did you mean '{meant}'\?\)$"):
+        load_scenario(QUICKSTART, [override])
+
+
+def test_a_key_that_stands_in_many_places_is_not_guessed():
+    with pytest.raises(ScenarioError, match=r"kind: is not a known key \(known: calibration, "):
+        load_scenario(QUICKSTART, ["kind=ssp"])
+
+
+def test_an_example_has_the_kind_that_was_meant():
+    with pytest.raises(ScenarioError, match=r"such as {kind: sharded}, but got 'fsdp'"):
+        load_scenario(QUICKSTART, ["strategy.aggregation=fsdp"])
