@@ -10,6 +10,7 @@ import streamlit as st
 
 from dpsim.base.units import DATA, POWER, TIME, human
 from dpsim.engine import Result
+from dpsim.report.figures.style import per_second
 
 _SAME = 5e-4  # a change of less is none: it would show as 0.0 %
 
@@ -62,11 +63,6 @@ def _of_peak(result: Result) -> Number:
         return Number("MFU", "unknown", None, False, "this model's FLOP are not known")
     note = f"{found.tflops_per_gpu:,.3g} TFLOP/s a GPU"
     return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note)
-
-
-def per_second(rate: float) -> str:
-    """A rate of samples, with four digits or all of them."""
-    return f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}"
 
 
 def of_text(results: Iterable[Result]) -> dict[str, list[str]]:

@@ -22,6 +22,8 @@ STYLE = f"""
 .js-plotly-plot :is(.xtitle, .ytitle, .cbtitle text, .legendtext,
   .legendtitletext, .annotation-text, .textpoint text, .xtick text, .ytick text, .cbaxis text,
   .bartext-outside) {{fill: currentColor !important}}
+/* What plotly writes on bars that are see-through: for a white page, whatever the page is. */
+.js-plotly-plot .bartext-inside[style*="rgb(68, 68, 68)"] {{fill: currentColor !important}}
 [data-testid=stMainBlockContainer] {{padding: 4.2rem 2.5rem 2rem}}
 [data-testid=stSidebarHeader] {{height: 2.5rem}}
 [data-testid=stMainBlockContainer] [data-testid=stVerticalBlock] {{gap: 0.8rem}}

@@ -6,7 +6,7 @@ in words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar, cast
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from app.answers import Answer, answer
 from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
+from app.words import kind_words
 from app.work import CancelledError, Report, Task
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
@@ -126,6 +127,18 @@ def refuse(problem: str) -> None:
     """Say what is wrong, a paragraph for each problem, with a way back."""
     st.error(plain(problem), icon=":material/block:")
     st.button("undo the last change", on_click=state.undo, icon=":material/undo:", key="undo")
+
+
+def why_not(
+    found: Mapping[str, object], path: str, called: Callable[[str], str] = kind_words
+) -> None:
+    """Say of each value at ``path`` without a result why that is, by what the value is called."""
+    for value, each in found.items():
+        if isinstance(each, DpsimError):
+            first = str(each).partition("\n")[0]
+            # Where it stands on a command line, which nobody wrote here.
+            reason = first.removeprefix(f"--set {path}={value}: ")
+            st.caption(plain(f"{called(value)}: {reason}"))
 
 
 def leave_others(page: str) -> None:

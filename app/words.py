@@ -79,6 +79,11 @@ def choice_words(option: str) -> str:
     return kind_words(option).replace("_", " ")
 
 
+def nodes_words(nodes: str) -> str:
+    """``4 nodes`` for ``4``."""
+    return f"{nodes} node" if nodes == "1" else f"{nodes} nodes"
+
+
 def device_words(name: str) -> str:
     """``Ethernet 25G`` for ``ethernet-25g``, ``V100-SXM2-16GB`` for ``v100-sxm2-16gb``."""
     first, _, rest = name.partition("-")

@@ -11,11 +11,12 @@ import streamlit as st
 
 from app import controls
 from app.charts import chart
-from app.headline import per_second, sentence
+from app.headline import sentence
 from app.plain import plain
 from app.words import field_words
 from dpsim.base.errors import DpsimError
 from dpsim.report.figures.columns_figure import Aim, columns_figure
+from dpsim.report.figures.style import per_second
 
 _FEW = 20  # values by which rows can be filtered or coloured
 _NONE = "nothing"

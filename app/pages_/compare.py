@@ -12,17 +12,17 @@ import streamlit as st
 from app import controls, forms, sidebar, state
 from app.answers import collectives, varied
 from app.charts import chart
-from app.headline import of_text, per_second, sentence
-from app.plain import plain
+from app.headline import of_text, sentence
 from app.spec import Spec
-from app.waiting import finished, scenario_of
-from app.words import kind_words
+from app.waiting import finished, scenario_of, why_not
+from app.words import kind_words, nodes_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import ALL_REDUCES
 from dpsim.engine import Result
 from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figure
 from dpsim.report.figures.step_figures import breakdown_figure
+from dpsim.report.figures.style import per_second
 
 _STRATEGIES, _SIZES, _SCALING = "strategies", "algorithm against message size", "scaling"
 _HEIGHT = 560  # pixels
@@ -37,6 +37,7 @@ _PARTS = {
     "compression": "strategy.compression",
 }
 _ALGORITHM = "all-reduce algorithm"
+_ALIKE = 5e-4  # rates that differ by less would show as 0.0 % apart
 
 
 def draw() -> None:
@@ -72,6 +73,7 @@ def _strategies(spec: Spec) -> None:
     )
     if found is not None:
         _side_by_side(found)
+        why_not(found, path)
 
 
 def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
@@ -81,22 +83,23 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
         sentence(_verdict(best))
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
         st.dataframe(_rows(best), hide_index=True, height="content")
-    for name, result in found.items():
-        if not isinstance(result, Result):
-            st.caption(f"{plain(name)}: {plain(str(result).partition(chr(10))[0])}")
 
 
 def _verdict(best: Mapping[str, Result]) -> str:
     """Which of several is fastest, the fastest first, and by how much."""
     rates = {name: result.throughput_samples_per_s for name, result in best.items()}
-    (first, most), *others = rates.items()
-    said = f"{kind_words(first)} is the fastest, {per_second(most)} samples/s"
+    most = max(rates.values())
+    alike = [name for name, rate in rates.items() if most / rate - 1 < _ALIKE]
+    *before, last = map(kind_words, alike)
+    are = f"{', '.join(before)} and {last} are" if before else f"{last} is"
+    said = f"{are} the fastest, {per_second(most)} samples/s"
+    others = list(rates.items())[len(alike) :]
     if not others:
         return f"{said}."
-    (second, next_best), (last, least) = others[0], others[-1]
+    (second, next_best), (slowest, least) = others[0], others[-1]
     said += f": {most / next_best - 1:.1%} more than {kind_words(second)}"
-    if last != second:
-        said += f", {most / least:.3g} times {kind_words(last)}"
+    if slowest != second:
+        said += f", {most / least:.3g} times {kind_words(slowest)}"
     return f"{said}."
 
 
@@ -167,6 +170,4 @@ def _scaling(spec: Spec) -> None:
             hide_index=True,
             height="content",
         )
-    for name, result in found.items():
-        if not isinstance(result, Result):
-            st.caption(f"{name} nodes: {plain(str(result).partition(chr(10))[0])}")
+    why_not(found, "cluster.nodes", nodes_words)

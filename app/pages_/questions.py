@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import controls, sidebar, state
 from app.charts import chart
-from app.headline import per_second, sentence
+from app.headline import sentence
 from app.lessons import grown, points
 from app.plain import plain
 from app.spec import Spec
@@ -26,7 +26,7 @@ from dpsim.report.figures.batch_figures import (
     utilisation_figure,
 )
 from dpsim.report.figures.scaling_figures import scaling_figure
-from dpsim.report.figures.style import long_time
+from dpsim.report.figures.style import long_time, per_second
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -264,7 +264,11 @@ def _cost(spec: Spec, runs: list[Result]) -> go.Figure:
 
 
 def _side_by_side(figures: dict[str, go.Figure]) -> None:
-    """As many in a row as there is room for."""
+    """As many in a row as there is room for; one alone takes all of it."""
+    if len(figures) == 1:
+        ((key, figure),) = figures.items()
+        chart(figure, key)
+        return
     with st.container(horizontal=True):
         for key, figure in figures.items():
             with st.container(width=_WIDE):

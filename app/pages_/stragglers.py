@@ -13,15 +13,15 @@ from app import controls, forms, sidebar, state
 from app.answers import varied
 from app.charts import chart
 from app.fitted_times import with_fitted_times
-from app.headline import of_text, per_second, sentence
-from app.plain import plain
+from app.headline import of_text, sentence
 from app.spec import Spec
-from app.waiting import finished, refuse, scenario_of
+from app.waiting import finished, refuse, scenario_of, why_not
 from app.words import kind_words
 from app.work import Report
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
+from dpsim.report.figures.style import per_second
 from dpsim.report.figures.sync_figures import (
     staleness_by_kind_figure,
     step_times_figure,
@@ -29,6 +29,7 @@ from dpsim.report.figures.sync_figures import (
 )
 
 _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
+_PATH = "strategy.sync.kind"
 _KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
 Outcomes = Mapping[str, Result | DpsimError]
 _TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
@@ -59,9 +60,7 @@ def draw() -> None:
     if both is not None:
         undisturbed, found = both
         _results(_those_that_go(found), _those_that_go(undisturbed))
-        for kind, result in found.items():
-            if not isinstance(result, Result):
-                st.caption(f"{kind}: {plain(str(result).partition(chr(10))[0])}")
+        why_not(found, _PATH)
 
 
 def _with_and_without(
@@ -73,9 +72,8 @@ def _with_and_without(
     slowed = _slowed(spec, how, factor)
     # One bar over both halves.
     both = 2 * len(kinds)
-    path = "strategy.sync.kind"
-    without = varied(spec, path, kinds, lambda done, _: report(done, both))
-    return without, varied(slowed, path, kinds, lambda done, _: report(len(kinds) + done, both))
+    without = varied(spec, _PATH, kinds, lambda done, _: report(done, both))
+    return without, varied(slowed, _PATH, kinds, lambda done, _: report(len(kinds) + done, both))
 
 
 def _those_that_go(found: Outcomes) -> dict[str, Result]:
@@ -108,7 +106,10 @@ def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None
     sentence(_verdict(results))
     chart(straggler_cost_figure(results, undisturbed), key="cost")
     chart(step_times_figure(results), key="distribution")
-    chart(staleness_by_kind_figure(results), key="staleness")
+    if any(result.staleness["versions"]["max"] for result in results.values()):
+        chart(staleness_by_kind_figure(results), key="staleness")
+    else:
+        st.caption("No gradient is stale: none is computed on parameters older than the newest.")
     best = sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s)
     st.dataframe(
         {

@@ -14,8 +14,8 @@ from app.charts import chart
 from app.headline import headline, sentence
 from app.plain import plain
 from app.spec import Spec
-from app.waiting import at_once, finished, let_draw, result_of, scenario_of
-from app.words import changes, described, named
+from app.waiting import at_once, finished, let_draw, result_of, scenario_of, why_not
+from app.words import changes, described, named, nodes_words
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Result
 from dpsim.report.figures.load_map_figure import load_map_figure
@@ -127,9 +127,7 @@ def _scaling(spec: Spec) -> None:
     results = [each for each in found.values() if isinstance(each, Result)]
     if results:
         chart(scaling_figure(results), "scaling", height=330)
-    for nodes, each in found.items():
-        if not isinstance(each, Result):
-            st.caption(f"{nodes} nodes: {plain(str(each).partition(chr(10))[0])}")
+    why_not(found, "cluster.nodes", nodes_words)
 
 
 def _timeline(shown: Answer, spec: Spec) -> None:

@@ -55,6 +55,13 @@ CUT_IN_CHARTS = """() => [...document.querySelectorAll(".js-plotly-plot")].flatM
     .map(([box, each]) => `${each.textContent} of ${chart.closest("[aria-label]")?.getAttribute("aria-label")}`);
 })
 """
+EMPTY = """() => [...document.querySelectorAll(".js-plotly-plot")]
+  .filter((chart) => chart.querySelector(
+    ".cartesianlayer :is(.points, .lines, .text) :is(path, text)") === null)
+  .map((chart) => chart.closest("[aria-label]")?.getAttribute("aria-label"))
+"""
+TAGS = """() => document.body.innerText.split("\\n").filter((line) => /<\\/?(sub|sup|br|b|i)>/.test(line))
+"""
 # Nothing at work for a second: what follows a run at once has begun by then.
 SETTLED = """() => {
   const still = document.querySelector("[data-testid=stMainBlockContainer]") !== null
@@ -132,6 +139,8 @@ def faults(page):
         "beyond": page.evaluate(BEYOND),
         "cut": page.evaluate(CUT),
         "cut in charts": page.evaluate(CUT_IN_CHARTS),
+        "empty charts": page.evaluate(EMPTY),
+        "tags": page.evaluate(TAGS),
         "axe": [
             (each["id"], [node["target"] for node in each["nodes"]][:5])
             for each in axe["violations"]

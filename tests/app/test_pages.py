@@ -11,7 +11,7 @@ PAGES = {
     "what_if": 3,
     "compare": 1,
     "topology": 1,
-    "stragglers": 3,
+    "stragglers": 2,
     "convergence": 1,
     "algorithms": 0,
     "strategies": 2,
@@ -80,3 +80,22 @@ def test_a_comparison_opens_with_which_is_fastest_and_by_how_much(open_page):
     found = re.fullmatch(rf"{first} is the fastest, .* samples/s: (.*)% more than {second}\.", said)
     # The table has four digits.
     assert float(found[1]) == pytest.approx(100 * (rates[0] / rates[1] - 1), abs=0.2)
+
+
+def test_what_is_as_fast_is_named_together(open_page):
+    alone = [*QUICK, "cluster.nodes=1", "cluster.node=single-gpu"]
+    page = open_page(
+        "compare", preset="resnet50-16-v100-local-sgd", set=alone, choices=CHOICES["compare"]
+    )
+    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    assert re.fullmatch(r"(ring and tree|tree and ring) are the fastest, .* samples/s\.", said)
+
+
+def test_why_a_way_has_no_result_is_said_by_its_name_and_not_as_on_a_command_line(open_page):
+    page = open_page(
+        "stragglers", preset="llama3-8b-8-h100-fsdp", set=QUICK, choices={"sync": "bsp,local-sgd"}
+    )
+    (said,) = [each.value for each in page.caption if "means nothing" in each.value]
+    assert said.startswith("local SGD: strategy: aggregation sharded with sync local-sgd ")
+    # BSP alone has no stale gradients to be drawn.
+    assert charts(page) == 2

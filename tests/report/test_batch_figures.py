@@ -1,5 +1,6 @@
 """Figures of the classic questions: points are the runs', the front is what nothing beats."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def test_utilisation_is_the_share_of_the_peak(runs):
     lines = utilisation_figure(runs).data
     assert [line.name for line in lines] == ["8 GPUs", "32 GPUs"]
     assert list(lines[1].y) == [run.utilisation.mfu for run in runs[2:]]
+
+
+def test_utilisation_of_a_model_without_a_target_is_against_its_batch_too(runs):
+    unknown = [replace(run, to_target=None) for run in runs[:2]]
+    (line,) = utilisation_figure(unknown).data
+    assert list(line.x) == [16, 64]
 
 
 def test_the_front_is_what_no_run_beats(runs):

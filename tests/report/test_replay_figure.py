@@ -39,3 +39,15 @@ def test_a_loss_that_diverged_leaves_a_gap(trained):
     diverged = trained("bsp", rate=1e200)
     (losses,) = {trace.y for trace in replay_figure({"far": diverged}).data[3:4]}
     assert None in losses
+
+
+def test_what_learns_stands_below_the_title_and_each_axis_is_named(trained):
+    layout = replay_figure({"one": trained("bsp")}).layout
+    assert layout.title.text == "Training in simulated time"
+    assert layout.title.subtitle.text.startswith("3 workers; mlp, ")
+    assert [axis.title.text for axis in (layout.xaxis4, layout.xaxis5, layout.xaxis6)] == [
+        "time (s)",
+        "samples",
+        "sent (GB)",
+    ]
+    assert layout.yaxis.title.text == "accuracy on test images"

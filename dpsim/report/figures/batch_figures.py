@@ -75,7 +75,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    answers = [run for run in map(answer, runs) if run.get("to_target") is not None]
+    answers = [run for run in map(_with_batch, runs) if run.get("to_target") is not None]
     factor, unit = time_unit(max(float(each["to_target"]["time_s"]) for each in answers))
     by_gpus = len({each["workers"] for each in answers}) > 1
     lines: dict[int, list[Answer]] = {}
@@ -122,7 +122,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    answers = sorted(map(answer, runs), key=_batch)
+    answers = sorted(map(_with_batch, runs), key=_batch)
     known = all(each.get("mfu") is not None for each in answers)
     lines: dict[int, list[Answer]] = {}
     for each in answers:
@@ -183,7 +183,7 @@ def cost_figure(
     """
     import plotly.graph_objects as go
 
-    answers = [run for run in map(answer, runs) if run.get("to_target") is not None]
+    answers = [run for run in map(_with_batch, runs) if run.get("to_target") is not None]
     times = [float(each["to_target"]["time_s"]) for each in answers]
     factor, unit = time_unit(max(times))
     price = 1.0 if price_per_gpu_hour is None else price_per_gpu_hour
@@ -233,6 +233,13 @@ def error_figure(rows: Sequence[tuple[float, float, float]], title: str) -> go.F
 def _targets(runs: _RUNS) -> list[Any]:
     found = [answer(run).get("to_target") for run in runs]
     return [target for target in found if target is not None]
+
+
+def _with_batch(run: Result | Answer) -> Answer:
+    """The JSON object of a run; of a result with the batch of a GPU, which its own does not say."""
+    if isinstance(run, Result):
+        return {**run.to_json(), "batch_per_worker": run.batch_per_worker}
+    return run
 
 
 def _across(each: Answer, by_gpus: bool) -> int:

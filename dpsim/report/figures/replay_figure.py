@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dpsim.report.figures.style import COLOURS, DASHES, Answer, in_mode
+from dpsim.report.figures.style import COLOURS, DASHES, Answer, styled
 from dpsim.report.theme import COLOUR
 from dpsim.studies.replay import Replay
 
@@ -41,15 +41,9 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
 
     _add_lines(figure, answers)
     _add_targets(figure, {each["target_accuracy"] for each in answers.values()})
+    styled(figure, _title(answers), "", "", hovermode="x unified")
     _name_axes(figure)
-
-    figure.update_layout(
-        title={"text": _title(answers), "x": 0.01, "xref": "container", "font": {"size": 16}},
-        hovermode="x unified",
-        legend={"orientation": "h", "y": -0.14, "x": 0.0},
-        margin={"l": 60, "r": 20},
-    )
-    return in_mode(figure)
+    return figure
 
 
 def _add_lines(figure: go.Figure, answers: Mapping[str, Answer]) -> None:

@@ -24,6 +24,7 @@ SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 _TITLE, _BELOW = 44, 58
 _LINE = 21  # pixels of a title's line
 _ENDLESS = 1e300  # of any unit: no answer has it
+_MOST_TICKS = 8
 _FEW_TENS = 3  # powers of ten that leave room for ticks between them
 
 # The JSON object of ``dpsim run``.
@@ -75,8 +76,18 @@ def _short(value: float) -> str:
 
 
 def counts_axis(counts: Sequence[int]) -> dict[str, Any]:
-    """A logarithmic axis with a tick at each of ``counts``: of workers, of samples."""
-    return {"type": "log", "tickvals": sorted(set(counts)), "tickformat": ","}
+    """A logarithmic axis with a tick at each of ``counts``, of workers or samples.
+
+    Of many at every second or so, down from the largest, as a phone has room for.
+    """
+    known = sorted(set(counts))
+    every = ceil(len(known) / _MOST_TICKS)
+    return {"type": "log", "tickvals": known[::-1][::every][::-1], "tickformat": ","}
+
+
+def per_second(rate: float) -> str:
+    """A rate of samples or tokens, with four digits or all of them."""
+    return f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}"
 
 
 def wrapped(text: str, width: int = _TITLE) -> str:

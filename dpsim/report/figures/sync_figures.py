@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, DASHES, PART_COLOURS, styled, time_unit
+from dpsim.report.figures.style import COLOURS, DASHES, PART_COLOURS, per_second, styled, time_unit
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -37,7 +37,7 @@ def straggler_cost_figure(
     names = sorted(lost, key=lambda name: lost[name])
 
     def said(name: str) -> str:
-        return f"{lost[name]:.1%}, {results[name].throughput_samples_per_s:,.0f} samples/s"
+        return f"{lost[name]:.1%}, {per_second(results[name].throughput_samples_per_s)} samples/s"
 
     figure = go.Figure()
     figure.add_bar(
@@ -48,8 +48,8 @@ def straggler_cost_figure(
         text=["" if lost[name] < 0 else said(name) for name in names],
         textposition="auto",
         customdata=[
-            f"{results[name].throughput_samples_per_s:,.0f} of "
-            f"{undisturbed[name].throughput_samples_per_s:,.0f} samples/s"
+            f"{per_second(results[name].throughput_samples_per_s)} of "
+            f"{per_second(undisturbed[name].throughput_samples_per_s)} samples/s"
             for name in names
         ],
         hovertemplate="%{y}: %{x:.1f} % lost, %{customdata}<extra></extra>",

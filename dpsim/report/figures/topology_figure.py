@@ -6,6 +6,7 @@ carries.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,8 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     hidden = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
     title = _title(name, cluster, loads, nodes, drawn)
     styled(figure, title, "", "", hovermode="closest", **hidden)
-    return figure.update_layout(legend_title={"text": _how_to_read(loads), "side": "top"})
+    how_to_read = {"text": _how_to_read(loads), "side": "top", "font": {"size": 12}}
+    return figure.update_layout(legend_title=how_to_read)
 
 
 def _as_glyphs(
@@ -346,7 +348,7 @@ def _with_room(place: Layout, switches: list[str]) -> set[str]:
 
 def _frames(figure: go.Figure, place: Layout) -> None:
     shapes, notes = [], []
-    # Of many nodes every so many is named: names side by side would run together.
+    # Of many nodes every so many has its number: names side by side would run together.
     every = ceil(len(place.frames) / _MOST_NAMES)
     for number, (node, (left, bottom, right, top)) in enumerate(place.frames.items()):
         box = {"x0": left, "x1": right, "y0": bottom, "y1": top}
@@ -360,11 +362,12 @@ def _frames(figure: go.Figure, place: Layout) -> None:
             }
         )
         if number % every == 0:
+            in_short = node if every == 1 else re.sub(r"^\D+(?=\d)", "", node)
             notes.append(
                 {
                     "x": left,
                     "y": bottom,
-                    "text": node,
+                    "text": in_short,
                     "showarrow": False,
                     "xanchor": "left",
                     "yanchor": "top",

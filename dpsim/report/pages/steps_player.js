@@ -7,6 +7,7 @@ function drawSteps(root, walks) {
   const LETTERS = "abcdefghijklmnopqrstuvwxyz";
   const EACH_MS = 1100;
   const ROW = 34, LABEL = 26, HEAD = 20, FULL = 4, FEW = 8;
+  const NARROW = 480;  // pixels, of a phone
   const MOST_TEXTS = 16, MOST_NUMBERS = 64, MOST_ARROWS = 64;
 
   // Text is only ever set as text, so that no name can become markup.
@@ -78,11 +79,14 @@ function drawSteps(root, walks) {
   function cells(parent, walk, index) {
     const many = walk.columns.length, ranks = walk.ranks;
     const texts = many <= MOST_TEXTS, numbers = many <= MOST_NUMBERS;
-    const full = ranks <= FULL ? FULL : FULL - 1;
-    const last = walk.columns[many - 1];
-    const letters = (isNaN(last) ? 1 : Math.min(ranks, full)) * (2 + last.length) - 1;
+    const narrow = root.clientWidth < NARROW;
+    const full = narrow ? FULL - 2 : ranks <= FULL ? FULL : FULL - 1;
+    const last = walk.columns[many - 1], term = 1 + last.length;
+    // Terms and what is between them: all of a sum, or its first and last with dots.
+    const letters = isNaN(last) ? term
+      : Math.max(Math.min(ranks, full) * (term + 1) - 1, ranks > full ? 2 * term + 3 : 0);
     const wide = texts ? Math.max(40, 7.6 * letters + 9) : numbers ? 22 : 12;
-    const gap = !texts ? 6 : ranks <= FULL ? 24 : 17;
+    const gap = !texts ? 6 : ranks <= FULL && !narrow ? 24 : 17;
     const width = LABEL + many * (wide + gap), height = HEAD + ranks * ROW + 4;
     const svg = add(parent, "svg", {width, height, viewBox: [0, 0, width, height].join(" "),
       role: "img", "data-kind": "grid"});
