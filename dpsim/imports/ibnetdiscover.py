@@ -79,11 +79,11 @@ def _hosts(draft: ScenarioDraft, fabric: IbFabric) -> Hosts:
         )
     if any(end[0].startswith("r-") for link in fabric.links for end in link.ends):
         draft.ignore("routers", "what is in other subnets is not in the file")
-    in_order = sorted(found.items(), key=lambda item: _natural(item[0]))
-    return {
-        host: [port for _, port in sorted(cards, key=lambda one: (_natural(one[0]), one[1]))]
-        for host, cards in in_order
-    }
+    hosts = {}
+    for host in sorted(found, key=_natural):
+        cards = sorted(found[host], key=lambda one: (_natural(one[0]), one[1]))
+        hosts[host] = [port for _, port in cards]
+    return hosts
 
 
 def _chosen(draft: ScenarioDraft, found: Hosts, wanted: str | None) -> Hosts:

@@ -194,10 +194,10 @@ def _table(path: Path, kind: _Kind, calls: dict[_Call, list[float]]) -> NcclTest
     if len(by_size) > MOST_ROWS:
         raise DpsimError(f"{shown_path(path)}: must have at most {MOST_ROWS:,} sizes")
     factor = OPERATIONS[operation].bus_factor(ranks)
-    rows = [
-        TableRow(nbytes, seconds, nbytes / seconds * factor, None, 0)
-        for nbytes, seconds in sorted((size, median(taken)) for size, taken in by_size.items())
-    ]
+    rows = []
+    for nbytes in sorted(by_size):
+        seconds = median(by_size[nbytes])
+        rows.append(TableRow(nbytes, seconds, nbytes / seconds * factor, None, 0))
     return NcclTestsLog(operation, ranks, nodes, (), tuple(rows), "", None, 0)
 
 

@@ -223,15 +223,16 @@ def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], li
                 f"{', '.join(sorted(unknown))}"
             )
         return [card for card in cards if matrix.devices[card] in options.use_nics], []
-    far = {
-        (gpu, card): matrix.farness(gpu, card) or 5 for gpu in range(matrix.gpus) for card in cards
-    }
-    nearest = [min((far[gpu, card] for card in cards), default=0) for gpu in range(matrix.gpus)]
-    used = [
-        card for card in cards if any(far[gpu, card] == nearest[gpu] for gpu in range(matrix.gpus))
-    ]
+    used: set[int] = set()
+    for gpu in range(matrix.gpus):
+        # What an NVLink hides counts as far as another NUMA node.
+        far = {card: matrix.farness(gpu, card) or 5 for card in cards}
+        nearest = min(far.values(), default=0)
+        used.update(card for card in cards if far[card] == nearest)
     out = [matrix.devices[card] for card in cards if card not in used]
-    return used, [f"left out, since every GPU has a nearer card: {', '.join(out)}"] if out else []
+    return sorted(used), [
+        f"left out, since every GPU has a nearer card: {', '.join(out)}"
+    ] if out else []
 
 
 def _sockets(

@@ -268,10 +268,9 @@ def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Vari
     """
     axes = [parse_vary(text) for text in vary]
     several = [parse_alternative(text) for text in alternatives]
-    combinations = [
-        dict(zip([key for key, _ in axes], chosen, strict=True))
-        for chosen in product(*(values for _, values in axes))
-    ]
+    keys = [key for key, _ in axes]
+    every = product(*(values for _, values in axes))
+    combinations = [dict(zip(keys, chosen, strict=True)) for chosen in every]
     if not several:
         return combinations
     return [{**base, **other} for base in combinations for other in ({}, *several)]
@@ -294,10 +293,10 @@ def simulate_variants(
 
     # A list, and not a generator: a mistake in the last variant is to show before minutes are spent
     # on those before it.
-    scenarios = [
-        (v, load_scenario(path, [*fixed, *(f"{key}={value}" for key, value in v.items())]))
-        for v in chosen
-    ]
+    scenarios = []
+    for variant in chosen:
+        own = [f"{key}={value}" for key, value in variant.items()]
+        scenarios.append((variant, load_scenario(path, [*fixed, *own])))
     found: list[Compared] = []
     errors: list[tuple[Variant, DpsimError]] = []
     for done, (variant, scenario) in enumerate(scenarios, 1):

@@ -67,14 +67,11 @@ def run_plan(
     measured until then comes with a note, and the next group follows.
     """
     for group in plan.groups:
-        named = {
-            Case(group.scenario, (*group.set, *variant.set)): variant for variant in group.variants
-        }
-        wanted = {
-            case: variant
-            for case, variant in named.items()
-            if not chosen or any(text in f"{group.setting}: {variant.name}" for text in chosen)
-        }
+        wanted = {}
+        for variant in group.variants:
+            name = f"{group.setting}: {variant.name}"
+            if not chosen or any(text in name for text in chosen):
+                wanted[Case(group.scenario, (*group.set, *variant.set))] = variant
         for run in _runs(list(wanted), plan.repetitions, failed):
             variant = wanted[run.case]
             # Without a setting a case is ranked against nothing; its error counts all the same.

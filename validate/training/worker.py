@@ -149,13 +149,13 @@ class Worker:
             record.parts_s[name] = [
                 sum(face.seconds(*both) for both in parts[name]) for parts in self._parts
             ]
-        record.carried = [
-            [
+        record.carried = []
+        for (start, _), carried in zip(self._steps, self._carried, strict=True):
+            seconds = [
                 (number, face.seconds(start, begin), face.seconds(start, end))
                 for number, begin, end in carried
             ]
-            for (start, _), carried in zip(self._steps, self._carried, strict=True)
-        ]
+            record.carried.append(seconds)
         record.losses = [float(loss) for loss in self._losses]
         if self.task.keeps_weights:
             record.weights = self.replica.final().numpy()

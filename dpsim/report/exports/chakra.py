@@ -191,10 +191,10 @@ def write_chakra(run: Run, folder: Path) -> int:
             "--chakra: workers must meet in collectives, which a trace can say, but each goes its "
             "own way"
         )
-    sent = [
-        sum(nbytes for call in job.calls(step) for _, nbytes in call.stages)
-        for step in job.counted[: len(run.steps.step)]
-    ]
+    sent = []
+    for candidate in job.counted[: len(run.steps.step)]:
+        stages = [stage for call in job.calls(candidate) for stage in call.stages]
+        sent.append(sum(nbytes for _, nbytes in stages))
     chosen = int(np.argmax(sent))
     step = _Step(job, job.counted[chosen])
     nodes = job.workers * len(step.nodes)

@@ -35,9 +35,13 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
     # What comes later lies on top: the busiest.
     for each in sorted(classes, key=lambda each: each.share):
         figure.add_scatter(**_line(each, place))
-    # A link between two of a kind ends at another of it.
-    peers = [each.ends[0] for each in classes if each.ends[0] == each.ends[1]]
-    ends = [*place.items(), *((kind, (place[kind][0] + _SIDE, place[kind][1])) for kind in peers)]
+    ends = [*place.items()]
+    for each in classes:
+        kind, other = each.ends
+        # A link between two of a kind ends at another of it.
+        if kind == other:
+            x, y = place[kind]
+            ends.append((kind, (x + _SIDE, y)))
     figure.add_scatter(
         x=[x for _, (x, _) in ends],
         y=[y for _, (_, y) in ends],
@@ -89,14 +93,10 @@ def _tiers(classes: Sequence[LinkClass], fabric: Sequence[str]) -> list[str]:
     found: list[str] = []
     reached = {"nic"}
     while len(found) < len(fabric):
-        near = [
-            kind
-            for kind in fabric
-            if kind not in found
-            and any(kind in each.ends and reached & {*each.ends} for each in classes)
-        ]
+        rest = [kind for kind in fabric if kind not in found]
+        beside = {end for each in classes if reached & {*each.ends} for end in each.ends}
         # What hangs on nothing that is known comes last.
-        found += near or [kind for kind in fabric if kind not in found]
+        found += [kind for kind in rest if kind in beside] or rest
         reached.update(found)
     return found
 

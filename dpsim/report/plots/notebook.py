@@ -101,11 +101,10 @@ def _(answer: Replay) -> Parts:
 def _table(table: Table) -> str:
     """A table of Rich as one of HTML, its numbers to the right."""
     heads = [f"<th>{escape(str(column.header))}</th>" for column in table.columns]
-    columns = [
-        [f'<td style="text-align: {column.justify}">{escape(_text(cell))}</td>' for cell in cells]
-        for column in table.columns
-        for cells in [list(column.cells)]
-    ]
+    columns = []
+    for column in table.columns:
+        look = f'style="text-align: {column.justify}"'
+        columns.append([f"<td {look}>{escape(_text(cell))}</td>" for cell in column.cells])
     rows = ("".join(cells) for cells in zip(*columns, strict=True))
     title = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
     body = "".join(f"<tr>{row}</tr>" for row in rows)

@@ -59,16 +59,8 @@ class Objective:
         return "to the target" if self.to_target else "of a million samples"
 
 
-def _step_time(result: Result) -> float:
-    return result.mean_step
-
-
 def _time_to_target(result: Result) -> float | None:
     return result.time_to_target_s
-
-
-def _throughput(result: Result) -> float:
-    return result.throughput_samples_per_s
 
 
 def _cost_to_target(result: Result) -> float | None:
@@ -80,8 +72,13 @@ _TO_TARGET = Objective("time-to-target", "time to the target", _time_to_target, 
 OBJECTIVES: Registry[Objective] = Registry(
     "objective",
     {
-        "step-time": Objective("step-time", "step time", _step_time),
-        "throughput": Objective("throughput", "throughput", _throughput, higher=True),
+        "step-time": Objective("step-time", "step time", lambda result: result.mean_step),
+        "throughput": Objective(
+            "throughput",
+            "throughput",
+            lambda result: result.throughput_samples_per_s,
+            higher=True,
+        ),
         "time-to-target": _TO_TARGET,
         "cost-to-target": Objective(
             "cost-to-target", "cost to the target", _cost_to_target, to_target=True

@@ -79,10 +79,10 @@ def left_out_jobs() -> list[JobError]:
 def other_logs() -> list[LogError]:
     """Runs whose steps no fit has seen, predicted by the jobs that read their data alike."""
     jobs, batches = _jobs("nanogpt_steps.csv"), _batches()
-    known = {
-        batch: _drawn(_pooled([times for job, times in jobs.items() if batches[job] == batch]))
-        for batch in dict.fromkeys(batches.values())
-    }
+    read_alike: dict[str, list[FloatArray]] = {}
+    for job, batch in batches.items():
+        read_alike.setdefault(batch, []).append(jobs[job])
+    known = {batch: _drawn(_pooled(times)) for batch, times in read_alike.items()}
     columns = ("log", "batch", "p90_over_p50", "p99_over_p50")
     rows = packaged_table(_LOGS, columns)
     # What comes after the last underscore names the run: one stands in the table twice.

@@ -25,6 +25,7 @@ from validate.published.tables import (
     StepRow,
     constants_file,
     identities,
+    numbers_of,
     occurs,
     packaged_table,
 )
@@ -188,14 +189,10 @@ def public_effects(progress: Progress = lambda what, done, total: None) -> Effec
 def shipped() -> Effects:
     """The effects of the package, fitted on all public records."""
     content = constants_file(FITTED)
-    values, errors = (
-        {
-            effect: {name: float(entry[part]) for name, entry in content[effect].items()}
-            for effect in EFFECTS
-        }
-        for part in ("value", "error")
+    return Effects(
+        values={effect: numbers_of(content[effect]) for effect in EFFECTS},
+        errors={effect: numbers_of(content[effect], "error") for effect in EFFECTS},
     )
-    return Effects(values, errors)
 
 
 @cache

@@ -93,10 +93,10 @@ def fit(curves: Sequence[Curve], measured: FloatArray) -> Effects:
         blocks.append(Block(effect, ones, constants["spread"][effect] * ones, rows))
     # Records and single GPUs have noises of their own, which the weights divide by.
     found = fit_blocks(blocks, _model(every), np.concatenate([measured, seconds]), 1.0, 1 / noise)
-    values, errors = (
-        {effect: dict(zip(names[effect], part[effect].tolist(), strict=True)) for effect in EFFECTS}
-        for part in (found.values, found.spreads)
-    )
+    values, errors = {}, {}
+    for effect, members_of in names.items():
+        values[effect] = dict(zip(members_of, found.values[effect].tolist(), strict=True))
+        errors[effect] = dict(zip(members_of, found.spreads[effect].tolist(), strict=True))
     return Effects(values, errors)
 
 

@@ -63,10 +63,8 @@ class Order:
 
     def to_json(self) -> dict[str, Any]:
         """Times in ms."""
-        measured, predicted = (
-            {name: t * 1e3 for name, t in times.items()}
-            for times in (self.measured, self.predicted)
-        )
+        measured = {name: 1e3 * seconds for name, seconds in self.measured.items()}
+        predicted = {name: 1e3 * seconds for name, seconds in self.predicted.items()}
         return {
             "setting": list(self.setting),
             "measured_ms": measured,
@@ -164,15 +162,13 @@ def _orders(rows: Sequence[PolicyRow], seconds: Mapping[int, float]) -> list[Ord
     settings: dict[tuple[str, ...], list[PolicyRow]] = {}
     for row in rows:
         settings.setdefault(row.setting, []).append(row)
-    return [
-        Order(
-            setting,
-            {row.policy: row.measured for row in same},
-            {row.policy: seconds[row.index] for row in same},
-        )
-        for setting, same in settings.items()
-        if len(same) > 1
-    ]
+    orders = []
+    for setting, same in settings.items():
+        measured = {row.policy: row.measured for row in same}
+        predicted = {row.policy: seconds[row.index] for row in same}
+        if len(same) > 1:
+            orders.append(Order(setting, measured, predicted))
+    return orders
 
 
 def ranking(orders: Sequence[Order]) -> str:

@@ -27,6 +27,7 @@ from validate.published.tables import (
     by_quality,
     constants_file,
     identities,
+    numbers_of,
     occurs,
     packaged_table,
 )
@@ -166,14 +167,12 @@ def _step_times(
 def shipped() -> ScalingParameters:
     """The constants of the package, fitted on all public rows of quality ok."""
     content: Mapping[str, Mapping[str, Mapping[str, float]]] = constants_file("scaling/fitted.yaml")
-    values, errors = (
-        {k: float(e[part]) for k, e in content["global"].items()} for part in ("value", "error")
+    return ScalingParameters(
+        values=numbers_of(content["global"]),
+        errors=numbers_of(content["global"], "error"),
+        software=numbers_of(content["software"]),
+        input_spread=numbers_of(content["input_spread"]),
     )
-    tables = (
-        {k: float(e["value"]) for k, e in content[name].items()}
-        for name in ("software", "input_spread")
-    )
-    return ScalingParameters(values, errors, *tables)
 
 
 def _fit(rows: Columns, result: StepReference) -> ScalingParameters:
@@ -183,8 +182,9 @@ def _fit(rows: Columns, result: StepReference) -> ScalingParameters:
         return fit(rows)
     result.note("nothing was left to fit on: predicted by the priors alone")
     constants = constants_file("scaling/settings.yaml")
-    values = {name: float(entry["value"]) for name, entry in constants["global"].items()}
-    spread = {name: float(entry["value"]) for name, entry in constants["input_spread"].items()}
     return ScalingParameters(
-        values, {}, {"": float(constants["system"]["software"]["value"])}, spread
+        values=numbers_of(constants["global"]),
+        errors={},
+        software={"": float(constants["system"]["software"]["value"])},
+        input_spread=numbers_of(constants["input_spread"]),
     )

@@ -19,6 +19,7 @@ from validate.published.tables import (
     by_quality,
     constants_file,
     identities,
+    numbers_of,
     occurs,
     packaged_table,
 )
@@ -123,11 +124,12 @@ def add(result: StepReference, rows: Columns, parameters: SingleGpuParameters, w
 def shipped() -> SingleGpuParameters:
     """The constants of the package, fitted on all public rows of quality ok."""
     content = constants_file(FITTED)
-    values, errors = (
-        {k: float(e[part]) for k, e in content["global"].items()} for part in ("value", "error")
+    common = content["global"]
+    return SingleGpuParameters(
+        efficiency=numbers_of(content["efficiency"]),
+        values=numbers_of(common),
+        errors=numbers_of(common, "error"),
+        speed=numbers_of(content["speed"]),
+        host=numbers_of(content["host"]),
+        clock=numbers_of(content["clock"]),
     )
-    tables = {
-        name: {k: float(e["value"]) for k, e in content[name].items()}
-        for name in ("efficiency", "speed", "host", "clock")
-    }
-    return SingleGpuParameters(values=values, errors=errors, **tables)

@@ -32,6 +32,7 @@ from validate.published.tables import (
     TextArray,
     constants_file,
     fit_blocks,
+    numbers_of,
     soft_maximum,
 )
 
@@ -377,7 +378,7 @@ def predict(rows: Columns, parameters: SingleGpuParameters) -> FloatArray:
     constants = constants_file("single_gpu/settings.yaml")
     work = work_of(rows)
     v = {name: np.full(len(rows), value) for name, value in parameters.values.items()}
-    prior = {name: float(e["value"]) for name, e in constants["efficiency"].items()}
+    prior = numbers_of(constants["efficiency"])
     v["efficiency"] = np.array([parameters.efficiency.get(k, prior[k]) for k in work.efficiency])
     for name, table in (("speed", parameters.speed), ("host", parameters.host)):
         # A framework that no row has takes the prior: that of its like, compiled or eager.

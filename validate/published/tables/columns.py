@@ -5,7 +5,7 @@ Text as it stands, numbers when they are asked for, the line of each row beside 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -117,6 +117,11 @@ def read_columns(path: Path, required: Collection[str]) -> Columns:
     return Columns(
         columns, np.array([row.line for row in rows], dtype=np.int64), np.full(len(rows), str(path))
     )
+
+
+def numbers_of(entries: Mapping[str, Any], part: str = "value") -> dict[str, float]:
+    """One number of each entry of a file of constants: its value, or what else stands there."""
+    return {name: float(entry[part]) for name, entry in entries.items()}
 
 
 def joined(tables: Sequence[Columns]) -> Columns:

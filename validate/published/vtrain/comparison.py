@@ -14,6 +14,7 @@ from validate.published.tables import (
     StepRow,
     constants_file,
     identities,
+    numbers_of,
     occurs,
     packaged_table,
 )
@@ -89,8 +90,8 @@ def shipped() -> VtrainParameters:
     """The constants of the package, fitted on all public rows."""
     entries: Mapping[str, Mapping[str, float]] = constants_file("vtrain/fitted.yaml")["parameters"]
     parameters = VtrainParameters(
-        {n: float(e["value"]) for n, e in entries.items()},
-        {n: float(e["error"]) for n, e in entries.items()},
+        numbers_of(entries),
+        numbers_of(entries, "error"),
     )
     rows = packaged_table(TABLE, REQUIRED)
     return with_kin(parameters, rows.where(_supported(rows)))
@@ -102,8 +103,8 @@ def _fit(rows: Columns, result: StepReference) -> VtrainParameters:
     result.note("nothing was left to fit on: predicted by the priors alone")
     entries = constants_file("vtrain/settings.yaml")["parameters"]
     return VtrainParameters(
-        {n: float(e["value"]) for n, e in entries.items()},
-        {n: float(e["spread"]) for n, e in entries.items()},
+        numbers_of(entries),
+        numbers_of(entries, "spread"),
     )
 
 
