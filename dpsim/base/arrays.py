@@ -1,5 +1,7 @@
 """The types of numpy arrays that signatures name, and what is asked of them everywhere."""
 
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,16 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 RealArray = NDArray[np.floating[Any]]  # training runs in single or in double precision
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Seconds that lie in at least one of the spans from a begin to an end (s)."""
+    seconds, reached = 0.0, -np.inf
+    # Only what lies beyond all spans before it counts.
+    for begin, end in sorted(spans, key=itemgetter(0)):
+        seconds += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return float(seconds)
 
 
 def latest(times: FloatArray) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dpsim.base.arrays import covered
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import shown_path
 from dpsim.imports.kineto_events import Event, Trace
@@ -84,7 +85,7 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
 
     found = {}
     for place, number in enumerate(marks.numbers):
-        computing = covered(kernels[place])
+        computing = _busy(kernels[place])
         if not computing:
             raise DpsimError(
                 f"{shown_path(path)}: step {number} must have kernels that compute, but has none"
@@ -93,19 +94,15 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
         first = min(event.start for event in everything)
         extent = max(event.end for event in everything) - first
         seconds = marks.marks[place].seconds if marks.marks else extent
-        busy = covered(everything)
+        busy = _busy(everything)
         idle = max(0.0, seconds - busy)
         found[number] = StepTimes(seconds, computing, idle, busy - computing, _calls(calls[place]))
     return found
 
 
-def covered(events: Iterable[Event]) -> float:
+def _busy(events: Iterable[Event]) -> float:
     """Seconds in which at least one of the events runs."""
-    total, reached = 0.0, -np.inf
-    for event in sorted(events, key=lambda event: event.start):
-        total += max(0.0, event.end - max(event.start, reached))
-        reached = max(reached, event.end)
-    return float(total)
+    return covered((event.start, event.end) for event in events)
 
 
 def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[Call, float]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, covered
 from dpsim.engine import Job, Steps
 
 Rows = Sequence[Mapping[str, Any]]
@@ -40,7 +40,7 @@ def steps_of(job: Job, rows: Rows) -> Steps:
         steps.straggler_wait[:] = np.minimum(behind, beyond)
     steps.exposed_comm[:] = beyond - steps.straggler_wait
     for worker, row in enumerate(workers):
-        busy = np.array([_covered(carried) for carried in row["carried"][:whole]])
+        busy = np.array([_busy(carried) for carried in row["carried"][:whole]])
         hidden = np.maximum(busy - steps.exposed_comm[:, worker], 0.0)
         steps.overlapped_comm[:, worker] = hidden
     return steps
@@ -56,14 +56,9 @@ def bucket_seconds(rows: Rows, first: int) -> dict[str, float]:
     return {name: float(np.mean(seconds)) for name, seconds in sorted(taken.items())}
 
 
-def _covered(buckets: Sequence[Bucket]) -> float:
+def _busy(buckets: Sequence[Bucket]) -> float:
     """Seconds in which at least one bucket was on its way."""
-    seconds, reached = 0.0, -np.inf
-    # The length of a union of intervals: only what lies beyond all before it counts.
-    for _, begin, end in sorted(buckets, key=lambda bucket: bucket[1]):
-        seconds += max(end - max(begin, reached), 0.0)
-        reached = max(reached, end)
-    return float(seconds)
+    return covered((begin, end) for _, begin, end in buckets)
 
 
 def _column(values: Sequence[Sequence[float]], whole: int) -> FloatArray:
