@@ -62,7 +62,19 @@ TOGETHER = {
     **{f"validate/{part}/": "ranks" for part in RANKS},
 }
 # What takes long, lest one process waits for it.
-FIRST = ("ranks", "fuzz/test_hostile_scenarios.py", "test_determinism.py", "sweep", "browser")
+FIRST = (
+    "ranks",
+    "fuzz/test_hostile_commands.py",
+    "fuzz/test_hostile_scenarios.py",
+    "test_determinism.py",
+    "sweep",
+    "browser",
+    "studies/test_goodput.py",
+    "docs/test_documents.py",
+    "validate/published/test_step_reference.py",
+    "fuzz/test_hostile_files.py",
+    "commands/test_surroundings.py",
+)
 
 INSTANT = {"rate": "1 PB/s", "latency": 0}
 # Elements of the two layers: 1 MB each, which the network carries in 1 s.

@@ -38,6 +38,7 @@ _SIGNED = (
 
 
 _GROUPS = ("explain", "import", "validate")  # commands of which the second word is part
+_AS_DATA = {"--json", "--csv", "-o", "--output"}
 _OF_TIMES = ("run", "memory", "scale", "compare", "topology", "explain", "layer-split")
 
 
@@ -205,18 +206,29 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
     if codes[0] not in (0, 1, 2, 3):
         return Verdict("broken", f"ended with code {codes[0]}")
     if codes[0] in (1, 2):
-        return _refused(err.getvalue() or out.getvalue() or _answer(arguments), None)
+        is_data = not err.getvalue() and _AS_DATA & {*arguments}
+        said = err.getvalue() or out.getvalue() or _in_file(arguments)
+        return _refused_in_data(said) if is_data else _refused(said, None)
     if "--json" in arguments and out.getvalue().startswith("{"):
         return _result(json.loads(out.getvalue()), out.getvalue())
     return Verdict("result")
 
 
-def _answer(arguments: tuple[str, ...]) -> str:
-    """What stands in the file of ``-o``: told to be quiet, `check` tells what is wrong there."""
+def _in_file(arguments: tuple[str, ...]) -> str:
+    """What stands in the file of ``-o``, if there is one."""
     for option, name in pairwise(arguments):
         if option in ("-o", "--output") and Path(name).is_file():
             return Path(name).read_text()
     return ""
+
+
+def _refused_in_data(text: str) -> Verdict:
+    """An answer of `check`, which tells what is wrong: as data it is whole, however long."""
+    if not text:
+        return _refused("", None)
+    if text.startswith("{"):
+        json.loads(text)
+    return Verdict("refused", text[:400])
 
 
 def _refused(message: str, error: BaseException | None) -> Verdict:

@@ -39,6 +39,12 @@ def test_what_a_quiet_command_wrote_to_a_file_says_why_it_refused(jail: Jail) ->
     assert "f.yaml:2:1: " in verdict.why
 
 
+def test_data_may_be_long_and_a_message_may_not(jail: Jail) -> None:
+    name = "x" * 5_000
+    assert jail.run(Case({}, ("check", name, "--csv"))).what == "refused"
+    assert jail.run(Case({}, ("check", name))).what == "refused"
+
+
 def test_nothing_but_the_cases_own_files_lies_around_it(jail: Jail) -> None:
     verdict = jail.run(Case({}, ("sweep", "../..", "-o", "out")))
     assert verdict.why == "dpsim: ../..: must hold scenario files (*.yaml), but holds none\n"

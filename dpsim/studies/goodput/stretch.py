@@ -93,7 +93,9 @@ def compute(
         _unbook(told, place)
         told.lost += reached
         return reached
-    lost = {Kept.ALL: 0.0, Kept.COPY: since - copies * period.segment, Kept.CHECKPOINT: since}[kept]
+    lost = 0.0
+    if kept is not Kept.ALL:
+        lost = since if kept is Kept.CHECKPOINT else since - copies * period.segment
     worked = (periods * period.segments - place.copies) * period.work
     if kept is not Kept.CHECKPOINT:
         worked += copies * period.work
