@@ -7,6 +7,7 @@ known beforehand.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,9 @@ _FEW = 1024
 # What a solve by numpy takes (2.2 GHz Xeon), whatever its size, and for each hop of a flow.
 _SECONDS_A_SOLVE = 1e-4
 _SECONDS_A_HOP = 2e-8
+
+# Classes of links by hop and flow, 0 for none, and the share that each flow takes of them.
+_Hops = tuple[IntArray, FloatArray]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,10 +84,14 @@ class FlowsUnderWay(Protocol):
 
 
 class NumpyFlows:
-    """The face that every machine has, and the oracle of the other."""
+    """The face that every machine has, and the oracle of the other.
 
-    def __init__(self, capacities: FloatArray) -> None:
-        self._links = LinkClasses(capacities)
+    The links of ``expected`` routes are told apart at once: much cheaper than one route at a time.
+    """
+
+    def __init__(self, capacities: FloatArray, expected: tuple[Routes, ...] = ()) -> None:
+        links, self._known = _told_apart(expected, np.asarray(capacities, np.float64).tobytes())
+        self._links = links.copy()
         self._flows = FlowTable()
         self._changed = np.zeros(len(capacities) + 1, dtype=bool)  # by class of links
 
@@ -92,24 +100,32 @@ class NumpyFlows:
         """Whether some link is cut."""
         return self._links.any_cut
 
-    def expect(self, routes: Routes) -> None:
-        """Tell links apart now that ``routes`` will cross: cheaper than one route at a time."""
-        links, share = crossed(routes)
-        self._links.crossed(links, share, self._flows.split)
-
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
         """See `FlowsUnderWay`."""
         self._changed[self._links.set_capacity(links, rate)] = True
 
     def add(self, arrival: Arrival) -> None:
         """See `FlowsUnderWay`."""
-        links, share = crossed(arrival.routes.take(arrival.rows))
+        classes, taken = self._crossed(arrival)
         # What crosses no link (inside one device) is there as soon as its latency is over.
-        left = np.where((links < 0).all(axis=1), 0.0, arrival.left)
-        classes, taken = self._links.crossed(links, share, self._flows.split)
+        left = np.where(classes.any(axis=0), arrival.left, 0.0)
         self._changed[classes] = True
         demand = taken * arrival.weight
         self._flows.add(classes, demand, arrival.size, left, arrival.batch, arrival.number)
+
+    def _crossed(self, arrival: Arrival) -> _Hops:
+        """The classes of links that flows cross, and their shares, (hops, flows)."""
+        known = self._known.get(arrival.routes)
+        if known is not None:
+            classes, share = known
+            return classes.take(arrival.rows, axis=1), share.take(arrival.rows, axis=1)
+        routes = arrival.routes.take(arrival.rows)
+        return self._links.crossed(*crossed(routes), self._split)
+
+    def _split(self, child_of: IntArray) -> None:
+        """A class is split, of which what is known beforehand does not tell."""
+        self._known = {}
+        self._flows.split(child_of)
 
     def advance(self, seconds: float, now: float) -> IntArray:
         """See `FlowsUnderWay`."""
@@ -169,17 +185,27 @@ def under_way(
     capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
 ) -> FlowsUnderWay:
     """The face for expected work of so many ``seconds``, as `numpy_seconds` has it."""
-    if seconds < WORTH_COMPILING:
-        return NumpyFlows(capacities)
-    loops = kernel()
-    if loops is not None:
-        from dpsim.network.flows.compiled_flows import CompiledFlows
+    loops = None if seconds < WORTH_COMPILING else kernel()
+    if loops is None:
+        return NumpyFlows(capacities, expected)
+    from dpsim.network.flows.compiled_flows import CompiledFlows
 
-        return CompiledFlows(loops, capacities, expected)
-    flows = NumpyFlows(capacities)
-    for routes in expected:
-        flows.expect(routes)
-    return flows
+    return CompiledFlows(loops, capacities, expected)
+
+
+@lru_cache(maxsize=4)
+def _told_apart(
+    tables: tuple[Routes, ...], capacities: bytes
+) -> tuple[LinkClasses, dict[Routes, _Hops]]:
+    """Classes of links that routes of ``tables`` cross alike, and those that each route crosses.
+
+    ``capacities`` are the bytes of B/s by link: as bytes, so that the answer can be kept.
+    """
+    links = LinkClasses(np.frombuffer(capacities))
+    entries = {table: crossed(table) for table in tables}
+    for each in entries.values():  # all are split before the first is told by its classes
+        links.crossed(*each, lambda _: None)
+    return links, {table: links.crossed(*each, lambda _: None) for table, each in entries.items()}
 
 
 def numpy_seconds(routes: Routes, sends: float) -> float:

@@ -39,6 +39,13 @@ class LinkClasses:
         self._first = np.array([-1])  # a link of each class, to stand for it
         self._routes: dict[tuple[tuple[int, ...], bytes, bytes], tuple[IntArray, FloatArray]] = {}
 
+    def copy(self) -> LinkClasses:
+        """The same, which can be split by itself."""
+        other = LinkClasses(self.capacities)
+        other.of, other.capacity, other.any_cut = self.of.copy(), self.capacity.copy(), self.any_cut
+        other._size, other._first = self._size.copy(), self._first.copy()
+        return other
+
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> IntArray:
         """Change capacities (B/s) of links; returns their classes."""
         self.capacities[links] = rate
