@@ -18,6 +18,15 @@ def crashes(**fields):
     return CrashesConfig.model_validate(fields)
 
 
+@pytest.fixture
+def one_interval(monkeypatch):
+    """Only the job's own interval is simulated: to try others takes seventeen times as long."""
+    monkeypatch.setattr("dpsim.studies.goodput.study._AROUND", np.ones(1))
+
+
+AT_ITS_OWN = pytest.mark.usefixtures("one_interval")
+
+
 def markov_share(interval, cost, write, restart, mtbf):
     """The useful share by the chain of two states, solved: at the begin of a period the checkpoint
     of its begin can be gone back to (sure), or is still being written (unsure).
@@ -37,14 +46,10 @@ def markov_share(interval, cost, write, restart, mtbf):
     return interval / unsure
 
 
+@AT_ITS_OWN
 @pytest.mark.parametrize("together", [1, 2.5])
 @pytest.mark.parametrize(
-    ("size", "restart", "runs"),
-    [
-        ("0.001 GB", "0 s", 10),
-        ("100 GB", "60 s", 15),
-        pytest.param("100 GB", "60 s", 40, marks=pytest.mark.long),
-    ],
+    ("size", "restart", "runs"), [("0.001 GB", "0 s", 10), ("100 GB", "60 s", 40)]
 )
 def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(
     size, restart, runs, together
@@ -92,6 +97,7 @@ def plain_share(
     return saved / seconds
 
 
+@AT_ITS_OWN
 @pytest.mark.parametrize("together", [1, 3])
 @pytest.mark.parametrize("spares", [0, 1, 4])
 def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
@@ -113,6 +119,7 @@ def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
         assert study.expected.useful == pytest.approx(study.shares["useful"], rel=0.1)
 
 
+@AT_ITS_OWN
 def test_an_elastic_job_misses_those_in_repair_and_nothing_else():
     """Crashes that cost next to nothing: workers in repair are Poisson, of mean 2 here."""
     config = crashes(
@@ -131,6 +138,7 @@ def test_an_elastic_job_misses_those_in_repair_and_nothing_else():
     assert waits.shares["waiting"] > 0.6
 
 
+@AT_ITS_OWN
 def test_an_elastic_job_misses_what_failed_together_past_the_spares():
     """Groups in repair are Poisson, of mean 2 here, and workers in one geometric, of mean 3."""
     fault = {"mtbf": "500000 s", "repair_time": "3000 s", "together": 3}
@@ -153,6 +161,7 @@ def test_an_elastic_job_misses_what_failed_together_past_the_spares():
     assert study.expected.waiting == pytest.approx(wanted, rel=0.15)
 
 
+@AT_ITS_OWN
 def test_a_planned_stop_loses_no_work_but_takes_a_checkpoint_and_a_restart():
     config = crashes(
         faults=[{"name": "update", "per": "job", "mtbf": "1 h", "planned": True}],
@@ -168,6 +177,7 @@ def test_a_planned_stop_loses_no_work_but_takes_a_checkpoint_and_a_restart():
     assert study.shares["useful"] == pytest.approx(study.expected.useful, abs=0.002)
 
 
+@AT_ITS_OWN
 def test_a_rack_takes_all_its_workers_away():
     config = crashes(
         faults=[{"per": "rack", "nodes_per_rack": 2, "mtbf": "100 h", "repair_time": "10 h"}],
@@ -189,6 +199,7 @@ CHANGES = {
 }
 
 
+@AT_ITS_OWN
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_every_field_changes_simulation_and_closed_form_alike(change):
     base = {
@@ -206,6 +217,7 @@ def test_every_field_changes_simulation_and_closed_form_alike(change):
     assert moved == pytest.approx(after.expected.useful - before.expected.useful, abs=0.01)
 
 
+@AT_ITS_OWN
 def test_repairs_of_wide_spread_are_mostly_short():
     """Of the same mean, the median is exp(-2) times as long, and in the first days few go on."""
 
@@ -322,6 +334,7 @@ RACK = {"name": "power", "per": "rack", "nodes_per_rack": 5, "mtbf": "10000 s"}
 NODE = {"name": "node", "per": "node", "mtbf": "4000 s"}
 
 
+@AT_ITS_OWN
 @pytest.mark.parametrize(
     ("copy", "runs"), [(0, 6), (5, 6), pytest.param(5, 40, marks=pytest.mark.long)]
 )
@@ -340,6 +353,7 @@ def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy, runs):
     assert sum(study.shares.values()) == pytest.approx(1)
 
 
+@AT_ITS_OWN
 def test_without_faults_that_leave_them_copies_only_cost():
     told = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
     plain = goodput_study(crashes(**told), 10, 1, 20 * DAY, runs=5)
@@ -350,6 +364,7 @@ def test_without_faults_that_leave_them_copies_only_cost():
     assert dear.shares["useful"] < free.shares["useful"]
 
 
+@AT_ITS_OWN
 def test_a_neighbour_in_another_rack_outlives_the_rack():
     told = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
     same, other = (
