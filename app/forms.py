@@ -31,9 +31,9 @@ _CATALOGUES: dict[str, Callable[[], Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value that can be set.
+    """One value that can be set: its path, what it may be, and the default as text.
 
-    Its path, what it may be, and the default as text (None where it may be left out).
+    The default is None where it may be left out.
     """
 
     path: str

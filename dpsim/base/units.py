@@ -65,12 +65,11 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What a quantity measures.
+    """What a quantity measures: its name in messages, its SI unit, and an example.
 
-    Its name in messages, what its unit is made of, its SI unit, and an example.
-
-    A field's quantity is 0 or, without its sign, from ``least`` to ``most`` SI units: far beyond
-    what there is, and so that what is computed from it neither overflows nor vanishes.
+    ``powers`` say what the unit is made of. A field's quantity is 0 or, without its sign, from
+    ``least`` to ``most`` SI units: far beyond what there is, and so that what is computed from it
+    neither overflows nor vanishes.
     """
 
     name: str

@@ -15,8 +15,8 @@ import math
 def daly_interval(cost: float, mtbf: float) -> float:
     """Seconds of work between checkpoints that lose least.
 
-    sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)); mtbf where cost
-    is 2 mtbf or more.
+    It is sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)), and mtbf
+    where cost is 2 mtbf or more.
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -29,7 +29,7 @@ def expected_seconds(
 ) -> float:
     """Expected seconds for ``work`` seconds of computing, a checkpoint after each interval.
 
-    mtbf exp(restart / mtbf) (exp((interval + cost) / mtbf) - 1) work / interval: exact for
+    They are mtbf exp(restart / mtbf) (exp((interval + cost) / mtbf) - 1) work / interval, exact for
     exponential crashes. Infinite where it never ends.
     """
     exponent = (interval + cost) / mtbf

@@ -34,7 +34,7 @@ _MOMENT = 1 / 1440  # days: of two faults within a minute the second is no coinc
 class Logged:
     """A fault: days from the begin of the log; ``repair`` is None where one end is unknown.
 
-    Where it is the begin that is unknown, ``is_dated`` is not so, and the end stands for it.
+    Where the begin is unknown the end stands for it, and ``is_dated`` is false.
     """
 
     node: str

@@ -1,6 +1,6 @@
 """Random streams, one for each purpose and each worker (or group of workers).
 
-So no draw depends on what else is drawn.
+No draw depends on what else is drawn.
 """
 
 from __future__ import annotations

@@ -57,10 +57,7 @@ class MeetingPoint(ABC):
 
 
 class Worker:
-    """One worker.
-
-    Its rank, the iteration that it is in, and where its seconds of that iteration went.
-    """
+    """The worker ``rank``: the iteration that it is in, and where the seconds of that went."""
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank

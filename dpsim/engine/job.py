@@ -77,10 +77,10 @@ class Job:
 
     @property
     def by_messages(self) -> bool:
-        """Whether what workers send meets message by message, where it meets.
+        """Whether what workers send is simulated message by message, as flows that share links.
 
-        So where that is asked for, and among other traffic or on links that change unless something
-        else is asked for.
+        It is where the scenario asks for flows. With `auto` it is among other traffic, and on links
+        that change.
         """
         kind = self.scenario.run.network_model
         return kind == "flows" or (kind == "auto" and self.scenario.disturbance.on_links)
@@ -179,10 +179,7 @@ class Job:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is communicated.
-
-        So for a worker alone, unless what it talks to are no workers.
-        """
+        """Whether nothing is communicated: one worker has nobody to talk to but servers or CPUs."""
         replicas = self.workers // self.scenario.cell
         return replicas == 1 and not self.scenario.strategy.aggregation.moves_alone
 

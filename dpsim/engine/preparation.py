@@ -223,7 +223,7 @@ def _times(
 def _update_share(scenario: Scenario) -> float:
     """The part of the optimiser's step that a worker takes.
 
-    Its shard's, none where servers update, otherwise all of it.
+    It is that of its shard, none where servers update, and otherwise all.
     """
     strategy, workers = scenario.strategy, scenario.cluster.ranks
     shared = strategy.aggregation.shard_size(scenario.cluster.mesh)

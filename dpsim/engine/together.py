@@ -143,9 +143,9 @@ class _Plan:
 
 
 class _Run:
-    """The workers of a job step by step; ``rounds``.
+    """The workers of a job, step by step.
 
-    When the last collective of each step began, and when all had ended it.
+    ``rounds`` say of each step when its last collective began and when all had ended it (s).
     """
 
     def __init__(self, job: Job, timeline: Timeline | None) -> None:

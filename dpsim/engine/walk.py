@@ -46,9 +46,7 @@ _SAME = 1e-12  # relative: clocks that differ by less have moved alike
 
 
 class Walk:
-    """All workers on their way through a step.
-
-    Where they are, since when, what they wait for and what they have waited for.
+    """All workers on their way through a step: where they are, since when, and what they wait for.
 
     ``free`` is when each worker's communication with all, its group or other groups is through with
     what it has been given, ``rested_at`` when links are rested then.

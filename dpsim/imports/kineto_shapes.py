@@ -1,6 +1,6 @@
-"""What the recorded shapes of an operator's inputs tell.
+"""The kind, parameters and FLOP of an operator, from the recorded shapes of its inputs.
 
-Its kind, the sizes of its parameters, and FLOP for the whole batch.
+FLOP are those of the whole batch.
 """
 
 from __future__ import annotations

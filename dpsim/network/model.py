@@ -1,7 +1,4 @@
-"""What the engine asks of a model of a collective.
-
-When each rank finishes, and what each link carried.
-"""
+"""What the engine asks of a model of a collective: when each rank ends, what each link carried."""
 
 from __future__ import annotations
 
@@ -63,9 +60,9 @@ class Outcome:
 
 
 def transfer_bytes(network: Network) -> float:
-    """About the bytes that a transfer takes where a round is laid out: measured peaks.
+    """About how many bytes of memory a transfer takes where a round is laid out.
 
-    Its ends, chunks and times, and its route several times over.
+    Measured at the peak: its ends, chunks and times, and its route several times over.
     """
     return _BYTES_A_TRANSFER + _BYTES_A_HOP * most_hops(network)
 

@@ -137,9 +137,9 @@ def node_of(value: object, place: Place) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """One thing that is wrong: where it stands, its path, and the rule with the value.
 
-    Where it stands, its path in the scenario (may be empty), and the rule with the value.
+    The path in the scenario may be empty.
     """
 
     place: Place

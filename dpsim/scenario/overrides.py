@@ -26,7 +26,7 @@ _KEY = re.compile(r"[^.\[\]\s]+(?:\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
 class Override:
     """A new value for a path.
 
-    Its place is the text that asked for it, with which every problem of the value is shown.
+    Every problem of the value is shown with its place, the text that asked for it.
     """
 
     path: str

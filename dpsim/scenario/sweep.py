@@ -1,7 +1,4 @@
-"""What a scenario's ``sweep`` may say.
-
-Which fields are varied, over which values, and how these are combined.
-"""
+"""A scenario's ``sweep``: which fields vary, over which values, and how these are combined."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """pydantic's errors in plain words.
 
-Which rule was broken, what was given instead, and the nearest name that is known.
+They say which rule was broken, what was given, and the nearest name that is known.
 """
 
 from __future__ import annotations

@@ -166,12 +166,10 @@ def exponential_starts(ranks: int, mean: float, seed: int) -> FloatArray:
 
 
 def parse_size(text: str) -> int:
-    """Bytes in ``text``.
+    """Bytes in ``text``, as nccl-tests writes them or with a unit.
 
-    As nccl-tests writes it (``8``, ``4K``, ``128M``, ``8G``: binary) or with a unit (``100 MB``,
-    ``1 MiB``).
-
-    Raises DpsimError for anything else, and for more than 1 PiB.
+    nccl-tests' ``8``, ``4K``, ``128M`` and ``8G`` are binary; units are as in ``100 MB`` or
+    ``1 MiB``. Raises DpsimError for anything else, and for more than 1 PiB.
     """
     match = re.fullmatch(r"\s*(\d{1,16})\s*([kKmMgGtT]?)\s*", text)
     size = int(match[1]) * _BINARY[match[2].lower()] if match else round(parse(text, DATA))

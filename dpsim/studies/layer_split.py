@@ -239,10 +239,8 @@ def _divides(what: str, batch: int, parts: int) -> None:
 def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSplit:
     """The scenario's model split over ``devices`` of its cluster.
 
-    Its global batch is cut into ``micro_batches``.
-
-    Cuts are between blocks of the network, where they balance time best. Raises DpsimError as
-    `on_devices` does.
+    The global batch is cut into ``micro_batches``. Cuts are between blocks of the network, where
+    they balance time best. Raises DpsimError as `on_devices` does.
     """
     alone = on_devices(scenario, devices)
     _divides("micro-batches", scenario.global_batch, micro_batches)

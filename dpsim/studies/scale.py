@@ -24,9 +24,9 @@ _HELPS = 1.05  # more workers that gain less than this no longer help
 
 @dataclass(frozen=True, slots=True)
 class BatchPoint:
-    """One number of nodes and one batch.
+    """One number of nodes and one batch, with its result.
 
-    Its result, and what training to the target takes (None where no constants are known).
+    ``to_target`` is what training to the target takes, None where no constants are known.
     """
 
     nodes: int

@@ -189,8 +189,8 @@ class ClusterConfig(Config):
     def with_hosts(self, servers: int = 0) -> Cluster:
         """The same with an end of routes for each node's CPU, after its GPUs.
 
-        So many ``servers``, nodes of the first kind, are added at its end. Raises DpsimError where
-        the network has no place for them.
+        At the end of the cluster come ``servers`` more nodes of the first kind. Raises DpsimError
+        where the network has no place for them.
         """
         parts = self.parts
         if servers:

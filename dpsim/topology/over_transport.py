@@ -77,10 +77,7 @@ def _node(node: Node, transport: Transport) -> Node:
 
 
 def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
-    """The links inside the node.
-
-    Those that are first on a GPU's way to its host are as copies over them were measured.
-    """
+    """The links inside the node, the first on each GPU's way to its host as copies were measured."""
     if transport.copy_rate is None:
         yield from node.edges
         return

@@ -13,10 +13,10 @@ from typing import Any
 
 @contextmanager
 def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
-    """While it is open, forward passes call ``enter`` and ``leave``.
+    """While it is open, forward passes of ``module`` and those in it call ``enter`` and ``leave``.
 
-    Those of ``module`` and of the modules in it: ``enter(path, module, args, kwargs)`` comes before
-    each, ``leave(module, args, output)`` after; paths are those of ``named_modules``.
+    ``enter(path, module, args, kwargs)`` comes before each pass, ``leave(module, args, output)``
+    after it. Paths are those of ``named_modules``.
     """
     handles = []
     for path, part in module.named_modules():
@@ -41,10 +41,7 @@ class NodeOwners:
         self._owners: dict[Any, str] = {}
 
     def claim(self, value: Any, path: str) -> None:
-        """Gives the module ``path`` the nodes that led to ``value``.
-
-        Those that no module has yet.
-        """
+        """Gives the module ``path`` the nodes that led to ``value`` and that no module has yet."""
         found: list[Any] = []
         collect_outputs(self._torch, value, found)
         waiting = [tensor.grad_fn for tensor in found]

@@ -277,9 +277,9 @@ def _speeds(
 
 
 def _update(model: Model, optimizer: Optimizer, bandwidth: float, constants: Efficiency) -> float:
-    """Seconds of the update.
+    """Seconds of the update: its traffic, or the launches of its kernels if they take longer.
 
-    Its traffic, or the launches of its kernels; and what a step costs beside.
+    What a step costs beside its layers is part of it.
     """
     traffic = update_bytes(optimizer) * model.parameters / bandwidth
     launches = constants.update_launches * len(model.tensors().elements) * constants.launch

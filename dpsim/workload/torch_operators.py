@@ -1,7 +1,4 @@
-"""What is known of torch's operators by name.
-
-Which need no matrix product, and which kind of layer each belongs to.
-"""
+"""What is known of torch's operators by name: matrix products or none, and kinds of layers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The page of collective operations: algorithms, their exact times, and what they send.
 
-And what times them otherwise.
+It also says what times them where that is not exact.
 """
 
 from __future__ import annotations

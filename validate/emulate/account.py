@@ -78,7 +78,7 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
 def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tuple[float, float]]]:
     """For how many seconds each step's collectives kept the network busy, and its last one's times.
 
-    Those are when it began, and when it ended for all.
+    The times are when the last one began, and when it ended for all.
     """
     busy = np.zeros(steps)
     last: dict[int, tuple[float, float]] = {}

@@ -36,9 +36,9 @@ IMPORTED_LATE = "torch._dynamo"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the launcher put this process: ``rank`` of ``size``.
+    """Where the launcher put this process.
 
-    And ``local_rank`` of ``local_size`` on this machine.
+    It is ``rank`` of ``size``, and ``local_rank`` of ``local_size`` on this machine.
     """
 
     rank: int = 0

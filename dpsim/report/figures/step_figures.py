@@ -89,10 +89,7 @@ def _in_legend(seconds: Sequence[float], shares: Sequence[float]) -> str:
 
 
 def _ends(times: FloatArray) -> tuple[float, float]:
-    """The least and the greatest of ``times``.
-
-    Where they are as good as one, a thousandth below and above it.
-    """
+    """The least and the greatest of ``times``; of equal ones a thousandth below and above."""
     # numpy takes half a unit to both sides of equal ends, which in seconds may be many steps.
     least, most = float(times.min()), float(times.max())
     return (least, most) if most - least > 1e-9 * most else (0.999 * least, 1.001 * most or 1.0)

@@ -51,10 +51,7 @@ _SWITCH = ("circle", COLOUR["orange"], 17)
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One full-duplex link.
-
-    Its two ends, what it carries each way (bytes), and the share of the busier way.
-    """
+    """One full-duplex link: its ends, the bytes each way, and the share of the busier way."""
 
     ends: tuple[str, str]
     carried: float

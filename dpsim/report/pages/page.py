@@ -50,9 +50,10 @@ def report_page(sources: Sequence[Source], question: str | None = None) -> str:
 
 
 def run_page(run: Run) -> str:
-    """The page of one run, which has recorded a step, with what only a run knows.
+    """The page of one run that has recorded a step.
 
-    Those are the timeline of that step, of a typical worker first, and how long all steps took.
+    It also shows what only a run knows: the timeline of that step, of a typical worker first, and
+    how long all steps took.
     """
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
     workers = run.extremes()

@@ -42,9 +42,9 @@ _MODELS: dict[Kind, type[BaseModel]] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file or folder of results.
+    """One file or folder of results: where it is, what printed it, its rows and their names.
 
-    Where it is from, what printed it, its rows and the name of each; of a run, one row.
+    A run has one row.
     """
 
     name: str

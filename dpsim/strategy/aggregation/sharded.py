@@ -310,8 +310,8 @@ class ShardedConfig(Aggregation):
     def _asked_for(self, index: int, needed: list[int], forward: int) -> int:
         """Where gather ``index`` of a pass is asked for; the first ``forward`` are of its forward.
 
-        As FSDP's forward_prefetch and BACKWARD_PRE: when the unit that many before it is about to
-        compute, so that this many more units are in memory.
+        It is asked for as the unit so many before it is about to compute, so that this many more
+        units are in memory (FSDP's forward_prefetch and BACKWARD_PRE).
         """
         if index > forward and self.backward_prefetch != "pre":
             # One layer early, it stands before the gradients that this layer completes.

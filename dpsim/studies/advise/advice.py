@@ -198,9 +198,9 @@ def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float
 
 
 def _weights(profile: ModelProfile, total: float, notes: list[str]) -> list[float]:
-    """Bytes that each layer sends, ``total`` in all, by its parameters.
+    """Bytes that each layer sends, ``total`` in all.
 
-    Where the trace has no shapes, in proportion to its backward time.
+    They are in proportion to its parameters, or to its backward time where the trace has no shapes.
     """
     parts = [float(sum(layer.parameters)) for layer in profile.layers]
     if not any(parts):

@@ -76,8 +76,8 @@ def compute(
 ) -> float:
     """Book a stretch of computing from ``place`` on, and say how many seconds are lost.
 
-    Those may be more than the stretch has: what is behind the last checkpoint is lost too, where
-    the copies are.
+    They may be more than the stretch has: what was computed before it, since the last checkpoint,
+    may be lost too.
     """
     period = job.period
     # From the last checkpoint on, as if the place had been reached in one go.

@@ -27,9 +27,9 @@ Values = tuple[Node, ...]  # one for each axis
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A field's path, its values or range, and where these stand; ``whole``.
+    """A field's path, its values or range, and where these stand.
 
-    The field takes whole numbers only.
+    ``whole`` says that the field takes whole numbers only.
     """
 
     path: str

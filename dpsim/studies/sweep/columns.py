@@ -22,9 +22,9 @@ ERROR = "error"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column.
+    """A column: its name, what it means, the type of its values, and where they come from.
 
-    Its name, what it means, the type of its values (any may be missing), and where they come from.
+    Any value may be missing.
     """
 
     name: str
@@ -218,9 +218,8 @@ def row(result: Result) -> dict[str, Cell]:
 def varied_names(paths: Iterable[str]) -> dict[str, str]:
     """The column of each varied field by its path.
 
-    Its last word, or the full path where another column is called so.
-
-    A varied name or seed of the run is the column that is there in any case.
+    A column is called by the last word of the path, or by all of it where another has that name. A
+    varied name or seed of the run is the column that is there in any case.
     """
     chosen = [path for path in paths if path not in ("name", "run.seed")]
     words = Counter(map(_last_word, chosen))

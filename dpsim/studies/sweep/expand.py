@@ -127,11 +127,9 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
 
 
 def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[Values]) -> None:
-    """Refuse a file of which no point is a scenario.
+    """Refuse a file of which no point is a scenario, or with a value that its own field refuses.
 
-    So is one with a value that its own field refuses wherever it stands.
-
-    That is a mistake; what else is no scenario are values that do not go together.
+    These are mistakes. Other points that are no scenario have values that do not go together.
     """
     said: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
     for each, chosen in zip(points, values, strict=True):

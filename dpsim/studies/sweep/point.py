@@ -92,7 +92,7 @@ def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
 def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
     """The value as the scenario holds it, in SI units.
 
-    As it was given where the scenario holds more than a number or a text.
+    Where the scenario holds more than a number or a text, it is the value as it was given.
     """
     value: object = scenario
     for part in split(path):

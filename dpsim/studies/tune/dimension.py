@@ -1,7 +1,4 @@
-"""One field that is searched over.
-
-Its values, and for which kinds of its part of the scenario it means something.
-"""
+"""One field that is searched over, its values, and with which kinds it means something."""
 
 from __future__ import annotations
 

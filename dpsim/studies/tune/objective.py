@@ -14,12 +14,11 @@ _MILLION = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """``title`` in the field's words; ``read``.
+    """What is to be best, and ``title``, which is that in words.
 
-    Its figure of a result, None where it has none; ``higher`` ones are better or not.
-
-    ``to_target``: it is about training to the model's target, and so are the time and cost beside
-    it.
+    ``read`` takes its figure from a result, None where there is none. ``higher``: a higher figure
+    is better. ``to_target``: it is about training to the model's target, and so are the time and
+    cost beside it.
     """
 
     name: str

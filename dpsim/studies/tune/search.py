@@ -124,10 +124,7 @@ class _Neighbours:
         return None
 
     def _around(self, numbers: Numbers) -> Iterator[Numbers]:
-        """What differs in one value.
-
-        Where that value decides what others mean, with each value of those.
-        """
+        """What differs in one value, and in each value of fields whose meaning that one decides."""
         several: list[Numbers] = []
         for each in self._evaluator.space.dimensions:
             for number in self._allowed[each.path]:
@@ -142,7 +139,7 @@ class _Neighbours:
     def _decided(self, each: Dimension) -> list[Numbers]:
         """The values of each field that means something with some values of ``each`` only.
 
-        Or nothing to change.
+        Where there is none, the one answer is no change.
         """
         found: list[Numbers] = []
         for other in self._evaluator.space.dimensions:

@@ -1,6 +1,6 @@
 """Rails: network card r of every node is on one switch.
 
-So GPUs of equal local rank are one switch apart.
+GPUs of equal local rank are one switch apart.
 """
 
 from __future__ import annotations

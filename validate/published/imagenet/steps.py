@@ -1,7 +1,4 @@
-"""Step times of a record over factors on its compute times.
-
-And the plan that a competitor would choose.
-"""
+"""Step times of a record over factors on its compute times, and the plan that ends first."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from validate.published.tables import Regime
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The scored rows of one table.
+    """The scored rows of one table: those that count, and those that only stand beside them.
 
-    Those that count, those that only stand beside them, and what the table's texts left open.
+    ``notes`` are what the table's texts left open.
     """
 
     kind: Kind

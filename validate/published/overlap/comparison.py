@@ -52,9 +52,9 @@ class Order:
         )
 
     def pairs(self, apart: float = 0.0) -> list[bool]:
-        """For each two policies whose measured steps differ by more than ``apart``.
+        """Whether the prediction ranks two policies as the measurement does.
 
-        Whether the prediction ranks them so.
+        One answer for each two whose measured steps differ by more than ``apart``.
         """
         # The slower of two comes first, so that each two count once and equal ones not at all.
         m, p = self.measured, self.predicted

@@ -41,9 +41,9 @@ _MOST_PER_NODE = 8  # of the nodes above
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """The predicted step of one row.
+    """The predicted step of one row, by what its gradients meet.
 
-    Which row it is, by what gradients meet, seconds, and what compute was scaled to.
+    It has its seconds, and what compute times were scaled to.
     """
 
     index: int
@@ -67,10 +67,7 @@ def aggregation_of(system: str, sync: str, notes: str) -> Mapping[str, Any] | No
 
 
 def meeting_rows(rows: Columns) -> tuple[list[Meeting], dict[int, str]]:
-    """The rows of parameter servers and gossip, predicted.
-
-    And why others of them cannot be, by index.
-    """
+    """The rows of parameter servers and gossip, predicted, and why others cannot be, by index."""
     found, refused = [], {}
     cells = zip(*(rows.text(name).tolist() for name in ("system", "sync", "notes")), strict=True)
     for index, texts in enumerate(cells):

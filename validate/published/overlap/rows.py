@@ -90,10 +90,7 @@ def policy_of(system: str) -> str | None:
 
 
 def policy_rows(rows: Columns) -> tuple[list[PolicyRow], dict[int, str]]:
-    """The rows of known policies that can be predicted.
-
-    And why the others of them cannot, by index.
-    """
+    """The rows of known policies that can be predicted, and why the others cannot, by index."""
     found, refused = [], {}
     compute = _compute(rows)
     for index, system in enumerate(rows.text("system").tolist()):
@@ -110,7 +107,7 @@ def policy_rows(rows: Columns) -> tuple[list[PolicyRow], dict[int, str]]:
 def _compute(rows: Columns) -> FloatArray:
     """Seconds of computing of each row.
 
-    As its notes state, or its case's step on the fewest GPUs; NaN for that one itself.
+    They are what its notes state, or its case's step on the fewest GPUs; NaN for that one itself.
     """
     step, ranks = rows.above_zero("step_time_ms") * 1e-3, rows.numbers("gpus")
     seconds = np.full(len(rows), np.nan)

@@ -113,7 +113,7 @@ def _check(
 def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What to put before a rank's command for real-time scheduling.
 
-    And a note where that is wanted but not permitted.
+    Where that is wanted but not permitted a note says so.
     """
     if not wanted or not any(host.realtime for host in hosts):
         return (), ()

@@ -1,6 +1,6 @@
 """Signals that end a program: raised as exceptions, or held back for a while.
 
-So ``with`` blocks are left in order.
+As exceptions they leave ``with`` blocks in order.
 """
 
 from __future__ import annotations

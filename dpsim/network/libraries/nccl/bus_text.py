@@ -1,7 +1,7 @@
 """How copies cross PCIe, from words such as "PCIe 4.0 x16 direct, 2 sockets, no P2P".
 
-Which uplinks a ring crosses, whether peer to peer or staged through the host, by kernel or copy
-engine.
+The words tell which uplinks a ring crosses, and whether copies go from peer to peer or through the
+host, by a kernel or the copy engine.
 """
 
 from __future__ import annotations

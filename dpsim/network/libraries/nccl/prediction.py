@@ -1,8 +1,7 @@
 """The time of NCCL's collectives on a described machine.
 
-Its own chooser says which branch runs, the fitted costs what it takes.
-
-Sizes follow nccl-tests: the larger of a rank's send and receive buffers, in bytes.
+NCCL's own choice says which algorithm and protocol run, the fitted costs what they take. Sizes
+follow nccl-tests: the larger of a rank's send and receive buffers, in bytes.
 """
 
 from __future__ import annotations
