@@ -158,9 +158,8 @@ class Worker:
 class World:
     """All workers of a job and what is recorded of them.
 
-    An iteration of each per row of ``factors``, (steps, workers).
-
-    ``factors`` multiply compute times. ``progress`` is called with the mean number of iterations
+    ``factors`` on compute times, (steps, workers), have a row for each iteration that counts.
+    ``progress`` is called with the mean number of iterations
     done.
     """
 

@@ -21,10 +21,7 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Money in ``currency``.
-
-    For an hour of all GPUs, a step of all workers, a million samples, and training to the target.
-    """
+    """Money in ``currency``: for an hour of all GPUs, a step, a million samples, and the target."""
 
     price_per_gpu_hour: float
     currency: str

@@ -33,9 +33,7 @@ def run_together(
     timeline: Timeline | None = None,
     log: Log | None = None,
 ) -> Steps:
-    """Simulate one step per row of ``factors``, which multiply compute times.
-
-    They are of shape (steps, workers).
+    """Simulate one step per row of ``factors`` on compute times, (steps, workers).
 
     ``progress`` is called with the number of steps done after each of them.
     """
@@ -163,10 +161,7 @@ class _Run:
         self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
     def step(self, step: int) -> tuple[float, FloatArray]:
-        """One step.
-
-        Seconds for which the network was busy, and when each worker's gradient was there.
-        """
+        """One step: the network's busy seconds, and when each worker's gradient was there (s)."""
         plan, walk = self.plans[self.job.exchange(step)], self.walk
         gradients, models = plan.gradients, plan.models
         busy = self._in_passes(step, plan)

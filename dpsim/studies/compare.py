@@ -284,10 +284,9 @@ def simulate_variants(
 ) -> tuple[list[Compared], list[LeftOut]]:
     """Simulate the scenario at ``path`` once per variant, of which some may be left out.
 
-    All are checked before the first is simulated.
-
-    ``progress`` is called with the number of variants done. Raises ScenarioError for a variant that
-    is not a scenario, DpsimError where none can be simulated.
+    All are checked before the first is simulated. ``progress`` is called with the number of
+    variants done. Raises ScenarioError for a variant that is not a scenario, DpsimError where none
+    can be simulated.
     """
     fixed = list(overrides)
 

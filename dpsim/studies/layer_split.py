@@ -95,7 +95,7 @@ class LayerSplit:
 def balanced(seconds: FloatArray, parts: int) -> list[int]:
     """Where to cut a row of work into ``parts`` runs so that the longest is as short as can be.
 
-    The end of each run.
+    The answer is the end of each run.
 
     Raises DpsimError where there are fewer pieces than parts.
     """

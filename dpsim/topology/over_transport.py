@@ -77,7 +77,7 @@ def _node(node: Node, transport: Transport) -> Node:
 
 
 def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
-    """The links inside the node, the first on each GPU's way to its host as copies were measured."""
+    """The links inside the node, with what copies between GPUs and their host were measured at."""
     if transport.copy_rate is None:
         yield from node.edges
         return
