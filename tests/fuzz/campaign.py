@@ -15,8 +15,8 @@ from judge import Case, Verdict
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What broke, the case, and the seed that draws it."""
+class Outcome:
+    """A case, the seed that draws it, and what it came to."""
 
     verdict: Verdict
     case: Case
@@ -34,13 +34,13 @@ class Campaign:
     """The verdicts so far; cases and their seconds of the processor by what was called."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
-    findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    findings: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     bytes: int = 0
 
-    def add(self, found: Finding) -> None:
+    def add(self, outcome: Outcome) -> None:
         """Count a case; of those that broke alike, the smallest is kept."""
-        case, verdict = found.case, found.verdict
+        case, verdict = outcome.case, outcome.verdict
         self.verdicts[verdict.what] += 1
         self.seconds.setdefault(case.called, []).append(verdict.seconds)
         self.bytes = max(self.bytes, verdict.bytes)
@@ -51,7 +51,7 @@ class Campaign:
             )
             known = self.findings.get(kind)
             if known is None or len(case.to_line()) < len(known.case.to_line()):
-                self.findings[kind] = found
+                self.findings[kind] = outcome
 
     def report(self) -> str:
         """What broke, for people; empty where nothing did."""
@@ -89,9 +89,9 @@ def tried(
             # All threads take from one iterator, so that none is idle at the end.
             for seed in left:
                 case = draw(Random(seed))
-                found = Finding(jail.run(case), case, seed)
+                outcome = Outcome(jail.run(case), case, seed)
                 with lock:
-                    campaign.add(found)
+                    campaign.add(outcome)
                     seen(campaign)
 
     draw(Random(0))  # what is read once is read before there are threads
