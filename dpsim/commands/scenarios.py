@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.errors import UnknownNameError
+from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json
 
@@ -35,6 +35,8 @@ def scenarios(
     Example: dpsim scenarios llm/llama3-8b-8xh100 -o llama.yaml
     """
     files = shipped()
+    if name is None and output is not None:
+        raise DpsimError(f"-o {output}: must stand with the scenario to copy, but stands alone")
     if name is not None:
         _copy(name, files, output)
         return

@@ -159,6 +159,11 @@ def test_scenarios_are_listed_and_copied(dpsim, tmp_path):
     copy = tmp_path / "mine.yaml"
     dpsim("scenarios", "quickstart", "-o", copy)
     assert copy.read_bytes() == shipped()["quickstart"].read_bytes()
+    code, _, said = dpsim("scenarios", "-o", copy)
+    assert (code, said) == (
+        2,
+        f"dpsim: -o {copy}: must stand with the scenario to copy, but stands alone\n",
+    )
     assert dpsim("scenarios", "quikstart")[2].startswith(
         "dpsim: must be a known scenario, but got 'quikstart' (did you mean 'quickstart'?)"
     )
