@@ -5,9 +5,10 @@ import json
 import pytest
 
 from dpsim import load_scenario
-from dpsim.commands.scenarios import about, shipped
+from dpsim.commands.scenarios import about
 from dpsim.hardware import gpus, nodes
 from dpsim.imports import STRATEGIES, machine_for
+from dpsim.scenario import shipped
 
 QUICK = ("--set", "run.steps=2", "--set", "run.warmup=0")
 
