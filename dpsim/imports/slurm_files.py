@@ -224,6 +224,7 @@ def _yaml_switch(row: dict[str, Any]) -> Switch:
 def _of_switches(switches: list[Switch]) -> Topology:
     found: dict[str, Switch] = {}
     for one in switches:
+        # One line may describe several switches, which then have the same nodes and speed.
         for name in expand_hosts(one.name, one.line):
             if len(found) >= MOST_HOSTS:
                 raise ImportFileError(f"must name at most {MOST_HOSTS:,} switches", one.line)
@@ -247,6 +248,7 @@ def _of_blocks(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
     if len(found) < len(blocks):
         raise ImportFileError("each block must have a name of its own, but some share one")
     _check_hosts(found)
+    # Blocks that are joined need something that joins them.
     if len(found) > 1:
         if CORE in found:
             raise ImportFileError(f"no block must be called {CORE!r}", found[CORE].line)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray
 from dpsim.network.rounds.critical_links import CriticalLinks
 
+# What the loops write while they work: a number of each segment.
 _ROOM = ("back", "on", "heard", "after")
 
 
@@ -38,8 +39,10 @@ class CompiledRings:
         self._at = ctypes.byref(self._rings)
         self._kept: list[NDArray[Any]] = []  # what the loops hold pointers to
 
+        # -1 where a segment is shorter than the longest.
         place = links.place if links.there is None else np.where(links.there, links.place, -1)
         self._keep("place", place.T.astype(np.int32))
+        # A row for each segment, or one for all of them, which the loops then do not step over.
         lost = np.broadcast_arrays(links.behind, links.ahead)
         self._rings.step = longest if lost[0].shape[1] > 1 else 0
         self._keep("behind", lost[0].T)

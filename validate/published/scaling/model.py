@@ -74,13 +74,12 @@ def nic_rate(text: str, constants: Mapping[str, Any]) -> float:
     count = re.search(r"\b(\d+)\s*x\s*(?=\d|ib|gb|roce|efa|nic|hdr|edr|ndr)", lowered)
     rate = re.search(r"(\d+(?:\.\d+)?)\s*g(?:b|bit|bps|be)", lowered)
     named = [float(g) for name, g in constants["nic_names"].items() if name in lowered]
-    gigabit = (
-        float(rate.group(1))
-        if rate
-        else named[0]
-        if named
-        else float(constants["nic_unknown"]["value"])
-    )
+    if rate:
+        gigabit = float(rate.group(1))
+    elif named:
+        gigabit = named[0]
+    else:
+        gigabit = float(constants["nic_unknown"]["value"])
     return gigabit * 1e9 / 8.0 * (float(count.group(1)) if count else 1.0)
 
 
@@ -93,22 +92,16 @@ def weight_count(model: str, constants: Mapping[str, Any]) -> float:
 
 def setup_of(rows: Columns, constants: Mapping[str, Any]) -> Setup:
     """Reads gpus, nodes, grad_accum, model, precision, intra_link, network."""
-    ranks, nodes, accumulation = (
-        rows.above_zero("gpus"),
-        rows.above_zero("nodes"),
-        accumulation_of(rows),
-    )
-    mixed = np.array(
-        [p.casefold().startswith(("amp", "fp16", "bf16")) for p in rows.text("precision")]
-    )
+    nodes = rows.above_zero("nodes")
+    precisions = [str(text).casefold() for text in rows.text("precision")]
     return Setup(
-        ranks,
-        np.where(np.isnan(nodes), 1.0, nodes),
-        np.maximum(accumulation, 1.0),
-        np.array([weight_count(m, constants) for m in rows.text("model")]),
-        mixed,
-        np.array([inner_rate(t, constants) for t in rows.text("intra_link")]),
-        np.array([nic_rate(t, constants) for t in rows.text("network")]),
+        ranks=rows.above_zero("gpus"),
+        nodes=np.where(np.isnan(nodes), 1.0, nodes),
+        accumulation=np.maximum(accumulation_of(rows), 1.0),
+        weights=np.array([weight_count(model, constants) for model in rows.text("model")]),
+        mixed=np.array([text.startswith(("amp", "fp16", "bf16")) for text in precisions]),
+        link=np.array([inner_rate(text, constants) for text in rows.text("intra_link")]),
+        nic=np.array([nic_rate(text, constants) for text in rows.text("network")]),
     )
 
 
@@ -154,16 +147,12 @@ def speed_per_gpu(rows: Columns) -> FloatArray:
 
     Samples per step time where no throughput stands; NaN where neither does.
     """
-    step, batch = (
-        rows.above_zero("step_time_ms") * 1e-3,
-        np.nan_to_num(rows.above_zero("per_gpu_batch"), nan=1.0),
-    )
+    step = rows.above_zero("step_time_ms") * 1e-3
+    # Configurations whose batch is not stated count as of one batch, which cancels in a ratio.
+    batch = np.nan_to_num(rows.above_zero("per_gpu_batch"), nan=1.0)
+    by_step = batch * accumulation_of(rows) / step
     throughput = rows.above_zero("throughput")
-    return np.where(
-        np.isnan(throughput),
-        batch * accumulation_of(rows) / step,
-        throughput / rows.above_zero("gpus"),
-    )
+    return np.where(np.isnan(throughput), by_step, throughput / rows.above_zero("gpus"))
 
 
 def stated_step(rows: Columns) -> FloatArray:
@@ -220,11 +209,8 @@ def efficiency(setup: Setup, pairs: Pairs, v: Mapping[str, FloatArray]) -> Float
 
 
 def _sample_class(model: str, constants: Mapping[str, Any]) -> str:
-    return (
-        "unequal"
-        if any(model.startswith(name) for name in constants["unequal_samples"])
-        else "equal"
-    )
+    unequal = any(model.startswith(name) for name in constants["unequal_samples"])
+    return "unequal" if unequal else "equal"
 
 
 def _index(names: TextArray | list[str], known: list[str]) -> IntArray:
