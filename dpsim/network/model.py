@@ -149,6 +149,10 @@ class CollectiveModel(ABC):
         nodes = getattr(self.network, "nodes", self.network.ranks)
         return ideal_doubt(nodes, nbytes, described(self.network))
 
+    def sustained(self) -> float:
+        """The share of its busiest link's rate at which it sends many bytes: an ideal one all."""
+        return 1.0
+
     @property
     def saved(self) -> float:
         """Seconds at full rate that a link may have saved up before (token buckets)."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from dpsim.engine import Job, bytes_beside, memory_use, prepare, simulate_steps
 from dpsim.scenario import Scenario
@@ -98,6 +99,33 @@ def test_owners_cost_more_where_they_are_many(owners):
 
     grown = exposed(64) - exposed(4)
     assert grown > 0.3 if owners == "tensors" else grown < 0.1
+
+
+@pytest.mark.parametrize("group", ["all", "node"])
+def test_gradients_that_all_reduce_go_to_everyone_at_once(group):
+    """Whatever the groups in which the optimiser's state is divided: no replicas meet."""
+
+    def used(collective: str) -> dict[str, int]:
+        gradients = {"dtype": "bf16", "collective": collective}
+        of_all = prepare(scenario(4, stage=1, shard_group=group, gradients=gradients))
+        sizes: dict[str, int] = {}
+        for call in of_all.calls(0):
+            for name, nbytes in call.stages:
+                sizes[name] = sizes.get(name, 0) + nbytes
+        return sizes
+
+    whole, parts = used("all-reduce"), used("reduce-scatter")
+    assert set(whole) == {"all-reduce", "all-gather"}
+    assert whole["all-reduce"] == parts["reduce-scatter"]
+    assert whole["all-gather"] == parts["all-gather"]
+    assert ("all-reduce-replicas" in parts) == (group == "node")
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_gradients_that_are_divided_cannot_all_reduce(stage):
+    message = rf"collective must be reduce-scatter .* \(stage {stage}\), but got 'all-reduce'"
+    with pytest.raises(ValidationError, match=message):
+        scenario(4, stage=stage, gradients={"collective": "all-reduce"})
 
 
 def test_the_breakdown_of_memory_adds_up_and_names_the_loss():

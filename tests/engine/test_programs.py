@@ -248,6 +248,29 @@ def test_groups_by_nccl_share_a_card_once(tiny, engine):
     assert 1 < result.parts_s["exposed_comm"] < 1.5
 
 
+@pytest.mark.parametrize("nodes", [2, 8])
+def test_groups_that_meet_on_a_card_are_no_faster_than_nccl_drives_it(tiny, nodes):
+    """By sockets it reaches 0.91 of a card, whether one group sends or four do, event by event."""
+    network = {"fabric": "single-switch", "nic": "25GbE", "nics_per_node": 2}
+    cluster = {"nodes": nodes, "node": "dgx-a100", "network": network}
+    hybrid = {"kind": "sharded", "shard_group": "node", "library": "nccl"}
+    both = [
+        simulate(
+            tiny(
+                nodes,
+                cluster=cluster,
+                workload={"model": "gpt2"},
+                aggregation=hybrid,
+                overlap={"kind": "sequential"},
+                run={"engine": engine},
+            )
+        )
+        for engine in ENGINES
+    ]
+    vector, events = (result.parts_s["exposed_comm"] for result in both)
+    assert vector == pytest.approx(events, rel=1e-9)
+
+
 @pytest.fixture
 def hybrid_node():
     """Two GPUs whose links inside take no time, behind one card."""

@@ -166,8 +166,8 @@ class Bundle(Together):
     """All of it is one flow, from when the last has entered until the last has left.
 
     Of what it takes alone, it is on the links that others use for as long as the busiest of them
-    needs for its bytes; the rest, latencies, sums and other links, passes whoever else is there.
-    Those that leave before the last mark points on its way.
+    needs for its bytes at the rate that its model sustains; the rest, latencies, sums and other
+    links, passes whoever else is there. Those that leave before the last mark points on its way.
     """
 
     def entered(self, place: int) -> None:
@@ -188,6 +188,8 @@ class Bundle(Together):
     def _start(self, links: IntArray, loads: FloatArray, alone: FloatArray) -> None:
         """Let it go; rank i is through after ``alone[i]`` s where nobody else is on ``links``."""
         seconds = loads / self.wire.shared.network.capacities[links]
+        # What a library leaves of a link by itself, others of its kind do not get either.
+        seconds /= self.party.model.sustained()
         busiest = int(seconds.argmax())
         # What went before the last had entered is not on the links any more.
         duration = float(alone.max())
@@ -195,7 +197,7 @@ class Bundle(Together):
 
         # In bytes of the busiest link: of each other the bundle takes what its load is beside that
         # one's.
-        self._rate = float(loads[busiest] / seconds[busiest])
+        self._rate = float(self.wire.shared.network.capacities[links[busiest]])
         self._route = Routes(links[None], np.zeros(1), (loads / loads[busiest])[None])
 
         order = np.argsort(alone, kind="stable")

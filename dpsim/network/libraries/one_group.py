@@ -46,6 +46,10 @@ class OneGroup(CollectiveModel):
         moved = self.whole.traffic(nbytes)
         return Traffic(moved.sent[self.ranks], moved.received[self.ranks])
 
+    def sustained(self) -> float:
+        """That of the whole."""
+        return self.whole.sustained()
+
     def doubt(self, nbytes: int) -> Doubt:
         """That of the whole."""
         return self.whole.doubt(nbytes)

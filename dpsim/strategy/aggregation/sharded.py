@@ -15,10 +15,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, field_validator
+from pydantic import Field, NonNegativeInt, field_validator, model_validator
 
 from dpsim.base.config import Config
 from dpsim.base.units import PositiveBytes
@@ -42,6 +42,13 @@ class GradientsConfig(Config):
     """How gradients travel, and what becomes of them in passes before the last."""
 
     dtype: Literal["fp32", "bf16"] = Field(default="fp32", description="What they travel in.")
+    collective: Literal["reduce-scatter", "all-reduce"] = Field(
+        default="reduce-scatter",
+        description=(
+            "reduce-scatter: each worker gets what it updates. all-reduce: all workers get all, of "
+            "which stage 1 then uses a part (InternEvo, torch's ZeroRedundancyOptimizer)."
+        ),
+    )
     sync_each_pass: bool = Field(
         default=False,
         description=(
@@ -151,6 +158,15 @@ class ShardedConfig(Aggregation):
         """BACKWARD_PRE is pre."""
         return when.lower().removeprefix("backward_") if isinstance(when, str) else when
 
+    @model_validator(mode="after")
+    def _whole_where_they_are_kept(self) -> Self:
+        if self.stage > 1 and self.gradients.collective == "all-reduce":
+            raise ValueError(
+                "gradients.collective must be reduce-scatter where they are divided (stage "
+                f"{self.stage}), but got 'all-reduce'"
+            )
+        return self
+
     @property
     def units_ahead(self) -> int | None:
         """Units that are gathered beyond the one in use; None for all of them."""
@@ -217,17 +233,26 @@ class ShardedConfig(Aggregation):
         return whole_model(model, program, "all-gather")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """A reduce-scatter and an all-gather in each shard group; an all-reduce of replicas."""
+        """A reduce-scatter and an all-gather in each shard group; an all-reduce of replicas.
+
+        Or an all-reduce of whole gradients by all, instead of the first and the last.
+        """
         ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
         from dpsim.collectives import Groups
 
         inside, across = Groups(size), Groups(size, across=True)
         groups = None if size == ranks else inside
-        library = setting.library_for(self.library, "auto", "reduce-scatter", groups)
+        reduction = self.gradients.collective
+        library = setting.library_for(self.library, "auto", reduction, groups)
         algorithm = "ring" if library == "ideal" else "auto"
         timed = partial(setting.timed, algorithm, library=library)
         if size == ranks:
-            return {name: (timed(name),) for name in ("reduce-scatter", "all-gather")}
+            return {name: (timed(name),) for name in (reduction, "all-gather")}
+        if reduction == "all-reduce":
+            return {
+                reduction: (timed(reduction),),
+                "all-gather": (timed("all-gather", groups=inside),),
+            }
         return {
             "reduce-scatter": (timed("reduce-scatter", groups=inside),),
             "all-gather": (timed("all-gather", groups=inside),),
@@ -268,10 +293,11 @@ class ShardedConfig(Aggregation):
         return broadcast + scattered
 
     def _scatters(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Reduce-scatters of gradients: of each tensor, or of each unit that is a block."""
+        """Reductions of gradients: of each tensor, or of each unit that is a block."""
         width, each_pass = self.gradients.width, self.gradients.sync_each_pass
         if self.stage < 3 or self.wrap == "size":
-            return gradients(model, program, "reduce-scatter", width=width, each_pass=each_pass)
+            collective = self.gradients.collective
+            return gradients(model, program, collective, width=width, each_pass=each_pass)
         calls = []
         for number in range(program.passes) if each_pass else (program.last,):
             # Backwards, as their gradients become ready: a unit's with its first layer's.

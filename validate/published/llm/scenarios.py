@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from dpsim.engine import memory_use
@@ -39,6 +40,7 @@ def _scenario(row: LlmRow, folder: Path, checkpoint: Any) -> Scenario:
             "cluster": _cluster(row),
             "workload": _workload(row, folder, checkpoint),
             "strategy": _strategy(row),
+            "disturbance": {"slow": _slowest(row)},
             "run": {"steps": 1, "warmup": 0, "allow_out_of_memory": True},
         }
     )
@@ -154,7 +156,7 @@ def _strategy(row: LlmRow) -> dict[str, Any]:
     # What is gathered or reduced together goes once it holds this much. A twentieth less than a
     # mean block lets each block close one, whatever its norms and biases add or lack.
     unit = int(0.95 * _ELEMENT * block)
-    bucket = int(0.95 * width * block)
+    bucket = travel.get("bucket_elements", int(0.95 * block)) * width
     return {
         "aggregation": {
             "kind": "sharded",
@@ -164,6 +166,7 @@ def _strategy(row: LlmRow) -> dict[str, Any]:
             "shard_group": group,
             "gradients": {
                 "dtype": travel["dtype"],
+                "collective": travel.get("collective", "reduce-scatter"),
                 "sync_each_pass": travel["sync_each_pass"],
             },
             "backward_prefetch": travel["backward_prefetch"],
@@ -172,6 +175,18 @@ def _strategy(row: LlmRow) -> dict[str, Any]:
         },
         "overlap": {"kind": "buckets", "bucket_size": f"{bucket} B", "first_bucket": f"{bucket} B"},
     }
+
+
+def _slowest(row: LlmRow) -> list[dict[str, Any]]:
+    """The slowest GPU of all, against that of one node: steps of a node are what constants know."""
+    expected = [_expected_maximum(gpus) for gpus in (row.gpus_per_node, row.gpus)]
+    slower = constants_file(SETTINGS)["gpus_apart"] * (expected[1] - expected[0])
+    return [{"workers": [0], "factor": 1 + slower}] if slower else []
+
+
+def _expected_maximum(draws: int) -> float:
+    """Of so many normal draws, in standard deviations of one (Blom 1958)."""
+    return NormalDist().inv_cdf((draws - 0.375) / (draws + 0.25))
 
 
 def _group(row: LlmRow) -> str | int:

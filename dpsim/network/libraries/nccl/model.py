@@ -202,6 +202,14 @@ class NcclModel(CollectiveModel):
         cards = _PROBE * _leaving(self.machine, self.operation, runs) / usable
         return min(1.0, cards / links)
 
+    @lru_cache(maxsize=1)  # noqa: B019 - a model lives as long as its simulation
+    def sustained(self) -> float:
+        """What its channels, protocols and the wire leave of the rate of its busiest link."""
+        outcome = self.finish(np.zeros(len(self.ends)), _PROBE)
+        # As much again, without what it takes to begin.
+        seconds = self.time_together(2 * _PROBE) - float(outcome.finishes.max())
+        return min(self._busiest_seconds(outcome.loads) / seconds, 1.0)
+
     @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
