@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from dpsim.report.figures.names import as_text
 from dpsim.report.figures.style import in_mode
 from dpsim.report.theme import Mode
 
@@ -44,7 +45,7 @@ def chart(
         _remove_title(figure)
     # Without a theme of Streamlit's, which would replace the figure's own colours.
     st.plotly_chart(
-        in_mode(figure, mode()),
+        as_text(in_mode(figure, mode())),
         key=key,
         theme=None,
         config=_CONFIG,

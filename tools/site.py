@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 import dpsim
 from dpsim.base.errors import DpsimError
-from dpsim.commands.scenarios import about, shipped
+from dpsim.commands.scenarios import about
 from dpsim.report.plots.files import write_figure
+from dpsim.scenario import shipped
 from tools.measured_page import Plot, measured_page
 
 if TYPE_CHECKING:

@@ -19,9 +19,12 @@ def catalogue(
             help="gpus, links, nodes, models or algorithms; add takes a file of your own in."
         ),
     ] = "gpus",
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="With add: the YAML file of a GPU, a link or a node.", metavar="FILE"),
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="One of them, or part of its name. With add: the YAML file of a GPU, a link or a "
+            "node.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -30,30 +33,29 @@ def catalogue(
     Your own are kept in ~/.config/dpsim/catalogue, or where DPSIM_CATALOGUE says.
 
     Example: dpsim catalogue nodes
+    Example: dpsim catalogue gpus h100
     Example: dpsim catalogue models --json
     Example: dpsim catalogue add my-gpu.yaml
     """
     if kind == "add":
-        _add(file, as_json)
+        _add(name, as_json)
         return
-    if file is not None:
-        raise DpsimError(f"FILE: must come with add, but got {kind} {file}")
-    from dpsim.report.text.catalogue import CATALOGUES
+    from dpsim.report.text.catalogue import CATALOGUES, named
     from dpsim.report.text.tables import catalogue_table
 
-    rows = CATALOGUES[kind]()
+    rows = CATALOGUES[kind]() if name is None else named(kind, name)
     if as_json:
         show_json({"schema_version": 1, "kind": kind, "rows": rows})
     else:
         show(catalogue_table(rows))
 
 
-def _add(file: Path | None, as_json: bool) -> None:
+def _add(file: str | None, as_json: bool) -> None:
     from dpsim.hardware import add_entry
 
     if file is None:
-        raise DpsimError("FILE: must be the YAML file of a GPU, a link or a node, but is missing")
-    added = add_entry(file)
+        raise DpsimError("name: must be the YAML file of a GPU, a link or a node, but is missing")
+    added = add_entry(Path(file))
     if as_json:
         show_json(
             {

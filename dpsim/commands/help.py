@@ -218,7 +218,7 @@ def _verbose(is_given: bool) -> None:
 def _to_file(ctx: typer.Context, path: Path | None) -> None:
     if path is not None:
         ctx.meta[_ANSWER] = True
-        answer_goes(path)
+        answer_goes(path, is_csv=path.suffix == ".csv")
 
 
 def _as_csv(ctx: typer.Context, is_given: bool) -> None:
@@ -240,7 +240,7 @@ def _in_every_command(
             "--output",
             callback=_to_file,
             expose_value=False,
-            help="Write the JSON (or CSV) to this file.",
+            help="Write the JSON to this file; .csv: rows of comma-separated values.",
         ),
     ] = None,
     csv: Annotated[

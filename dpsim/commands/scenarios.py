@@ -8,15 +8,12 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.errors import UnknownNameError
+from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json
 
 _LONGEST = 110  # characters of a line about a scenario
 _SHORTEST = 40  # of a sentence that says enough
-_PACKAGE = Path(__file__).parents[1]
-# In the wheel they stand in the package, in a checkout beside it.
-_PLACES = (_PACKAGE / "shipped", _PACKAGE.parent / "scenarios")
 
 
 def scenarios(
@@ -34,7 +31,11 @@ def scenarios(
     Example: dpsim scenarios
     Example: dpsim scenarios llm/llama3-8b-8xh100 -o llama.yaml
     """
+    from dpsim.scenario import shipped
+
     files = shipped()
+    if name is None and output is not None:
+        raise DpsimError(f"-o {output}: must stand with the scenario to copy, but stands alone")
     if name is not None:
         _copy(name, files, output)
         return
@@ -48,15 +49,6 @@ def scenarios(
     from dpsim.report.text.tables import catalogue_table
 
     show(catalogue_table([{"name": row["name"], "about": row["about"]} for row in rows]))
-
-
-def shipped() -> dict[str, Path]:
-    """The files by their names, which are those of their paths without the ending."""
-    folder = next((place for place in _PLACES if place.is_dir()), None)
-    if folder is None:
-        return {}
-    found = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
-    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
 
 
 def about(text: str) -> str:

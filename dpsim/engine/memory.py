@@ -92,9 +92,9 @@ class MemoryUse:
         """
         if self.fits:
             return []
-        lines = [remedy.text for remedy in self.remedies()]
-        ways = self.split()
-        if not lines or ways.weights > 1:
+        remedies = [remedy.text for remedy in self.remedies()]
+        lines, ways = remedies or self._more_gpus(), self.split()
+        if not remedies or ways.weights > 1:
             whole = footprint(self.model, replace(self.setup, stage=0, learners=1))
             weights = human(whole.weights, DATA, 3)
             gpus = "1 such GPU" if ways.weights == 1 else f"{ways.weights} such GPUs"
@@ -103,6 +103,18 @@ class MemoryUse:
                 f"take {gpus})"
             )
         return lines
+
+    def _more_gpus(self) -> list[str]:
+        """How many GPUs hold the state in shards, where a larger cluster is what helps."""
+        from dpsim.workload import gpus_to_shard_over
+
+        number = gpus_to_shard_over(self.model, self.setup, self.capacity)
+        if number is None or number <= self.setup.workers:
+            return []
+        return [
+            f"shard with {STAGE_NAMES[STAGES[-1]]} over at least {number:,} such GPUs, with "
+            "activations checkpointed and 1 sample a pass"
+        ]
 
     def check(self) -> None:
         """Raises DpsimError, with advice, where it does not fit."""

@@ -67,7 +67,10 @@ def read_nsys(path: Path) -> NsysTables:
             read = {table: list(_rows(path, file, table, there, names)) for table in _TABLES}
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         reason = " ".join(str(error).split())[:100]
-        raise DpsimError(f"{shown_path(path)}: must be an SQLite file, but: {reason}") from None
+        raise DpsimError(
+            f"{shown_path(path)}: must be an SQLite file, which nsys export --type sqlite writes, "
+            f"but: {reason}"
+        ) from None
     gpus = read["TARGET_INFO_GPU"]
     return NsysTables(
         read["CUPTI_ACTIVITY_KIND_KERNEL"],

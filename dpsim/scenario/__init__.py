@@ -33,6 +33,7 @@ from dpsim.scenario.yaml_text import parse
 if TYPE_CHECKING:
     from dpsim.scenario.json_schema import text
     from dpsim.scenario.overrides import Override, apply_overrides
+    from dpsim.scenario.shipped_files import shipped
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -65,6 +66,7 @@ __all__ = [
     "node_of",
     "parse",
     "shape_of",
+    "shipped",
     "text",
     "validate",
 ]

@@ -100,6 +100,14 @@ def _booleans(node: Node, shape: Shape, path: Path) -> Iterator[Problem]:
             yield from _booleans(below, narrow.below(part), (*path, part))
 
 
+def _copies(path: str | os.PathLike[str]) -> str:
+    """How to get the file, where it is one that comes with dpsim."""
+    from dpsim.scenario.shipped_files import shipped_as
+
+    name = shipped_as(path)
+    return "" if name is None else f"; dpsim scenarios {name} -o FILE copies the one of dpsim"
+
+
 def _text(path: str | os.PathLike[str], source: str) -> str:
     def refuse(rule: str, line: int | None = None, column: int = 1) -> ScenarioError:
         return error([Problem(Place(source, line, column), (), rule)])
@@ -112,7 +120,9 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
             raise refuse(f"must be at most {MAX_BYTES:,} bytes, but got {status.st_size:,}")
         data = read_limited(path, MAX_BYTES)
     except FileNotFoundError:
-        raise refuse("must be a YAML file, but there is none of this name") from None
+        raise refuse(
+            f"must be a YAML file, but there is none of this name{_copies(path)}"
+        ) from None
     except OSError as err:
         raise refuse(f"must be a file that can be read, but: {err.strerror}") from None
     except ScenarioError:

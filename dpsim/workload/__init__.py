@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         read_file,
     )
     from dpsim.workload.recompute import Recomputation, Recompute
-    from dpsim.workload.too_large import Remedy, Split, remedies, split_ways
+    from dpsim.workload.too_large import Remedy, Split, gpus_to_shard_over, remedies, split_ways
     from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
     from dpsim.workload.torch_trace import trace, trace_call, trace_module
     from dpsim.workload.transformer_times import (
@@ -156,6 +156,7 @@ __all__ = [
     "find_factory",
     "fitted",
     "footprint",
+    "gpus_to_shard_over",
     "has_own_law",
     "hooked",
     "import_torch",

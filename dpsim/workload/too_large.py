@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -19,6 +20,7 @@ from dpsim.workload.memory import (
     largest_batch,
 )
 
+_MOST_GPUS = 2**20
 _ORDER = ("learners", "stage", "checkpointing", "batch")
 
 
@@ -50,6 +52,25 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
     needs = footprint(model, alone)
     held = needs.model_state + needs.activations + needs.loss
     return Split(math.ceil(needs.weights / capacity), math.ceil(held / usable))
+
+
+def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | None:
+    """Over how many GPUs of ``capacity`` bytes the model's state must be sharded to fit at least.
+
+    With all of the state sharded over all of them, activations checkpointed and one sample a pass.
+    None where it fits on no number of them, or where learners share a GPU.
+    """
+    if setup.learners > 1:
+        return None
+
+    def fits(workers: int) -> bool:
+        shards = replace(setup, workers=workers, stage=len(STAGES) - 1, shard_group=None)
+        least = replace(shards, batch=1, checkpointing=True)
+        return footprint(model, least).total <= capacity
+
+    if not fits(_MOST_GPUS):
+        return None
+    return bisect_left(range(1, _MOST_GPUS), True, key=fits) + 1
 
 
 @dataclass(frozen=True, slots=True)

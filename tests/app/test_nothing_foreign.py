@@ -5,6 +5,7 @@ policy where text is tried, and where the policy is tried an image is put into t
 """
 
 import base64
+import json
 import os
 import time
 import zlib
@@ -15,8 +16,11 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from app.own_files import KINDS
 from app.plain import plain
+from dpsim import cli
 
 pytestmark = pytest.mark.browser
 
@@ -187,6 +191,78 @@ def listening_at(port):
         if links & inodes:
             found.append(int(process.name))
     return found
+
+
+LINK = '<a href="http://a.org/">name</a> <img src=x> <span style="color: red">s</span>'
+
+
+def test_names_in_figures_of_a_page_that_stands_alone_lead_nowhere(browser, tmp_path):
+    """A scenario's name is that of a bar, and a sweep's that of a point."""
+    given, page_file = tmp_path / "it.yaml", tmp_path / "it.html"
+    given.write_text(scenario(LINK), encoding="utf-8")
+    ran = CliRunner().invoke(cli.app, ["run", str(given), "--html", str(page_file)])
+    assert ran.exit_code == 0
+    page = browser.new_page()
+    page.goto(page_file.as_uri())
+    page.wait_for_selector(".js-plotly-plot .ytick")
+    assert page.locator("[href*='a.org'], img").count() == 0
+    shown = page.locator(".js-plotly-plot .ytick text").all_text_contents()
+    assert LINK in shown
+    page.close()
+
+
+def test_names_in_figures_of_the_dashboard_lead_nowhere(lax, address, tmp_path):
+    given, folder = tmp_path / "it.yaml", tmp_path / "results"
+    over = {"method": "grid", "parameters": {"cluster.nodes": {"values": [1, 2]}}}
+    given.write_text(scenario(LINK, sweep=over), encoding="utf-8")
+    ran = CliRunner().invoke(cli.app, ["sweep", str(given), "-o", str(folder), "--workers", "1"])
+    assert ran.exit_code == 0
+    page = lax.new_page()
+    page.goto(f"{address}/batches?{urlencode({'folder': str(folder)})}")
+    page.locator(".js-plotly-plot .point").first.hover(force=True)
+    page.wait_for_selector(".js-plotly-plot .hovertext")
+    assert LINK in page.locator(".js-plotly-plot .hovertext").first.text_content()
+    assert page.locator("[href*='a.org']").count() == 0
+    page.close()
+
+
+def hostile(image):
+    """By kind of file: one that says ``image`` wherever a name may stand, read or refused."""
+    config = {
+        "model_type": image,
+        "architectures": [image],
+        "_name_or_path": image,
+        "hidden_size": image,
+    }
+    events = [{"ph": "X", "cat": "cpu_op", "name": image, "ts": 0, "dur": 1, "pid": image}]
+    whole = {"schema_version": 1, "name": image, "kind": image, "formula": image, "layers": [image]}
+    contents = {
+        "a Hugging Face config.json": json.dumps(config),
+        "a trace of PyTorch's profiler (Kineto)": json.dumps({"traceEvents": events}),
+        "a model profile (dpsim import)": json.dumps(whole),
+        "a calibration profile (dpsim validate calibrate)": json.dumps(whole),
+        "a log of nccl-tests": f"# nThread 1 {image}\n 1024 256 float {image} -1 {image}\n",
+        "the text of nvidia-smi topo -m": f"\tGPU0\t{image}\nGPU0\t X \t{image}\n",
+    }
+    assert set(contents) == set(KINDS)
+    return contents
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_an_upload_says_and_is_called_asks_for_nothing(lax, address, catcher, kind):
+    url, asked = catcher
+    image = f"![x]({url}/seen.png)<img src={url}/seen.png>"
+    page = lax.new_page()
+    page.goto(f"{address}/own_files?{urlencode({'kind': kind})}")
+    file = {"name": f"{image}.json", "mimeType": "text/plain"}
+    page.locator("input[type=file]").set_input_files(
+        {**file, "buffer": hostile(image)[kind].encode()}
+    )
+    page.locator("[data-testid=stAlertContentError], .dp-verdict").first.wait_for()
+    page.wait_for_timeout(FETCHED)
+    assert page.locator("[data-testid=stMain] img").count() == 0
+    page.close()
+    assert asked == []
 
 
 MARKED = """![i](http://a.org/i.png) [l](http://a.org) <img src=x> **b** _c_ `d` $e$ ~~f~~

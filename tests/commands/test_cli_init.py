@@ -5,9 +5,10 @@ import json
 import pytest
 
 from dpsim import load_scenario
-from dpsim.commands.scenarios import about, shipped
+from dpsim.commands.scenarios import about
 from dpsim.hardware import gpus, nodes
 from dpsim.imports import STRATEGIES, machine_for
+from dpsim.scenario import shipped
 
 QUICK = ("--set", "run.steps=2", "--set", "run.warmup=0")
 
@@ -159,6 +160,11 @@ def test_scenarios_are_listed_and_copied(dpsim, tmp_path):
     copy = tmp_path / "mine.yaml"
     dpsim("scenarios", "quickstart", "-o", copy)
     assert copy.read_bytes() == shipped()["quickstart"].read_bytes()
+    code, _, said = dpsim("scenarios", "-o", copy)
+    assert (code, said) == (
+        2,
+        f"dpsim: -o {copy}: must stand with the scenario to copy, but stands alone\n",
+    )
     assert dpsim("scenarios", "quikstart")[2].startswith(
         "dpsim: must be a known scenario, but got 'quikstart' (did you mean 'quickstart'?)"
     )

@@ -145,6 +145,9 @@ def test_answers_go_to_a_file_and_rows_to_csv(dpsim, tmp_path):
     code, printed, _ = dpsim(*ask, *few, "--csv")
     told = [*csv.DictReader(io.StringIO(printed))]
     assert code == 0
+    file = tmp_path / "out.csv"
+    dpsim(*ask, *few, "-o", file)
+    assert file.read_text().splitlines()[0] == printed.splitlines()[0]
     assert [row["variant.cluster.nodes"] for row in told] == ["2", "1"]
     for row, one in zip(rows, told, strict=True):
         assert float(one["step_time_s.mean"]) == row["step_time_s"]["mean"]

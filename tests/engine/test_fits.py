@@ -50,13 +50,29 @@ def test_the_advice_for_gpt3_is_a_split():
     ]
     use = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=1", *gpt3))
     assert use.report()["split_ways"] == {"weights_alone": 5, "training": 38}
-    assert use.advice() == [
+    shards, split = use.advice()
+    assert shards.startswith("shard with ZeRO 3 / FSDP over at least ")
+    assert split == (
         "split the model at least 38 ways (its weights alone, 349 GB, take 5 such GPUs)"
-    ]
+    )
     sharded = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=64", *gpt3)).advice()
     assert len(sharded) == 2
     assert sharded[0].startswith("shard with ZeRO 3 / FSDP")
     assert sharded[1].startswith("split the model at least 38 ways")
+
+
+def test_where_only_more_gpus_help_it_says_how_many():
+    def use(nodes):
+        sharded = ("strategy.aggregation={kind: sharded, stage: 3}", "workload.checkpoint=full")
+        cluster = ("cluster.node=dgx-h100", f"cluster.nodes={nodes}", "cluster.gpus_per_node=1")
+        model = ("workload={model: llama3-70b, batch_per_gpu: 1, precision: bf16}",)
+        return memory_use(quickstart(*cluster, *model, *sharded, "workload.optimizer=adamw"))
+
+    advice = use(8).advice()[0]
+    assert advice.startswith("shard with ZeRO 3 / FSDP over at least ")
+    gpus = int(advice.split(" over at least ")[1].split()[0])
+    assert use(gpus).fits
+    assert not use(gpus - 1).fits
 
 
 def test_checkpointing_and_accumulation_make_it_fit():

@@ -34,7 +34,8 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     told = parser.parse_args()
     first = secrets.randbits(60) if told.seed is None else told.seed
-    print(f"{told.kind}, seeds from {first}, commit {commit()}, Python {platform.python_version()}")
+    versions = f"commit {commit()}, Python {platform.python_version()}"
+    print(f"{told.kind}, seeds from {first}, {versions}", flush=True)
 
     start = time.monotonic()
     known: set[tuple[str, str]] = set()

@@ -195,8 +195,9 @@ def test_the_command_adds_and_lists(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["add"], "FILE: must be the YAML file of a GPU, a link or a node, but is missing"),
-        (["nodes", "x.yaml"], "FILE: must come with add, but got nodes x.yaml"),
+        (["add"], "name: must be the YAML file of a GPU, a link or a node, but is missing"),
+        (["nodes", "dgx-x100"], "must be a known node, but got 'dgx-x100' (did you mean 'dgx-"),
+        (["models", "resnet51"], "must be a known model, but got 'resnet51' (did you mean 'resn"),
         (["add", "none.yaml"], "none.yaml: cannot be read"),
     ],
 )
@@ -204,6 +205,15 @@ def test_the_command_says_what_is_wrong(tmp_path, arguments, message):
     ran = run("catalogue", *arguments, DPSIM_CATALOGUE=str(tmp_path))
     assert ran.returncode == 2
     assert message in ran.stderr
+
+
+def test_the_catalogue_is_asked_for_a_name_a_part_of_one_or_an_alias():
+    def names(*asked):
+        rows = json.loads(run("catalogue", *asked, "--json").stdout)["rows"]
+        return [row["name"] for row in rows]
+
+    assert names("gpus", "1080Ti") == ["gtx-1080-ti"]
+    assert names("models", "llama3.1") == ["llama3.1-8b", "llama3.1-70b", "llama3.1-405b"]
 
 
 def test_sweeps_find_them_in_their_worker_processes(own, tmp_path):

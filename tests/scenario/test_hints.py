@@ -35,3 +35,13 @@ def test_a_key_that_stands_in_many_places_is_not_guessed():
 def test_an_example_has_the_kind_that_was_meant():
     with pytest.raises(ScenarioError, match=r"such as {kind: sharded}, but got 'fsdp'"):
         load_scenario(QUICKSTART, ["strategy.aggregation=fsdp"])
+
+
+def test_a_file_that_is_not_here_but_comes_with_dpsim_can_be_copied(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    copies = "; dpsim scenarios quickstart -o FILE copies the one of dpsim"
+    for name in ("scenarios/quickstart.yaml", "quickstart"):
+        with pytest.raises(ScenarioError, match=rf"there is none of this name{copies}$"):
+            load_scenario(name)
+    with pytest.raises(ScenarioError, match=r"there is none of this name$"):
+        load_scenario("mine.yaml")

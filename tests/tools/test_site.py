@@ -6,8 +6,8 @@ from ruamel.yaml import YAML
 
 import dpsim
 from app.published import published
-from dpsim.commands.scenarios import shipped
 from dpsim.report.figures.measured_figure import Pair, measured_figure
+from dpsim.scenario import shipped
 from tools import site
 from tools.measured_page import measured_page, recorded_cases
 from validate.records import load_run_records

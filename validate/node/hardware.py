@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.budget import check_memory
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.engine import memory_use
 from dpsim.hardware import gpu_named_in, nodes
 from dpsim.scenario import Scenario
 from validate.emulate import Case, placement
 from validate.ranks.device import CpuFace, CudaFace
+from validate.ranks.processes import AUTO, DEVICES
 
 # Processes of one machine send through its memory: no measured figure, but above what gloo reaches
 # there, so that refitted constants, and not this link, say what a collective takes.
@@ -31,6 +34,8 @@ class Here:
 
 def here(device: str) -> Here:
     """What ``device`` (auto, cpu or cuda) means here. Raises DpsimError where there is none."""
+    if device not in (AUTO, *DEVICES):
+        raise UnknownNameError("device", device, (AUTO, *DEVICES))
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "cuda" and not gpus:
         raise DpsimError(
@@ -64,6 +69,19 @@ def check(scenario: Scenario, node: Here, ranks_of_launcher: int | None) -> None
             f"{scenario.name}: must be for the hardware that is here, but {'; '.join(problems)}. "
             "--as-here takes what is here and keeps the rest"
         )
+
+
+def check_memory_here(scenario: Scenario) -> None:
+    """Raises FailedError where this machine cannot hold all workers as processes.
+
+    A system whose memory is full kills ranks, and other programs too.
+    """
+    held, workers = memory_use(scenario).held, scenario.cluster.ranks
+    check_memory(
+        workers * (held.total - held.context),
+        f"{scenario.name}: {workers} workers on one machine",
+        "a smaller batch_per_gpu, fewer nodes, or --compute timed, which holds weights alone",
+    )
 
 
 def catalogue_name(name: str) -> str:

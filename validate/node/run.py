@@ -18,7 +18,15 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Run, run_job
 from validate.emulate import Case, Measured, placement
 from validate.node.account import bucket_seconds, steps_of
-from validate.node.hardware import MOST_PROCESSES, Here, as_here, catalogue_name, check, here
+from validate.node.hardware import (
+    MOST_PROCESSES,
+    Here,
+    as_here,
+    catalogue_name,
+    check,
+    check_memory_here,
+    here,
+)
 from validate.node.methods import method_on
 from validate.node.program import COMPUTES, Row, carry_out, twin_of
 from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
@@ -57,6 +65,8 @@ def on_node(
     method_on(scenario)
     if compute == "real":
         twin_of(scenario)
+    if compute == "real" and found.kind == "cpu" and launched is None:
+        check_memory_here(scenario)
 
     told = [case.file, case.set, device, backend, compute]
     if launched is not None:

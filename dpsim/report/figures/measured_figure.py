@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
@@ -115,7 +114,7 @@ def _points(
 
 
 def _said(pair: Pair, unit: str) -> str:
-    said = f"{escape(pair.name)}<br>{pair.predicted / pair.measured - 1:+.1%}"
+    said = f"{pair.name}<br>{pair.predicted / pair.measured - 1:+.1%}"
     if pair.low is None or pair.high is None:
         return said
     return f"{said}, interval {pair.low:.4g} to {pair.high:.4g} {unit}"

@@ -15,6 +15,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from dpsim.report.figures.names import as_text
 from dpsim.report.theme import FONT, SURFACES, Surface, template
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def figure_html(figure: go.Figure) -> str:
     """A figure as a part of a `document`."""
     config = {"displaylogo": False, "responsive": True}
     # plotly.js would stand in each figure; `document` has it once.
-    return str(figure.to_html(include_plotlyjs=False, full_html=False, config=config))
+    return str(as_text(figure).to_html(include_plotlyjs=False, full_html=False, config=config))
 
 
 def folded(summary: str, body: str) -> str:

@@ -5,9 +5,10 @@ GPUs, links, nodes, models, algorithms, each with its figures and sources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from dpsim.base.errors import UnknownNameError
 from dpsim.base.registry import Registry
 from dpsim.base.units import DATA, POWER, RATE, SPEED, TIME, human
 from dpsim.collectives import ALGORITHMS
@@ -96,3 +97,25 @@ CATALOGUES: Registry[Callable[[], list[Row]]] = Registry(
         "algorithms": _algorithms,
     },
 )
+
+# What finds an entry by any name that people use.
+_BY_ALIAS: dict[str, Callable[[], Mapping[str, Gpu] | Mapping[str, Link] | Mapping[str, Node]]] = {
+    "gpus": gpus,
+    "links": links,
+    "nodes": nodes,
+}
+
+
+def named(kind: str, text: str) -> list[Row]:
+    """The rows of a catalogue with ``text`` in their names, or the one that has it as an alias.
+
+    Raises UnknownNameError where there is none.
+    """
+    rows = CATALOGUES[kind]()
+    found = [row for row in rows if text.lower() in row["name"]]
+    if not found and kind in _BY_ALIAS:
+        name = _BY_ALIAS[kind]()[text].name
+        found = [row for row in rows if row["name"] == name]
+    if not found:
+        raise UnknownNameError(kind.removesuffix("s"), text, (row["name"] for row in rows))
+    return found

@@ -47,11 +47,12 @@ def memory_notes(use: MemoryUse) -> list[str]:
         else f"does not fit, by {_size(-use.spare)}",
     )
     per_parameter = use.held.model_state / use.model.parameters
+    several = "byte" if f"{per_parameter:.3g}" == "1" else "bytes"
     lines = [
         f"verdict     {verdict}",
-        f"state       {per_parameter:.3g} bytes for each of {use.model.parameters:,} parameters "
-        f"({setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on {setup.workers} "
-        "workers)",
+        f"state       {per_parameter:.3g} {several} on a GPU for each of {use.model.parameters:,} "
+        f"parameters ({setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on "
+        f"{setup.workers} workers)",
         f"batch       {setup.batch} samples a pass; at most {use.largest_batch} fit",
     ]
     return lines + [f"remedy      {text}" for text in use.advice()]

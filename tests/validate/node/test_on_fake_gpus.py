@@ -21,7 +21,7 @@ from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
 from validate.microbench.point_to_point import BURST, _burst
 from validate.microbench.settings import Settings
-from validate.node import as_here, check, here
+from validate.node import as_here, check, here, on_node
 from validate.node.program import carry_out
 from validate.ranks.device import CudaFace
 from validate.ranks.processes import Place, World, agreed, choose, joined
@@ -186,6 +186,17 @@ def test_gpus_of_another_kind_and_too_few_of_them_are_one_error(cuda):
     found = as_here(wanted, here("cuda"), None).scenario()
     assert (found.cluster.accelerator.name, found.cluster.ranks) == ("h100-sxm", 1)
     check(found, here("cuda"), None)
+
+
+def test_a_device_of_another_name_is_refused_before_ranks_start():
+    with pytest.raises(DpsimError, match="must be a known device, but got 'gpu'"):
+        here("gpu")
+
+
+def test_workers_that_this_machine_cannot_hold_are_refused_before_ranks_start():
+    large = ("cluster.nodes=32", "workload={model: vgg16, batch_per_gpu: 4096}")
+    with pytest.raises(DpsimError, match="32 workers on one machine would need about"):
+        on_node(Case(SCENARIO, (*large, "run.allow_out_of_memory=true")), device="cpu")
 
 
 def test_a_launcher_of_another_size_is_refused(cuda):

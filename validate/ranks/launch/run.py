@@ -111,6 +111,8 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         if also:
             message += f" (so did rank {also})"
         said = "".join(f"\n  {line}" for line in self.last_words.splitlines()) or " none"
+        if self.signal == "SIGKILL":
+            said += "; a system kills so where its memory is full"
         super().__init__(f"{message}; its last words:{said}")
 
     def to_json(self) -> dict[str, Any]:
