@@ -41,10 +41,10 @@ SPECIFICATION = [
     ("nccl_tests", "multi-node EFA/TCPX", 0.190, 0.275),
     ("nccl_tests_2", "single-node NVLink", 0.100, 0.075),
     ("nccl_tests_2", "single-node PCIe", 0.235, 0.210),
-    ("nccl_tests_2", "multi-node IB/RoCE", 0.160, 0.135),
+    ("nccl_tests_2", "multi-node IB/RoCE", 0.160, 0.140),
     ("nccl_tests_2", "multi-node EFA/TCPX", 0.110, 0.110),
     ("nccl_tests_2", "multi-node sockets/Slingshot", 0.250, 0.260),
-    ("nccl_tests_2", "multi-node other collectives", 0.280, 0.225),
+    ("nccl_tests_2", "multi-node other collectives", 0.255, 0.215),
 ]
 CALIBRATED = [
     ("nccl_tests", "single-node", 0.050, 0.040),

@@ -7,8 +7,9 @@ from validate.published.nccl.joint_fit import (
     label_graphs,
 )
 from validate.published.nccl.map_fit import MACHINE_KEY, Slot, build, standard_errors
+from validate.published.nccl.own_curve import by_other_sizes
 from validate.published.nccl.reference import Reference, compare
-from validate.published.nccl.regimes import specification
+from validate.published.nccl.regimes import calibrated, specification
 from validate.published.nccl.scores import (
     MIB,
     Score,
@@ -16,7 +17,7 @@ from validate.published.nccl.scores import (
     scored,
     transport_group,
 )
-from validate.published.nccl.sources import LEFT_OUT_FILE, kin_of
+from validate.published.nccl.sources import LEFT_OUT_FILE, Shipped, kin_of
 from validate.published.nccl.table import KINDS, Case, Kind, read_table
 from validate.published.nccl.twins import beside_twins
 
@@ -29,9 +30,12 @@ __all__ = [
     "Kind",
     "Reference",
     "Score",
+    "Shipped",
     "Slot",
     "beside_twins",
     "build",
+    "by_other_sizes",
+    "calibrated",
     "compare",
     "fit_joint",
     "fit_without",
