@@ -377,7 +377,7 @@ def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int
     """What is shown, and which link is the busiest of all, drawn or not."""
     said = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
     if drawn < nodes:
-        said += f" (<b>only the first {drawn} nodes are drawn</b>)"
+        said += f" (only the first {drawn} nodes are drawn)"
     if loads.bytes.any():
         (link,) = busiest_links(cluster, loads, 1)
         said += f"; busiest: {link['link']} at {link['utilisation']:.0%}"
