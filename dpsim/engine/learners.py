@@ -21,20 +21,20 @@ from dpsim.workload import (
     stretch,
 )
 
-# Seconds of a step of one learner by batch.
-TimesOf = Callable[[int], LayerTimes]
+# Seconds of a step by batch and number of learners: passes of one alone, the update of all.
+TimesOf = Callable[[int, int], LayerTimes]
 
 
 def times_with_learners(
     scenario: Scenario, model: Model, gpu: Gpu, times: TimesOf, batch: int, learners: int
 ) -> LayerTimes:
     """Times of a step in which so many learners of ``batch`` samples share ``gpu``."""
-    alone = times(batch)
+    alone = times(batch, learners)
     if learners == 1:
         return alone
 
     def passes(samples: int) -> float:
-        found = times(samples)
+        found = times(samples, 1)
         return float(found.forward.sum() + found.backward.sum())
 
     points = scenario.workload.utilisation
@@ -42,7 +42,6 @@ def times_with_learners(
     return shared_times(
         alone,
         factor,
-        learners,
         averaging(model, learners, gpu.memory_bandwidth.value * fitted(gpu.architecture).memory),
     )
 

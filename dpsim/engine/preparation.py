@@ -239,11 +239,12 @@ def learner_times(
     model: Model,
     gpu: Gpu,
     batch: int,
+    learners: int = 1,
     transformer: TransformerEfficiency | None = None,
 ) -> LayerTimes:
-    """Seconds that one learner alone on ``gpu`` computes, by the GPU's figures.
+    """Seconds that a learner computes on ``gpu``, by the GPU's figures.
 
-    Each pass is over ``batch`` samples.
+    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once.
     """
     workload = scenario.workload
     return compute_times(
@@ -257,6 +258,7 @@ def learner_times(
         accumulation=workload.gradient_accumulation,
         recompute=workload.recompute,
         transformer=transformer,
+        learners=learners,
         efficiency=_measured_efficiency(scenario, gpu),
     )
 

@@ -7,9 +7,10 @@ other face, B / t(B) samples a second), k learners take
     max(k b / U(k b), t(b)) = max(t(k b), t(b)),
 
 the work of all at the throughput that the GPU reaches with it, but never less than one learner's
-latency. Each learner updates weights of its own, k times the optimiser's traffic; and before
-anything leaves the GPU their gradients are averaged: (k + 1) S bytes through its memory for S bytes
-of gradient, as each layer's become ready. Reading k copies of the weights is left out.
+latency. Each learner updates weights of its own, k times the optimiser's traffic, and their hosts
+work side by side. Before anything leaves the GPU their gradients are averaged: (k + 1) S bytes
+through its memory for S bytes of gradient, as each layer's become ready. Reading k copies of the
+weights is left out.
 
 Source: Koliousis et al., "Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU
 Servers", VLDB 12(11), 2019; its tuner (section 4.4) adds learners as long as throughput grows by
@@ -99,19 +100,17 @@ def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float
     return moved * _GRADIENT_BYTES * model.vector("own_weights") / bandwidth
 
 
-def shared_times(
-    alone: LayerTimes, factor: float, learners: int, average: NDArray[np.float64]
-) -> LayerTimes:
-    """Times of a step in which ``learners`` share the GPU.
+def shared_times(alone: LayerTimes, factor: float, average: NDArray[np.float64]) -> LayerTimes:
+    """Times of a step in which learners share the GPU.
 
-    ``alone`` are those of one learner, ``factor`` is what its passes take as long beside the
-    others. Gradients of accumulated passes are added up in each learner and averaged with the last.
+    ``alone`` has the passes of one learner alone and the update of all, ``factor`` is what passes
+    take as long beside the others. Gradients of accumulated passes are added up in each learner and
+    averaged with the last.
     """
     return replace(
         alone,
         forward=alone.forward * factor,
         backward=alone.backward * factor,
-        optimizer=alone.optimizer * learners,
         merging=average,
     )
 

@@ -167,13 +167,15 @@ def compute_times(
     recompute: Recompute | None = None,
     efficiency: Efficiency | None = None,
     transformer: TransformerEfficiency | None = None,
+    learners: int = 1,
 ) -> LayerTimes:
     """Predicts how long ``model`` computes in a step.
 
     The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is what backward
     computes again (None: nothing, everything is kept). ``kernels`` is the year of the framework's,
     for transformers. ``efficiency`` replaces the fitted constants, ``transformer`` those of
-    transformers. Raises DpsimError for a batch or precision that cannot be.
+    transformers. ``learners`` update their weights on the GPU at once; passes are those of one.
+    Raises DpsimError for a batch or precision that cannot be.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
@@ -204,7 +206,10 @@ def compute_times(
         )
         forward, backward = work.queued(constants.launch, recomputed)
     measured = None if model.measured is None else model.measured.optimizer()
-    update = _update(model, optimizer, bandwidth, constants) if measured is None else measured
+    if measured is None:
+        update = _update(model, optimizer, bandwidth, constants, learners)
+    else:
+        update = measured * learners
     times = LayerTimes(forward, backward, update, accumulation)
     if transformer is None:
         return times
@@ -276,12 +281,15 @@ def _speeds(
     return slowed * np.array(reached)
 
 
-def _update(model: Model, optimizer: Optimizer, bandwidth: float, constants: Efficiency) -> float:
+def _update(
+    model: Model, optimizer: Optimizer, bandwidth: float, constants: Efficiency, learners: int
+) -> float:
     """Seconds of the update: its traffic, or the launches of its kernels if they take longer.
 
-    What a step costs beside its layers is part of it.
+    What a step costs beside its layers is part of it. Learners share the memory, so their traffic
+    adds up. Each has a host thread of its own, so launches and the rest pass at the same time.
     """
-    traffic = update_bytes(optimizer) * model.parameters / bandwidth
+    traffic = learners * update_bytes(optimizer) * model.parameters / bandwidth
     launches = constants.update_launches * len(model.tensors().elements) * constants.launch
     return max(traffic, launches) + constants.step
 

@@ -113,8 +113,8 @@ def test_accumulated_passes_count_in_the_epoch_and_in_throughput():
 
 
 def test_a_measured_curve_says_how_learners_share():
-    """With a full GPU at batch 4, two learners take twice as long; the update, and its traffic, are
-    for each.
+    """With a full GPU at batch 4, two learners take twice as long; the update's traffic is for
+    each, its host's work at once.
     """
     curve = "workload.utilisation=[{batch: 4, samples_per_s: 100}]"
     alone = prepare(quickstart("workload.batch_per_gpu=4")).times[0]
@@ -123,4 +123,4 @@ def test_a_measured_curve_says_how_learners_share():
     ).times[0]
     np.testing.assert_allclose(both.forward, 2 * alone.forward)
     assert (both.backward >= 2 * alone.backward).all()
-    assert both.optimizer == 2 * alone.optimizer
+    assert alone.optimizer <= both.optimizer < 2 * alone.optimizer

@@ -5,12 +5,15 @@ import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload import (
+    Accelerator,
+    Efficiency,
     Layer,
     LayerTimes,
     Model,
     UtilisationPoint,
     averaging,
     best_learners,
+    compute_times,
     learners_table,
     measured_time,
     shared_times,
@@ -53,13 +56,27 @@ def test_gradients_are_averaged_through_memory_but_not_for_one_learner():
     ]  # three read, one written, 4 bytes each
 
 
-def test_every_learner_updates_its_own_weights():
+def test_passes_are_stretched_and_gradients_averaged_with_the_last():
     alone = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5, passes=3)
-    times = shared_times(alone, 1.5, 3, np.array([0.25, 0.0]))
+    times = shared_times(alone, 1.5, np.array([0.25, 0.0]))
     assert times.forward.tolist() == [1.5, 3.0]
-    # Two passes of 1.5 x 10 s, and the last, with the averaging.
-    assert times.step == 3 * 1.5 * 10 + 0.25 + 1.5
-    assert shared_times(alone, 1.0, 1, np.zeros(2)).step == alone.step
+    assert times.step == 3 * 1.5 * 10 + 0.25 + 0.5
+    assert shared_times(alone, 1.0, np.zeros(2)).step == alone.step
+
+
+def test_learners_updates_share_the_memory_and_not_the_host():
+    """Two weights of 1,000 elements: 20 bytes of traffic each at 1,000 B/s are 40 s."""
+    layers = (Layer("a", "linear", (1000,)), Layer("b", "linear", (1000,)))
+    gpu = Accelerator("test", {"fp32": 1.0}, memory_bandwidth=1000.0)
+
+    def update(learners, launch):
+        constants = Efficiency({}, 0.0, 1.0, launch, update_launches=1.0, step=7.0)
+        return compute_times(
+            Model("two", layers, "sample"), gpu, batch=1, efficiency=constants, learners=learners
+        ).optimizer
+
+    assert [update(learners, 0.0) for learners in (1, 3)] == [40 + 7, 3 * 40 + 7]
+    assert [update(learners, 50.0) for learners in (1, 2, 3)] == [100 + 7, 100 + 7, 120 + 7]
 
 
 def saturating(batch, learners):
