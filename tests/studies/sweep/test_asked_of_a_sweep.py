@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from conftest import ROOT, SWEEP, TINY, documented
+from tiny_sweeps import ROOT, SWEEP, TINY, documented
 
 from dpsim import sweep
 from dpsim.base.errors import DpsimError

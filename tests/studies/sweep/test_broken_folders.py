@@ -4,7 +4,7 @@ import os
 import pickle
 
 import pytest
-from conftest import SWEEP
+from tiny_sweeps import SWEEP
 
 from dpsim import load_scenario
 from dpsim.base.errors import DpsimError, FailedError

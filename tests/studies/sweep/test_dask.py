@@ -1,7 +1,7 @@
 """The same sweep on processes of this machine and on a Dask cluster."""
 
 import pytest
-from conftest import seeds
+from tiny_sweeps import seeds
 
 from dpsim import sweep
 

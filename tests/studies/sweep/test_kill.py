@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import TINY, seeds
+from tiny_sweeps import TINY, seeds
 
 from dpsim import sweep
 

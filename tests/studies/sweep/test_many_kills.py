@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import TINY, seeds
 from test_kill import command, rows_written, workers
+from tiny_sweeps import TINY, seeds
 
 from dpsim import sweep
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import SWEEP, documented
 from ruamel.yaml import YAML
+from tiny_sweeps import SWEEP, documented
 
 from dpsim import load_scenario, simulate, sweep
 from dpsim.base.errors import DpsimError, FailedError
