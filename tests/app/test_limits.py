@@ -14,9 +14,10 @@ from dpsim.base.errors import DpsimError
 PRESET = "resnet50-32-v100-25gbe"
 
 
+@pytest.mark.parametrize("changes", [(), ("run.steps=300",)], ids=["as it is", "to replay"])
 @pytest.mark.parametrize("name", preset_names())
-def test_every_preset_is_small_enough(name):
-    limits.check(scenario(Spec(name)))
+def test_every_preset_is_small_enough(name, changes):
+    limits.check(scenario(Spec(name, changes=changes)))
 
 
 @pytest.mark.parametrize(
