@@ -71,9 +71,14 @@ class Job:
         return self.meeting is not Meeting.TOGETHER
 
     @property
+    def keeps_pace(self) -> bool:
+        """Whether no worker may take more steps than another for good: all wait for the slowest."""
+        return self.gate().quorum == self.workers
+
+    @property
     def own_pace(self) -> bool:
-        """Whether some workers may take more steps than others in the same time, for good."""
-        return self.acts_alone or self.gate().quorum < self.workers
+        """Whether some workers may take more steps than others in the same time, if only so far."""
+        return self.acts_alone or not self.keeps_pace
 
     @property
     def by_messages(self) -> bool:

@@ -16,7 +16,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
-from dpsim.engine.job import Job
+from dpsim.engine.job import Job, exchange_cycle
 from dpsim.engine.kernel import Engine, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
@@ -77,13 +77,27 @@ def run_scenario(
         memory_use(scenario).check()  # before preparing, which takes longer
     if recording.versions or not settle:
         return _run(calibrated(scenario), recording, progress)
-    run = _run(calibrated(_with_full_pipes(scenario)), recording, progress)
+    settled = _with_full_pipes(_in_whole_periods(scenario))
+    run = _run(calibrated(settled), recording, progress)
     if run.unsettled is not None and not _has_events(scenario):
         run = _warmed_up(run, recording)
     asked, warmup = scenario.run.warmup, run.scenario.run.warmup
     if warmup != asked:
         run.notes = (f"the first {warmup} steps do not count, instead of {asked}",)
     return run
+
+
+def _in_whole_periods(scenario: Scenario) -> Scenario:
+    """``scenario`` with steps up to the end of a period of averaging, if it has a whole one.
+
+    A part of a period would hold too many averagings, or too few, for its steps. A run that begins
+    before the switch to local steps is taken as it is.
+    """
+    run, cycle = scenario.run, exchange_cycle(scenario)
+    if run.steps < cycle or run.warmup < scenario.strategy.sync.first_own_step:
+        return scenario
+    whole = run.model_copy(update={"steps": run.steps + -run.steps % cycle})
+    return scenario.model_copy(update={"run": whole})
 
 
 def _with_full_pipes(scenario: Scenario) -> Scenario:
@@ -174,7 +188,7 @@ class Run:
         found = unsettled(
             self.steps,
             self.job.cycle,
-            keep_pace=not self.job.own_pace,
+            keep_pace=self.job.keeps_pace,
             one_by_one=self.scenario.strategy.sync.outer_step is None,
         )
         if found is not None:

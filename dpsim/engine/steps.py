@@ -18,6 +18,7 @@ _BIAS = 0.001  # of the mean step, by the first ones
 _START_ERRORS = 5.0  # standard errors, since the first ones are chosen
 _AHEAD = 0.02  # iterations that fast workers gain in one
 _PILED_UP = 1.02  # seconds of communication in one of all
+_RUN_AHEAD = "fast workers still run ahead, by {:.1%} of their steps"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,14 +82,15 @@ def unsettled(
 
     ``keep_pace``: no worker may take more steps than the others for good. ``one_by_one``: one
     collective at a time is on its way. As far as can be told: with fewer than nine whole periods of
-    averaging, nothing can but that communication piles up.
+    averaging, nothing can but that communication piles up and that workers outpace others.
     """
     # One collective at a time cannot take longer than its steps: what is more still lies ahead.
     busy = float((steps.exposed_comm + steps.overlapped_comm).mean() / steps.step.mean())
     if one_by_one and busy > _PILED_UP:
         return f"communication piles up, {busy:.1%} of the time that there is for it"
     if len(steps.step) // period < _FEWEST:
-        return None
+        ahead = _outpaced(steps) if keep_pace else 0.0
+        return _RUN_AHEAD.format(ahead) if ahead > _AHEAD else None
     change = drift(steps.step, period)
     if change:
         longer = "longer" if change > 0 else "shorter"
@@ -99,7 +101,7 @@ def unsettled(
         return f"the first steps, unlike the others, make the mean {abs(start):.1%} {longer}"
     ahead = _gain(steps.clock_gap, period) if keep_pace else 0.0
     if ahead > _AHEAD:
-        return f"fast workers still run ahead, by {ahead:.1%} of their steps"
+        return _RUN_AHEAD.format(ahead)
     return None
 
 
@@ -140,6 +142,23 @@ def _gain(gaps: IntArray, period: int) -> float:
         return 0.0
     # The middles of the first and the last third are two thirds of the steps apart.
     return gained / (2 * len(first) * period)
+
+
+def _outpaced(steps: Steps) -> float:
+    """Iterations that the mean worker gains on the slowest in one; 0 where that may be chance.
+
+    Chance is what a worker's own computing differs from step to step, all workers taken together.
+    Its waiting does so on purpose, where a bound begins to hold it.
+    """
+    number, workers = steps.compute.shape
+    if number < 2:
+        return 0.0
+    paces = steps.step.mean(axis=0)
+    error = np.sqrt(steps.compute.var(axis=0, ddof=1).mean() / number)
+    # The slowest is chosen: of m normal means the greatest is sqrt(2 ln m) errors out.
+    chance = (_ERRORS + np.sqrt(2 * np.log(workers))) * error
+    apart = paces.max() - paces.mean()
+    return float((paces.max() / paces).mean()) - 1 if apart > chance else 0.0
 
 
 def _thirds(values: FloatArray | IntArray, period: int) -> tuple[FloatArray, ...]:

@@ -7,7 +7,7 @@ import pytest
 
 from dpsim import simulate
 from dpsim.engine import run_scenario
-from dpsim.engine.steps import drift, start_up
+from dpsim.engine.steps import Steps, drift, start_up, unsettled
 
 
 def test_steps_that_grow_drift_and_equal_ones_do_not():
@@ -91,6 +91,41 @@ def test_workers_that_run_ahead_at_an_even_pace_have_not_settled(tiny):
     assert not result.steady
     assert "fast workers still run ahead, by 37.5% of their steps" in result.warnings[0]
     assert result.notes == ("the first 240 steps do not count, instead of 0",)
+
+
+@pytest.mark.parametrize("aggregation", ["allreduce", "parameter-server"])
+@pytest.mark.parametrize("steps", [2, 5, 8, 30])
+def test_a_bound_that_few_steps_do_not_reach_is_warmed_up_to(tiny, aggregation, steps):
+    """Worker 0 takes three times as long. It is waited for once the others are ten steps ahead,
+    also by workers who push and pull on their own.
+    """
+    scenario = tiny(
+        4,
+        aggregation=aggregation,
+        sync={"kind": "ssp", "staleness": 10},
+        cluster={"network": {"nic": {"rate": "1 PB/s", "latency": 0}, "fabric": "single-switch"}},
+        disturbance={"slow": [{"workers": [0], "factor": 3}]},
+        run={"steps": steps, "warmup": 5},
+    )
+    result = simulate(scenario)
+    update = 0 if aggregation == "parameter-server" else 0.5
+    np.testing.assert_allclose(result.steps.step.mean(axis=0), 3 * (10 + update), rtol=1e-3)
+    assert result.steady
+
+
+def test_chance_outpaces_nobody():
+    random = np.random.default_rng(0)
+
+    def found(steps, workers, slowest):
+        times = 1 + 0.1 * random.standard_normal((steps, workers))
+        times[:, 0] += slowest
+        return unsettled(replace(Steps.empty(steps, workers), compute=times))
+
+    for workers in (2, 4, 64):
+        for steps in (2, 4, 8):
+            few = 0 if workers * steps > 4 else 20  # four numbers say little of their spread
+            assert sum(found(steps, workers, 0) is not None for _ in range(300)) <= 3 + few
+            assert found(steps, workers, 3) is not None or workers * steps == 4
 
 
 @pytest.mark.parametrize("steps", [1, 3, 10])

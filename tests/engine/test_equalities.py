@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpsim import simulate
+from dpsim.engine import run_scenario
 from dpsim.engine.preparation import prepare
 from dpsim.engine.together import run_together
 
@@ -29,7 +29,8 @@ PLACES = pytest.mark.parametrize(
 
 
 def steps(scenario):
-    return simulate(scenario).steps
+    """Those asked for: a bound that is never reached would be warmed up to, and none would not."""
+    return run_scenario(scenario, settle=False).steps
 
 
 def assert_same_time(one, other):

@@ -18,6 +18,14 @@ def test_a_period_longer_than_the_run_is_simulated_whole(tiny):
     assert result.scaling_efficiency == pytest.approx(10.5 / 10.52, rel=1e-6)
 
 
+@pytest.mark.parametrize("every", [3, 7, 28, 49])
+def test_a_part_of_a_period_counts_neither_too_many_averagings_nor_too_few(tiny, every):
+    """Fifty steps hold one averaging each 28, where they are due 1.8."""
+    result = simulate(tiny(2, sync={"kind": "local-sgd", "every": every}, run={"steps": 50}))
+    np.testing.assert_allclose(result.steps.step.mean(), 10.5 + 2 / every, rtol=1e-6)
+    assert result.traffic.sent_in_total == round(2 * 2e6 / every)
+
+
 def test_epochs_are_periods_too(tiny):
     """160 samples over 2 workers of 8 are 10 steps an epoch."""
     sync = {"kind": "local-sgd", "every": 2, "unit": "epochs"}

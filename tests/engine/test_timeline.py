@@ -22,7 +22,9 @@ SLOW = {"slow": [{"workers": [1], "factor": 2}]}
 
 def timeline(scenario, step=0, workers=8):
     """What the first ``workers`` did in one step."""
-    return run_scenario(scenario, Recording(1, first=step, workers=workers)).intervals()
+    return run_scenario(
+        scenario, Recording(1, first=step, workers=workers), settle=False
+    ).intervals()
 
 
 def assert_timeline(scenario, expected, step=0, workers=8):
@@ -119,9 +121,8 @@ def test_stale_workers_at_a_server(tiny, step):
 
 
 def test_the_row_of_a_stale_worker_that_waits(tiny):
-    steps = simulate(
-        tiny(aggregation=ONE_SERVER, sync={"kind": "ssp", "staleness": 1}, disturbance=SLOW)
-    ).steps
+    scenario = tiny(aggregation=ONE_SERVER, sync={"kind": "ssp", "staleness": 1}, disturbance=SLOW)
+    steps = run_scenario(scenario, settle=False).steps
     assert steps.straggler_wait[:, 0].tolist() == pytest.approx([0, 0, 5])
     assert steps.exposed_comm[:, 0].tolist() == pytest.approx([5, 5, 7])
     assert steps.clock_gap[:, 0].tolist() == [0, 1, 1]

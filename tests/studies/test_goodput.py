@@ -161,6 +161,16 @@ def test_an_elastic_job_misses_what_failed_together_past_the_spares():
     assert study.expected.waiting == pytest.approx(wanted, rel=0.15)
 
 
+def test_the_best_interval_is_found_from_one_that_is_far_off():
+    """Checkpoints every 10,000 s and of 10 s, where Daly's formula says 784 s."""
+    config = crashes(
+        mtbf="1000000 s", checkpoint_interval="10000 s", checkpoint_cost="10 s", restart_time="1 s"
+    )
+    study = goodput_study(config, 32, 8, 30 * DAY, runs=20)
+    assert study.daly / 1.5 < study.best < study.daly * 1.5
+    assert dict(study.tried)[10_000] == pytest.approx(study.shares["useful"])
+
+
 @AT_ITS_OWN
 def test_a_planned_stop_loses_no_work_but_takes_a_checkpoint_and_a_restart():
     config = crashes(

@@ -119,7 +119,9 @@ def goodput_study(
     useful = np.array([each.useful for each in histories]) / seconds
     # The spread of single runs, not the error of their mean: one job is one run.
     low, high = np.quantile(useful, [0.025, 0.975])
-    tried = _tried(machine, seconds, drawn)
+    # Around the best that is known beforehand: the scenario's own may be far from any good one.
+    centre = crashes.model_copy(update={"checkpoint_interval": None}).plan(causes).interval
+    tried = _tried(machine, centre, seconds, drawn)
     return GoodputStudy(
         workers,
         seconds,
@@ -155,12 +157,15 @@ def _machine(
     )
 
 
-def _tried(machine: Machine, seconds: float, drawn: Sequence[Faults]) -> list[tuple[float, float]]:
-    """Intervals around the plan's, ascending, and the mean useful share with each."""
+def _tried(
+    machine: Machine, centre: float, seconds: float, drawn: Sequence[Faults]
+) -> list[tuple[float, float]]:
+    """The plan's interval and some around ``centre``, ascending, with their mean useful shares."""
     plan = machine.plan
     least = plan.write - plan.cost  # no checkpoint begins before the one before is written
     rows = []
-    for interval in dict.fromkeys(np.maximum(plan.interval * _AROUND, least).tolist()):
+    intervals = {plan.interval, *np.maximum(centre * _AROUND, least).tolist()}
+    for interval in sorted(intervals):
         other = replace(machine, plan=replace(plan, interval=interval))
         # The same faults for each interval: their luck cancels out of the comparison.
         useful = [simulate_job(other, seconds, faults).useful for faults in drawn]

@@ -64,16 +64,13 @@ def test_every_step_has_its_meeting_and_some_step_in_each_period_has_one(kind):
 
 @EVERY_PLACE
 def test_a_step_has_a_row_and_a_worker_a_column(tiny, aggregation, kind):
-    result = simulate(
-        tiny(
-            3, aggregation=aggregation, sync=kind, run={"steps": 9, "warmup": 2}, disturbance=JITTER
-        )
-    )
+    run = {"steps": 16, "warmup": 2}  # two whole periods of local SGD
+    result = simulate(tiny(3, aggregation=aggregation, sync=kind, run=run, disturbance=JITTER))
     assert (
         result.steps.step.shape
         == result.steps.versions.shape
         == result.steps.clock_gap.shape
-        == (9, 3)
+        == (16, 3)
     )
 
 

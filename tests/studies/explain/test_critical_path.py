@@ -72,7 +72,7 @@ def test_a_wait_for_a_server_is_on_the_path_of_a_worker_alone(tiny):
 )
 def test_a_path_has_no_gaps_and_is_a_step_long(file):
     scenario = load_scenario(SCENARIOS / f"{file}.yaml", ["run.steps=4", "run.warmup=1"])
-    run = run_scenario(scenario, Recording(steps=1, first=2))
+    run = run_scenario(scenario, Recording(steps=1, first=2), settle=False)
     path, steps = critical_path(run, 2), run.all_steps
     for one, following in pairwise(path.segments):
         assert following.start == pytest.approx(one.start + one.seconds, abs=1e-9)
