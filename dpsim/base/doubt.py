@@ -54,7 +54,8 @@ class PredictionInterval:
         assert self.drawn is not None
         assert other.drawn is not None
         low, high = np.quantile(scale * other.drawn - self.drawn, ENDS)
-        return bool(low <= 0 <= high)
+        rounding = 1e-9 * abs(self.high)  # what is the same leaves that much between them
+        return bool(low <= rounding and high >= -rounding)
 
 
 @dataclass(frozen=True, slots=True)

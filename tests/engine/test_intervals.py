@@ -119,4 +119,5 @@ def test_errors_that_both_share_cancel_in_differences():
     )
     assert not one.includes(alike)
     assert one.includes(alike, scale=1 / 1.1)
+    assert one.includes(one, scale=1 + 1e-15)  # the same but for rounding
     assert one.includes(apart)
