@@ -173,8 +173,10 @@ class Job:
     @cached_property
     def calls_of(self) -> dict[Exchange, tuple[StagedCall, ...]]:
         """The calls of each kind of step that there is."""
-        # Thousands of steps are of a few kinds. The warm-up may have one that no counted step has.
-        kinds = dict.fromkeys(self.exchange(step) for step in range(self.counted.stop))
+        # Before its own first step, and in each cycle from there, a strategy exchanges the same.
+        cycle_end = self.scenario.strategy.sync.first_own_step + self.cycle
+        steps = range(min(self.counted.stop, cycle_end))
+        kinds = dict.fromkeys(self.exchange(step) for step in steps)
         return {kind: calls_in(self, kind) for kind in kinds}
 
     @cached_property
