@@ -208,6 +208,8 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
     if codes[0] in (1, 2):
         is_data = not err.getvalue() and _AS_DATA & {*arguments}
         said = err.getvalue() or out.getvalue() or _in_file(arguments)
+        if is_data and not said and _to_device(arguments):
+            return Verdict("refused", "said to a device, which keeps nothing")
         return _refused_in_data(said) if is_data else _refused(said, None)
     if "--json" in arguments and out.getvalue().startswith("{"):
         return _result(json.loads(out.getvalue()), out.getvalue())
@@ -216,10 +218,15 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
 
 def _in_file(arguments: tuple[str, ...]) -> str:
     """What stands in the file of ``-o``, if there is one."""
-    for option, name in pairwise(arguments):
-        if option in ("-o", "--output") and Path(name).is_file():
-            return Path(name).read_text()
-    return ""
+    return "".join(path.read_text() for path in _outputs(arguments) if path.is_file())
+
+
+def _to_device(arguments: tuple[str, ...]) -> bool:
+    return any(path.is_char_device() or path.is_fifo() for path in _outputs(arguments))
+
+
+def _outputs(arguments: tuple[str, ...]) -> list[Path]:
+    return [Path(name) for option, name in pairwise(arguments) if option in ("-o", "--output")]
 
 
 def _refused_in_data(text: str) -> Verdict:
