@@ -206,11 +206,7 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
     if codes[0] not in (0, 1, 2, 3):
         return Verdict("broken", f"ended with code {codes[0]}")
     if codes[0] in (1, 2):
-        is_data = not err.getvalue() and _AS_DATA & {*arguments}
-        said = err.getvalue() or out.getvalue() or _in_file(arguments)
-        if is_data and not said and _to_device(arguments):
-            return Verdict("refused", "said to a device, which keeps nothing")
-        return _refused_in_data(said) if is_data else _refused(said, None)
+        return _refusal(arguments, out.getvalue(), err.getvalue())
     if "--json" in arguments and out.getvalue().startswith("{"):
         return _result(json.loads(out.getvalue()), out.getvalue())
     return Verdict("result")
@@ -229,8 +225,16 @@ def _outputs(arguments: tuple[str, ...]) -> list[Path]:
     return [Path(name) for option, name in pairwise(arguments) if option in ("-o", "--output")]
 
 
-def _refused_in_data(text: str) -> Verdict:
-    """An answer of `check`, which tells what is wrong: as data it is whole, however long."""
+def _refusal(arguments: tuple[str, ...], out: str, err: str) -> Verdict:
+    """What a command said that ended with code 1 or 2.
+
+    `check` tells what is wrong in its answer: as data that is whole, however long.
+    """
+    if err or not _AS_DATA & {*arguments}:
+        return _refused(err or out, None)
+    text = out or _in_file(arguments)
+    if not text and _to_device(arguments):
+        return Verdict("refused", "said to a device, which keeps nothing")
     if not text:
         return _refused("", None)
     if text.startswith("{"):
