@@ -36,7 +36,7 @@ def converge(
 ) -> None:
     """Train a small model for real in simulated time.
 
-    Loss and accuracy against seconds, samples and bytes.
+    Shows loss and accuracy against seconds, samples and bytes.
 
     Example: dpsim converge scenarios/quickstart.yaml --set replay.model=softmax
         --set strategy.sync.kind=local-sgd

@@ -25,7 +25,8 @@ def goodput(
 ) -> None:
     """Simulate weeks of faults, checkpoints, restarts and repairs.
 
-    The useful share with an interval, the best checkpoint interval, and interruptions by cause.
+    Shows the useful share with an interval, the best time between checkpoints, and
+    interruptions by cause.
 
     Example: dpsim goodput scenarios/disturbed.yaml --days 54
     Example: dpsim goodput scenarios/disturbed.yaml --set disturbance.crashes.faults=llama3

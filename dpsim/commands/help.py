@@ -303,7 +303,8 @@ def _say_version(is_asked: bool) -> None:
 
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """What the program itself does before its command."""

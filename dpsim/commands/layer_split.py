@@ -40,7 +40,7 @@ def layer_split(
 ) -> None:
     """Show what lies past data parallelism.
 
-    The model cut into stages of layers, naive and pipelined, beside it.
+    Predicts the model cut into stages of layers, naive and pipelined, beside data parallelism.
 
     The global batch is the scenario's, whatever the number of devices; disturbances are left out.
 

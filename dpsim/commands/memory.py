@@ -20,7 +20,7 @@ def memory(
 ) -> None:
     """Show what fits in a GPU's memory and by how much.
 
-    Parts, the largest batch, sharding stages, and the smallest remedy.
+    Lists the parts, the largest batch, sharding stages and the smallest remedy.
 
     Example: dpsim memory scenarios/quickstart.yaml --set workload.batch_per_gpu=256
     """

@@ -32,7 +32,7 @@ def report(
 ) -> None:
     """Write results as one self-contained HTML page.
 
-    Table, figures, assumptions, calibration, what is not modelled.
+    It has the table, figures, assumptions, calibration and what is not modelled.
 
     Example: dpsim run scenarios/quickstart.yaml --json > run.json &&
         dpsim report run.json --html report.html

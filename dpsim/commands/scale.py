@@ -59,7 +59,7 @@ def scale(
 ) -> None:
     """Predict a scenario on more and more nodes, or with larger and larger batches.
 
-    Where it saturates, which batch is best.
+    Says where it saturates, or which batch is best.
 
     Example: dpsim scale scenarios/quickstart.yaml --nodes 1,2,4,8,16
     Example: dpsim scale scenarios/quickstart.yaml --by workers --fixed-global-batch

@@ -69,7 +69,7 @@ def sweep(
 ) -> None:
     """Predict many scenarios: every point of files with a sweep block, every file of a folder.
 
-    Exit code 3 where some failed.
+    The exit code is 3 where some failed.
 
     A kill at any moment costs the scenarios in flight and no others; --resume goes on.
 

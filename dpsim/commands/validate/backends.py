@@ -31,7 +31,7 @@ def backends(
 ) -> None:
     """Try every operation of gloo, nccl and mpi on CPU and CUDA tensors.
 
-    Each works, fails, or cannot be tried here.
+    Says of each whether it works, fails, or cannot be tried here.
 
     Example: dpsim validate backends
     Example: torchrun --nproc-per-node 2 -m validate backends --json

@@ -70,7 +70,8 @@ def run_on_testbed(
 
     Needs root on Linux. Each host runs the command once, with RANK, WORLD_SIZE, MASTER_ADDR and
     the rest that torchrun gives. Lines of output begin with the rank. Everything is taken down at
-    the end, also after Ctrl-C. Exit code 1 where a rank fails or the machine lacks something.
+    the end, also after Ctrl-C. The exit code is 1 where a rank fails or the machine lacks
+    something.
     Without a command, TCP is measured beside what the rates say.
 
     Example: dpsim validate testbed --hosts 4 --rate "100 Mbit/s"
