@@ -1,9 +1,10 @@
-"""``dpsim compare``: variants of a scenario side by side."""
+"""``dpsim compare``: scenarios, or variants of them, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,9 +12,12 @@ import typer
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.terminal import show, show_json
-from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
+from dpsim.commands.options import Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import progress
 
+Files = Annotated[
+    list[Path], typer.Argument(help="Scenario files (YAML), one or more.", show_default=False)
+]
 Vary = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=A,B,...", help="A field and its values. Repeat it for combinations."),
@@ -36,7 +40,7 @@ By = Annotated[
 
 @limited()
 def compare(
-    file: File,
+    files: Files,
     vary: Vary = None,
     alternative: Alternative = None,
     by: By = "sample-time",
@@ -44,7 +48,7 @@ def compare(
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Predict variants of a scenario side by side, best first.
+    """Predict scenarios, or variants of one, side by side, best first.
 
     Fields of the strategy and of other sections may be named without them: sync.kind.
 
@@ -52,20 +56,22 @@ def compare(
         --vary strategy.aggregation.algorithm=ring,tree,butterfly
     Example: dpsim compare scenarios/quickstart.yaml --alternative 'sync.kind=ssp'
         --alternative 'compression.kind=powersgd,rank=4'
+    Example: dpsim compare scenarios/quickstart.yaml scenarios/disturbed.yaml
     """
     from dpsim.studies.compare import compare as comparison
     from dpsim.studies.compare import variants
 
-    if not vary and not alternative:
-        raise DpsimError("must have --vary or --alternative, but got neither")
+    if len(files) == 1 and not vary and not alternative:
+        raise DpsimError("must have --vary, --alternative or a second file, but got one file alone")
 
     check_plot(plot)
-    chosen = variants(vary or (), alternative or ())
-    with progress("simulating variants", len(chosen)) as done, _said_of_options(vary, alternative):
+    count = len(files) * len(variants(vary or (), alternative or ()))
+    with progress("simulating variants", count) as done, _said_of_options(vary, alternative):
         found = comparison(
-            file,
+            files[0],
             vary or (),
             alternatives=alternative or (),
+            others=files[1:],
             by=by,
             overrides=set_ or (),
             progress=done,

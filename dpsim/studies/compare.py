@@ -1,7 +1,7 @@
-"""One scenario many ways.
+"""One scenario many ways, or several side by side.
 
-Every combination of values for some of its fields, a list of alternatives, and its nodes counted
-up; ranked by what counts.
+Every combination of values for some fields, a list of alternatives, and nodes counted up; ranked by
+what counts.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ RANKINGS: Registry[Ranking] = Registry(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """A variant: the ``values`` set in the file by path, none for the file as it is."""
+    """A variant: the ``values`` set in the file by path, none for the file as it is.
+
+    Where several files are compared, ``file`` is the first of them.
+    """
 
     values: Variant
     result: Result
@@ -98,7 +101,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Shown):
-    """Variants of one scenario, best first by ``ranking``; what it is not known of comes last."""
+    """Variants of scenarios, best first by ``ranking``; what it is not known of comes last."""
 
     rows: tuple[Compared, ...]
     ranking: Ranking
@@ -165,6 +168,7 @@ def compare(
     vary: Iterable[str] = (),
     *,
     alternatives: Iterable[str] = (),
+    others: Iterable[str | os.PathLike[str]] = (),
     by: str = "sample-time",
     overrides: Iterable[str] = (),
     progress: Callable[[int], None] = lambda done: None,
@@ -173,7 +177,8 @@ def compare(
 
     ``vary``: ``key=a,b`` texts, all of whose combinations are variants. ``alternatives``:
     ``key=a,key=b`` texts, each of which is a variant of its own beside the file as it is (and
-    beside every combination, where there are such). ``by``: one of `RANKINGS`. ``overrides``:
+    beside every combination, where there are such). ``others``: more scenario files, of which the
+    same variants are ranked among those of the first. ``by``: one of `RANKINGS`. ``overrides``:
     ``key=value`` of all variants. ``progress`` gets the number of variants done. Variants that
     cannot be simulated are left out.
 
@@ -182,7 +187,13 @@ def compare(
     """
     ranking = RANKINGS[by]
     chosen = variants(vary, alternatives)
-    rows, left_out = simulate_variants(path, chosen, overrides, progress)
+    files = [path, *others]
+    scenarios = [
+        ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
+        for file in files
+        for variant, scenario in _loaded(file, chosen, overrides)
+    ]
+    rows, left_out = _simulated(scenarios, progress)
     if all(ranking.read(row.result) is None for row in rows):
         raise DpsimError(f"--by {by}: must be known of a variant, but is of none")
     rows.sort(key=lambda row: _place(ranking, row))
@@ -276,26 +287,29 @@ def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Vari
     return [{**base, **other} for base in combinations for other in ({}, *several)]
 
 
-def simulate_variants(
-    path: str | os.PathLike[str],
-    chosen: Iterable[Variant],
-    overrides: Iterable[str] = (),
-    progress: Callable[[int], None] = lambda done: None,
-) -> tuple[list[Compared], list[LeftOut]]:
-    """Simulate the scenario at ``path`` once per variant, of which some may be left out.
+def _loaded(
+    path: str | os.PathLike[str], chosen: Iterable[Variant], overrides: Iterable[str]
+) -> list[tuple[Variant, Scenario]]:
+    """The scenario at ``path`` once per variant.
 
-    All are checked before the first is simulated. ``progress`` is called with the number of
-    variants done. Raises ScenarioError for a variant that is not a scenario, DpsimError where none
-    can be simulated.
+    Raises ScenarioError for a variant that is not a scenario: a mistake in the last is to show
+    before minutes are spent on those before it.
     """
     fixed = list(overrides)
-
-    # A list, and not a generator: a mistake in the last variant is to show before minutes are spent
-    # on those before it.
     scenarios = []
     for variant in chosen:
         own = [f"{key}={value}" for key, value in variant.items()]
         scenarios.append((variant, load_scenario(path, [*fixed, *own])))
+    return scenarios
+
+
+def _simulated(
+    scenarios: list[tuple[Variant, Scenario]], progress: Callable[[int], None]
+) -> tuple[list[Compared], list[LeftOut]]:
+    """Simulate each, of which some may be left out; ``progress`` gets the number done.
+
+    Raises DpsimError where none can be simulated.
+    """
     found: list[Compared] = []
     errors: list[tuple[Variant, DpsimError]] = []
     for done, (variant, scenario) in enumerate(scenarios, 1):
@@ -359,7 +373,7 @@ def scale(
     where one of them is no scenario, DpsimError where none can be simulated.
     """
     chosen = [{"cluster.nodes": str(count)} for count in nodes]
-    rows, left_out = simulate_variants(path, chosen, overrides, progress)
+    rows, left_out = _simulated(_loaded(path, chosen, overrides), progress)
     counts = tuple(int(row.values["cluster.nodes"]) for row in rows)
     return Scaling(counts, tuple(row.result for row in rows), tuple(left_out))
 

@@ -33,6 +33,20 @@ def test_each_combination_stands_with_each_alternative(dpsim):
     assert both in [row["variant"] for row in answer["rows"]]
 
 
+def test_files_stand_side_by_side_and_have_the_same_variants(dpsim):
+    files = [QUICKSTART, "scenarios/ssp.yaml"]
+    code, out, _ = dpsim("compare", *files, "--vary", "cluster.nodes=1,2", "--json", *FEW[:4])
+    assert code == 0
+    rows = [row["variant"] for row in json.loads(out)["rows"]]
+    wanted = {(file, nodes) for file in files for nodes in ("1", "2")}
+    assert {(row["file"], row["cluster.nodes"]) for row in rows} == wanted
+    alone = answered(dpsim, "--vary", "cluster.nodes=1,2")["rows"]
+    both = json.loads(out)["rows"]
+    assert [row["step_time_s"] for row in both if row["variant"]["file"] == QUICKSTART] == [
+        row["step_time_s"] for row in alone
+    ]
+
+
 def test_more_samples_a_second_come_first_though_their_step_is_longer(dpsim):
     ask = ["--vary", "workload.batch_per_gpu=16,64"]
     by_sample = answered(dpsim, *ask)["rows"]
@@ -82,7 +96,7 @@ def test_a_short_name_is_a_field_of_a_section_or_stands_beside_the_last():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ([], "must have --vary or --alternative, but got neither"),
+        ([], "must have --vary, --alternative or a second file, but got one file alone"),
         (
             ["--alternative", "sync.kind"],
             "--alternative must be key=value,key=value,..., such as "

@@ -21,6 +21,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("memory", "f.yaml", "--json"),
     ("scale", "f.yaml", "--nodes", "1,2", "--json"),
     ("compare", "f.yaml", "--vary", "strategy.sync.kind=bsp,ssp", "--json"),
+    ("compare", "f.yaml", "f.yaml"),
     ("topology", "f.yaml", "--html", "t.html"),
     ("explain", "f.yaml", "--json"),
     ("sweep", "f.yaml", "-o", "out", "--workers", "1"),
