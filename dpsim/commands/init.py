@@ -50,7 +50,9 @@ Nics = Annotated[
 ModelName = Annotated[
     str | None,
     typer.Option(
-        "--model", help="A model (dpsim catalogue models), or file.py:factory with --input."
+        "--model",
+        help="A model (dpsim catalogue models), a Hugging Face config.json, or file.py:factory "
+        "with --input.",
     ),
 ]
 Shape = Annotated[
@@ -188,8 +190,8 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
         # A strategy that was asked for is kept: recomputing activations is all that makes it
         # smaller.
         tried = tuple((said["strategy"], checkpoint) for checkpoint in (False, True))
-    # A factory is looked for beside the scenario.
-    if ".py:" in said.get("model", ""):
+    # A file is looked for beside the scenario.
+    if ".py:" in said.get("model", "") or said.get("model", "").endswith(".json"):
         folder = Path.cwd() if output is None else output.parent
         said["model"] = os.path.relpath(said["model"], folder)
 

@@ -34,7 +34,8 @@ class Answers:
     """What somebody says of a planned training; None is what is usual.
 
     ``network``: the link, or its rate, of each of a node's ``nics``. ``model``: a name of the
-    catalogue, or ``file.py:factory`` of a torch module whose samples have the shape ``input``.
+    catalogue, a Hugging Face ``config.json``, or ``file.py:factory`` of a torch module whose samples
+    have the shape ``input``.
     ``batch``: samples of a GPU and pass.
     """
 
@@ -173,7 +174,7 @@ def _ports(gpu: Gpu) -> tuple[object, ...]:
 
 
 def _name(answers: Answers) -> str:
-    model = answers.model.rpartition("/")[2].partition(".py:")[0]
+    model = answers.model.rpartition("/")[2].partition(".py:")[0].removesuffix(".json")
     return f"{model}-{answers.strategy}-{answers.nodes}x{gpus().canonical(answers.gpu)}"
 
 
@@ -218,6 +219,8 @@ def _train(draft: ScenarioDraft, answers: Answers) -> None:
     if answers.input:
         draft.set("workload.model.torch", answers.model, "code that is run: it returns the module")
         draft.set("workload.model.input", [*answers.input], "the shape of one sample")
+    elif _is_config(answers.model):
+        draft.set("workload.model.config", answers.model, "a configuration of Hugging Face")
     else:
         draft.set("workload.model", answers.model, "dpsim catalogue models")
     if answers.sequence_length is not None:
@@ -228,7 +231,19 @@ def _train(draft: ScenarioDraft, answers: Answers) -> None:
     peak = gpus()[answers.gpu].peak
     precision = answers.precision or next(each for each in _PRECISIONS if each in peak)
     draft.set("workload.precision", precision, "of matrix products; weights are fp32")
-    is_text = not answers.input and build_model(answers.model).tokens is not None
-    draft.set("workload.optimizer", "adamw" if is_text else "momentum", "or adam, sgd")
+    draft.set("workload.optimizer", _optimizer(answers), "or adam, sgd")
     if answers.checkpoint:
         draft.set("workload.checkpoint", "full", "every block is computed again in backward")
+
+
+def _is_config(model: str) -> bool:
+    return model.endswith(".json")
+
+
+def _optimizer(answers: Answers) -> str:
+    """What such models are usually trained by."""
+    if answers.input:
+        return "momentum"
+    if _is_config(answers.model) or build_model(answers.model).tokens is not None:
+        return "adamw"
+    return "momentum"

@@ -185,3 +185,19 @@ def test_a_network_may_be_a_rate(dpsim, tmp_path):
     assert load_scenario(file).cluster.network.nic.rate.value == 5e9 / 8
     code, _, err = dpsim("init", "--nodes", 2, "--network", "5 Gbit/m")
     assert (code, err.count("\n")) == (2, 1)
+
+
+def test_a_model_may_be_a_configuration_of_hugging_face(dpsim, tmp_path):
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"model_type": "llama", "intermediate_size": 128, "vocab_size": 100}
+    (tmp_path / "tiny.json").write_text(json.dumps(sizes))
+    (tmp_path / "below").mkdir()
+    file = tmp_path / "below" / "first.yaml"
+    assert dpsim("init", "--model", tmp_path / "tiny.json", "-o", file)[0] == 0
+    written = load_scenario(file)
+    assert written.name.startswith("tiny-")
+    assert written.workload.optimizer == "adamw"
+    assert "config: ../tiny.json" in file.read_text().replace('"', "")
+    code, _, err = dpsim("init", "--model", tmp_path / "none.json", "-o", file, "--force")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "none.json: cannot be read" in err
