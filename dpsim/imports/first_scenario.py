@@ -34,9 +34,8 @@ class Answers:
     """What somebody says of a planned training; None is what is usual.
 
     ``network``: the link, or its rate, of each of a node's ``nics``. ``model``: a name of the
-    catalogue, a Hugging Face ``config.json``, or ``file.py:factory`` of a torch module whose samples
-    have the shape ``input``.
-    ``batch``: samples of a GPU and pass.
+    catalogue, a Hugging Face ``config.json``, or ``file.py:factory`` of a torch module whose
+    samples have the shape ``input``. ``batch``: samples of a GPU and pass.
     """
 
     gpu: str = "h100"

@@ -189,7 +189,12 @@ def test_a_network_may_be_a_rate(dpsim, tmp_path):
 
 def test_a_model_may_be_a_configuration_of_hugging_face(dpsim, tmp_path):
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    sizes |= {"model_type": "llama", "intermediate_size": 128, "vocab_size": 100}
+    sizes |= {
+        "model_type": "llama",
+        "intermediate_size": 128,
+        "vocab_size": 100,
+        "max_position_embeddings": 128,
+    }
     (tmp_path / "tiny.json").write_text(json.dumps(sizes))
     (tmp_path / "below").mkdir()
     file = tmp_path / "below" / "first.yaml"
