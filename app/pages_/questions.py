@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import controls, sidebar, state
+from app import controls, measured_errors, sidebar, state
 from app.charts import chart
 from app.headline import sentence
 from app.lessons import grown, points
@@ -19,7 +17,6 @@ from dpsim.engine import Result
 from dpsim.report.figures.batch_figures import (
     cost_figure,
     epochs_figure,
-    error_figure,
     has_targets,
     learners_figure,
     time_to_target_figure,
@@ -37,23 +34,8 @@ _BATCHES = tuple(2**power for power in range(11))
 _LESS = (1, 4)  # batches of a GPU: the scenario's over these
 _MOST_GPUS = 1_024
 _MOST_LEARNERS = 6
-_NEAR = 0.5  # percentage points of error that are about the same
 _WIDE = 510  # pixels
 _FACTORS = ("2", "3", "4", "5")
-_GOYAL = "goyal_rn50_err_vs_batch"
-# Columns of the records, by what they are called here.
-_RECORDS = {
-    "who": "who",
-    "accelerator": "hardware",
-    "how many": "accelerators",
-    "global batch": "global_batch",
-    "epochs": "epochs",
-    "time (min)": "time_min",
-    "top-1 accuracy (%)": "top1",
-    "source": "source",
-    "how it was read": "source_status",
-    "notes": "notes",
-}
 
 
 def draw() -> None:
@@ -70,7 +52,7 @@ def draw() -> None:
         _GPUS: _gpus,
         _LEARNERS: _learners,
         _GROWS: _grows,
-        _ERRORS: _errors,
+        _ERRORS: lambda _: measured_errors.draw(),
     }[what](spec)
 
 
@@ -209,53 +191,6 @@ def _grows(spec: Spec) -> None:
         height="content",
     )
     st.markdown(f"The largest batch: {plain(known)}.")
-
-
-def _errors(spec: Spec) -> None:
-    published = _rows("convergence.csv")
-    rows = [
-        (float(row["global_batch"]), float(row["value"]), float(row["std"]))
-        for row in published
-        if row["case_id"] == _GOYAL
-    ]
-    title = "ResNet-50 on ImageNet, 90 epochs"
-    sentence(_least_error(rows))
-    chart(error_figure(rows, title), "errors")
-    st.caption(
-        "Goyal et al. 2017, five runs each, learning rates in proportion to the batch. For "
-        "CIFAR-10, CIFAR-100 and ImageNet Masters and Luschi (2018) report the best accuracy with "
-        "batches from 2 to 32; their figures have no table that could be checked, so that "
-        "ResNet-32 on CIFAR-10 is no task here."
-    )
-    st.caption(
-        "Two versions of the abstract of Smith et al. name different records: Inception-ResNet-V2 "
-        "to 77 % in under 2,500 updates with batches of 65,536, and ResNet-50 to 76.1 % in under "
-        "30 minutes."
-    )
-    st.markdown("**Records of ImageNet**")
-    records = [row for row in _rows("imagenet_records.csv") if row["top1"]]
-    st.dataframe(
-        {head: [row[column] for row in records] for head, column in _RECORDS.items()},
-        hide_index=True,
-    )
-
-
-def _least_error(rows: list[tuple[float, float, float]]) -> str:
-    """Up to which batch the error is about the least, and what it is with the largest."""
-    least = min(error for _, error, _ in rows)
-    near = max(batch for batch, error, _ in rows if error <= least + _NEAR)
-    batch, worst, _ = max(rows)
-    said = f"Up to a batch of {near:,.0f} the error is within {_NEAR:g} % of the least, {least:g} %"
-    return f"{said}; with {batch:,.0f} it is {worst:g} %."
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    """A table of published measurements."""
-    import validate
-
-    file = Path(str(validate.__file__)).parent / "published" / "data" / name
-    with file.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def _cost(spec: Spec, runs: list[Result]) -> go.Figure:

@@ -81,8 +81,12 @@ def test_the_front_is_what_no_run_beats(runs):
 def test_learners_and_published_errors_are_in_order(runs):
     (line,) = learners_figure([(2, runs[1]), (1, runs[0])]).data
     assert list(line.x) == [1, 2]
-    (errors,) = error_figure([(256, 23.6, 0.12), (128, 23.5, 0.1)], "title").data
+    rows = [(256, 23.6, 0.12), (128, 23.5, 0.1)]
+    (errors,) = error_figure({"": rows}, "title").data
     assert list(errors.x) == [128, 256]
+    assert not errors.showlegend
+    named = error_figure({"constant": rows, "in proportion": rows[:1]}, "title").data
+    assert [line.name for line in named if line.showlegend] == ["constant", "in proportion"]
 
 
 def test_targets_are_known_or_not(runs):

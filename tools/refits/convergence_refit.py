@@ -15,7 +15,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.terminal import write_whole
 from dpsim.convergence import fit_law, left_out_errors
 from tools.refits.step_constants import rounded
-from validate.published.convergence import CURVES, HITS, POINTS, Runs, runs_of
+from validate.published.convergence import CASES, CURVES, HITS, POINTS, Runs, runs_of
 
 CONSTANTS = Path(__file__).parents[2] / "dpsim" / "convergence" / "constants.yaml"
 HEADER = """\
@@ -30,7 +30,7 @@ adaptdl_convergence.csv and mlperf_reference_points.csv.
 
 def constants() -> dict[str, Any]:
     """The content of constants.yaml."""
-    return {"tasks": {name: task_constants(name) for name in (*HITS, *CURVES, *POINTS)}}
+    return {"tasks": {name: task_constants(name) for name in (*HITS, *CASES, *CURVES, *POINTS)}}
 
 
 def task_constants(name: str) -> dict[str, Any]:

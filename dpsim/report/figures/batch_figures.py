@@ -5,7 +5,7 @@ Each takes results of runs that differ in batch, GPUs or learners, or their JSON
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import TIME, human
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _RUNS = Sequence[Result | Answer]
+ErrorRow = tuple[float, float, float]  # global batch, error in %, its deviation over runs
 
 
 def has_targets(runs: _RUNS) -> bool:
@@ -211,22 +212,25 @@ def cost_figure(
     return styled(figure, title, f"time ({unit})", up, **axes)
 
 
-def error_figure(rows: Sequence[tuple[float, float, float]], title: str) -> go.Figure:
-    """Published validation errors: rows of (global batch, error in %, its deviation over runs)."""
+def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Figure:
+    """Published validation errors against the batch, a line for each of ``series``, by its name."""
     import plotly.graph_objects as go
 
-    rows = sorted(rows)
     figure = go.Figure()
-    figure.add_scatter(
-        x=[batch for batch, _, _ in rows],
-        y=[error for _, error, _ in rows],
-        error_y={"array": [deviation for _, _, deviation in rows], "thickness": 1},
-        mode="lines+markers",
-        line={"color": COLOURS[5]},
-        marker={"size": 8},
-        hovertemplate="batch %{x:,}: %{y:.2f} %<extra></extra>",
-    )
-    axis = counts_axis([int(batch) for batch, _, _ in rows])
+    for number, (name, rows) in enumerate(series.items()):
+        rows = sorted(rows)
+        figure.add_scatter(
+            x=[batch for batch, _, _ in rows],
+            y=[error for _, error, _ in rows],
+            name=name,
+            error_y={"array": [deviation for _, _, deviation in rows], "thickness": 1},
+            mode="lines+markers",
+            line={"color": COLOURS[5 - number], "dash": DASHES[number]},
+            marker={"size": 8, "symbol": SYMBOLS[number]},
+            hovertemplate="batch %{x:,}: %{y:.2f} %<extra></extra>",
+            showlegend=len(series) > 1,
+        )
+    axis = counts_axis([int(batch) for rows in series.values() for batch, _, _ in rows])
     return styled(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=axis)
 
 

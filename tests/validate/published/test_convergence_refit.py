@@ -10,7 +10,7 @@ import pytest
 
 from dpsim.convergence import tasks
 from tools.refits.convergence_refit import CONSTANTS, text
-from validate.published.convergence.runs import CURVES, HITS, POINTS, runs_of
+from validate.published.convergence.runs import CASES, CURVES, HITS, POINTS, runs_of
 
 
 def test_shipped_constants_are_refitted_ones():
@@ -18,8 +18,8 @@ def test_shipped_constants_are_refitted_ones():
 
 
 def test_every_task_has_its_runs():
-    assert set(tasks()) == {*HITS, *CURVES, *POINTS}
-    assert [len(runs_of(name).batches) for name in HITS] == [2, 6, 6, 6, 8]
+    assert set(tasks()) == {*HITS, *CASES, *CURVES, *POINTS}
+    assert [len(runs_of(name).batches) for name in (*HITS, *CASES)] == [2, 6, 6, 6, 8, 8]
 
 
 # Not yolov3-voc: what it logs as noise does not give its own progress, up to 20 % off.

@@ -15,7 +15,7 @@ from dpsim.convergence import NoiseForm, noise_scale
 from validate.published.tables import Columns, packaged_table
 
 _CURVES = ("model", "global_batch", "progress", "iteration", "metric", "grad_sqr", "grad_var")
-_HITS = ("dataset", "global_batch", "metric", "value")
+_HITS = ("case_id", "dataset", "global_batch", "metric", "value")
 _POINTS = ("case_id", "global_batch", "samples_to_target", "quality")
 # Where the runs of a task stand: the data set's name in convergence.csv, ...
 HITS: Mapping[str, str] = {
@@ -25,6 +25,8 @@ HITS: Mapping[str, str] = {
     "deepspeech2-arctic": "deepspeech2",
     "neumf-movielens": "ncf",
 }
+# ... the case there, of which no noise was logged, ...
+CASES: Mapping[str, str] = {"resnet32-cifar10": "usts_steps_to_target_resnet32"}
 # ... the model in adaptdl_convergence.csv with a target of our own (the metric falls), ...
 CURVES: Mapping[str, tuple[str, float]] = {"yolov3-voc": ("yolov3", 13.0)}
 # ... or the case in mlperf_reference_points.csv.
@@ -112,13 +114,20 @@ def runs_of(task: str) -> Runs:
     if task in CURVES:
         return _crossings(*CURVES[task])
     rows = packaged_table("convergence.csv", _HITS)
+    if task in CASES:
+        return Runs(*_in_order(rows.where(rows.text("case_id") == CASES[task])))
     rows = rows.where(
         (rows.text("dataset") == HITS[task]) & (rows.text("metric") == "iterations_to_target")
     )
+    batches, steps = _in_order(rows)
+    return Runs(batches, steps, _curves(HITS[task], np.array(batches)))
+
+
+def _in_order(rows: Columns) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Batches and steps of the runs, ascending in batch."""
     batches, steps = rows.positive("global_batch"), rows.positive("value")
-    order = np.argsort(batches)
-    batches, steps = batches[order], steps[order]
-    return Runs(tuple(batches.tolist()), tuple(steps.tolist()), _curves(HITS[task], batches))
+    order = np.argsort(batches, kind="stable")
+    return tuple(batches[order].tolist()), tuple(steps[order].tolist())
 
 
 def _points(case: str) -> Runs:
