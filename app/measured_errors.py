@@ -49,7 +49,7 @@ def draw() -> None:
     st.markdown("**Records of ImageNet**")
     records = [row for row in _rows("imagenet_records.csv") if row["top1"]]
     st.dataframe(
-        {head: [row[column] for row in records] for head, column in _RECORDS.items()},
+        {head: [_short(row[column]) for row in records] for head, column in _RECORDS.items()},
         hide_index=True,
     )
 
@@ -92,13 +92,12 @@ def _over_runs(rows: Iterable[dict[str, str]]) -> list[ErrorRow]:
 
 
 def _preferred(series: dict[str, list[ErrorRow]]) -> str:
-    """What the smallest and the largest batch end at with each rule of the rate."""
-    said = [
-        f"{min(rows)[1]:.1f} % with {min(rows)[0]:,.0f} and {max(rows)[1]:.1f} % with "
-        f"{max(rows)[0]:,.0f} ({name})"
-        for name, rows in series.items()
-    ]
-    return f"ResNet-32 prefers small batches: its error is {'; '.join(said)}."
+    """How the error grows from the smallest to the largest batch with each rule of the rate."""
+    said = []
+    for name, rows in series.items():
+        (low, least, _), (high, most, _) = min(rows), max(rows)
+        said.append(f"{least:.1f} to {most:.1f} % from {low:,.0f} to {high:,.0f} ({name})")
+    return f"ResNet-32 prefers small batches: its error grows {'; '.join(said)}."
 
 
 def _least_error(rows: list[ErrorRow]) -> str:
@@ -117,3 +116,11 @@ def _rows(name: str) -> list[dict[str, str]]:
     file = Path(str(validate.__file__)).parent / "published" / "data" / name
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
+
+
+def _short(cell: str) -> str:
+    """A number without zeros at its end, from 1,000 on with commas; other text as it is."""
+    try:
+        return f"{float(cell):,.6g}"
+    except ValueError:
+        return cell

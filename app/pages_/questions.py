@@ -52,7 +52,7 @@ def draw() -> None:
         _GPUS: _gpus,
         _LEARNERS: _learners,
         _GROWS: _grows,
-        _ERRORS: lambda _: measured_errors.draw(),
+        _ERRORS: _errors,
     }[what](spec)
 
 
@@ -191,6 +191,10 @@ def _grows(spec: Spec) -> None:
         height="content",
     )
     st.markdown(f"The largest batch: {plain(known)}.")
+
+
+def _errors(_: Spec) -> None:
+    measured_errors.draw()
 
 
 def _cost(spec: Spec, runs: list[Result]) -> go.Figure:

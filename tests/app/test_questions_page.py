@@ -36,6 +36,5 @@ def test_without_a_task_there_is_utilisation_alone(open_page):
 
 def test_what_was_measured_of_small_batches_is_said(open_page):
     page = open_page("questions", choices={"question": "what was measured?"})
-    said = "6.8 % with 128 and 9.0 % with 1,024 (rate 0.1)"
-    assert said in html(page)
-    assert "7.1 % with 128 and 7.3 % with 512 (in proportion, with warm-up)" in html(page)
+    assert "6.8 to 9.0 % from 128 to 1,024 (rate 0.1)" in html(page)
+    assert "7.1 to 7.3 % from 128 to 512 (in proportion, with warm-up)" in html(page)

@@ -217,8 +217,8 @@ def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Fig
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for number, (name, rows) in enumerate(series.items()):
-        rows = sorted(rows)
+    for number, (name, unsorted) in enumerate(series.items()):
+        rows = sorted(unsorted)
         figure.add_scatter(
             x=[batch for batch, _, _ in rows],
             y=[error for _, error, _ in rows],
