@@ -14,14 +14,24 @@ from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.network.libraries.nccl.notes import Note
 
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
-_NUMBER = r"(\d+|one|two|three|four|eight)"
+# Not the generation of PCIe: "PCIe 4.0 switch", "Gen 5 switch".
+_NUMBER = r"(?<![\d.])(?<!pcie )(?<!gen )(\d+|one|two|three|four|eight)"
 _UPLINKS = re.compile(rf"\b{_NUMBER}\s+(?:shared\s+)?uplinks?\b")
-_SWITCHES = re.compile(rf"\b{_NUMBER}\s+switch(?:es)?(?:\s+of\s+(\d+))?\b")
+_SWITCHES = re.compile(rf"\b{_NUMBER}\s+(?:[a-z]+\s+)?switch(?:es)?(?:\s+of\s+(\d+))?\b")
 # With ACS redirection a switch sends copies between its GPUs up to the root complex all the same.
 _REDIRECTED = re.compile(r"acs redirect")
-_STAGED = re.compile(r"host|shm|no p2p|without p2p|staged|p2p_disable=1")
+_NO_PEER = r"(?:disabled|off|unavailable|blocked|not (?:available|supported|possible|enabled))"
+_STAGED = re.compile(
+    r"\bhost(?! bridge)|\bshm\b|shm_use|(?:no|without) (?:p2p|peer)|staged|p2p_disable=1"
+    rf"|\bp2p(?: access)?(?: is)?[:=]?\s*(?:{_NO_PEER}|no\b|0\b)"
+)
 _PEER = re.compile(r"p2p_disable=0|p2p_level|\bp2p\b(?!\s+(?:use\s+)?(?:unclear|not stated))")
-_SOCKETS = re.compile(r"\b(?:2|two|dual)[ -]sockets?|\(sys\)|numa nodes")
+_SOCKETS = re.compile(
+    r"\b(?:2|two|dual)[ -](?:sockets?|numa|root)|(?<!=)\bsys\b|numa nodes"
+    r"|\b(?:across|cross)[ -](?:socket|numa)"
+)
+# Bridges of NVLink join pairs of cards, and PCIe the pairs.
+_PAIRS = re.compile(r"\bnv[^,;]*\b(?:pairs?|bridge[sd]?)\b|\b(?:pairs?|bridged)\b[^,;]*\bnv")
 _COPY_ENGINE = re.compile(r"shm_use_cuda_memcpy=1|copy[ -]engine")
 # A pair stands under one root by default. More GPUs than that meet at the host somewhere, where
 # NCCL leaves peer-to-peer off unless it is told otherwise.
@@ -40,7 +50,7 @@ def parse_bus(text: str, settings: str, gpu: Gpu, local: int) -> tuple[Bus, list
         _per_uplink(lower, gpu, local) if staged else 1.0,
         copy_engine=staged and bool(_COPY_ENGINE.search(lower)),
         sockets=not staged and bool(_SOCKETS.search(lower)),
-        one_way="pair" in lower and "nv" in lower,
+        one_way=bool(_PAIRS.search(lower)),
     )
     return bus, notes
 
@@ -48,10 +58,12 @@ def parse_bus(text: str, settings: str, gpu: Gpu, local: int) -> tuple[Bus, list
 def _staged(text: str, lower: str, gpu: Gpu, local: int) -> tuple[bool, list[Note]]:
     if _REDIRECTED.search(lower) or _STAGED.search(lower):
         return True, []
-    if _PEER.search(lower) or "pair" in lower:
+    if _PEER.search(lower):
         return False, []
     if not gpu.peer_access:
         return True, []
+    if _PAIRS.search(lower):
+        return False, []
     if "switch" in lower and not _SOCKETS.search(lower):
         return False, []
     staged = local > _UNDER_ONE_ROOT

@@ -40,6 +40,19 @@ from dpsim.network.libraries.nccl.notes import Note
 XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
 _MESH_LINK = "nvlink2"
 _PAIR = 2
+# Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1; later ones, four at most,
+# are joined directly, each with each.
+_LAST_HYBRID_MESH = 70
+_MOST_DIRECT = 4
+_DIRECT = re.compile(r"all[- ]to[- ]all|fully[- ]connected|mesh|(?:no|without) (?:nv)?switch")
+_SWITCHED = re.compile(r"(?<!no )(?<!no nv)(?<!without )(?<!without nv)switch")
+# NVLinks that are there and not used: "PCIe (NVLink disabled)".
+_NO_NVLINK = re.compile(
+    r"\b(?:no|without) nvlink|nvlinks? (?:is )?(?:disabled|off|not used|unused|inactive)"
+)
+_NO_NVLS = re.compile(
+    r"nvls_enable=0|algo=\^nvls|\b(?:no|without) nvls|nvls\)? (?:is )?(?:disabled|off|not used)"
+)
 _BRIDGE_GENERATION = 3  # of the bridges of a pair whose generation is not stated (A100, A30, A40)
 
 DTYPE_BYTES = {
@@ -82,27 +95,57 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
     ``settings`` is what NCCL was told of it, such as NCCL_P2P_DISABLE=1.
     """
     lower = text.lower()
-    if re.search(r"xgmi|infinity fabric", lower) or is_amd(gpu):
+    if re.search(r"xgmi|infinity fabric", lower) or (is_amd(gpu) and "pci" not in lower):
         return Inside(XGMI, XGMI_RATE), [
             Note("intra_link", text, "xGMI under RCCL, not NCCL: constants borrowed from NVLink")
         ]
     own = nvlink_rate(gpu)
-    bridged = re.search(r"\bnv(\d+)\b", lower)
-    if bridged and local == _PAIR and "pair" in lower:
-        link = links()[f"nvlink{_stated_nvlink(lower) or _BRIDGE_GENERATION}"]
-        return Inside(NVMESH, int(bridged.group(1)) * link.rate.value), []
-    if "pci" in lower or (own == 0 and "nvlink" not in lower):
+    unused = bool(_NO_NVLINK.search(lower))
+    pair = _pair_rate(lower, gpu) if local == _PAIR and not unused else 0.0
+    if pair and (pair < own or own == 0):
+        return Inside(NVMESH, pair), []
+    # A card for bridges reaches all others of its node over PCIe alone.
+    is_card = own == 0 and not ("nvswitch" in lower and _stated_nvlink(lower))
+    if unused or is_card or "pci" in lower:
         return _parse_pcie(text, gpu, local, settings)
     notes = [] if "nv" in lower else [Note("intra_link", text, f"NVLink, as {gpu.name} has it")]
-    stated = _stated_nvlink(lower)
+    return _nvlinked(lower, gpu, local), notes
+
+
+def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
+    """What NVLinks join: all by a switch, four at most directly, or the hybrid mesh of a DGX-1."""
+    own, stated = nvlink_rate(gpu), _stated_nvlink(lower)
     rate = _usual_nvlink_rate(f"nvlink{stated}") if stated else own
     if not rate or 0 < own < rate:
         rate = own  # parts with fewer links (H800)
-    # Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1.
-    meshed = capability_of(gpu) <= 70 and "switch" not in lower
-    if meshed or re.search(r"mesh|dgx-?1\b", lower):
-        return Inside(NVMESH, MESH_RINGS.get(local, 6) * links()[_MESH_LINK].rate.value), notes
-    return Inside(NVSWITCH, rate), notes
+    if _SWITCHED.search(lower):
+        return Inside(NVSWITCH, rate)
+    if capability_of(gpu) <= _LAST_HYBRID_MESH:
+        return Inside(NVMESH, _hybrid_mesh_rate(gpu, local))
+    if _DIRECT.search(lower) and local <= _MOST_DIRECT:
+        # A GPU's links are divided among the other three, also where the job has fewer of them.
+        return Inside(NVMESH, rate * max(local - 1, 1) / (_MOST_DIRECT - 1))
+    return Inside(NVSWITCH, rate)
+
+
+def _pair_rate(lower: str, gpu: Gpu) -> float:
+    """B/s of the links that join two GPUs alone, a bridge or "NV4"; 0 where none are named."""
+    if not re.search(r"\bnv(?:link|\d)|(?<!host )\bbridge", lower):
+        return 0.0
+    counted = re.search(r"\bnv(\d+)\b", lower)
+    is_bridge = gpu.nvlink is not None and gpu.nvlink.bridge
+    most = gpu.nvlink.rate if gpu.nvlink is not None and is_bridge else math.inf
+    if not counted:
+        return most if is_bridge else 0.0
+    link = gpu.nvlink.link if gpu.nvlink else f"nvlink{_stated_nvlink(lower) or _BRIDGE_GENERATION}"
+    return min(int(counted.group(1)) * links()[link].rate.value, most)
+
+
+def _hybrid_mesh_rate(gpu: Gpu, local: int) -> float:
+    """B/s of the rings that a DGX-1 has for its first ``local`` GPUs."""
+    fabric = gpu.nvlink_fabric
+    link, count = (fabric.link, fabric.count) if fabric else (_MESH_LINK, 6)
+    return min(MESH_RINGS.get(local, count), count) * links()[link].rate.value
 
 
 def _stated_nvlink(lower: str) -> int | None:
@@ -122,26 +165,33 @@ def _parse_pcie(text: str, gpu: Gpu, local: int, settings: str) -> tuple[Inside,
     stated = re.search(r"pcie?\s*(?:-?e)?\s*(?:v|gen)?\s*([2-6])\b|gen\s*([2-6])", lower)
     generation = int(stated.group(1) or stated.group(2)) if stated else pcie_generation(gpu)
     notes = [] if stated else [Note("intra_link", text, f"PCIe {generation}, as {gpu.name} has it")]
-    lanes = re.search(r"x(4|8|16)\b", lower)
+    lanes = re.search(r"(?<!switch )(?<!switches )\bx(4|8|16)\b", lower)
     width = int(lanes.group(1)) if lanes else 16
     bus, said = parse_bus(text, settings, gpu, local)
     return Inside(PCIE, pcie_rate(generation, width), bus), notes + said
 
 
 def parse_version(text: str) -> tuple[int, ...] | None:
-    """(2, 21, 5) from "2.21.5 (NGC TF 24.06)"; None where nothing is stated."""
+    """(2, 21, 5) from "2.21.5 (NGC TF 24.06)"; None where nothing is stated.
+
+    Of "CUDA 12.4, NCCL 2.21.5" too: versions of other programs are none of NCCL's.
+    """
     if "rocm" in text.lower():
         return None  # the version of AMD's stack, not of its NCCL
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    own = re.search(r"nccl\D{0,10}(\d.*)", text, re.IGNORECASE)
+    found = re.search(r"(?<![\d.])([12])\.(\d+)(?:\.(\d+))?", own.group(1) if own else text)
     return tuple(int(x) for x in found.groups() if x) if found else None
 
 
 def parse_settings(text: str) -> tuple[str | None, str | None]:
-    """NCCL_ALGO and NCCL_PROTO as stated; anything vaguer ("default (...)") is not a setting."""
-    algorithm = re.search(r"NCCL_ALGO\s*=\s*(\w+)", text) or re.search(
+    """NCCL_ALGO and NCCL_PROTO as stated; anything vaguer ("default (...)") is not a setting.
+
+    Nor is a list: of "Ring,Tree" NCCL chooses.
+    """
+    algorithm = re.search(r"NCCL_ALGO\s*=\s*(\w+)(?!,\w|\w)", text) or re.search(
         r"^(ring|tree)\s*\(stated", text, re.IGNORECASE
     )
-    protocol = re.search(r"NCCL_PROTO\s*=\s*(\w+)", text)
+    protocol = re.search(r"NCCL_PROTO\s*=\s*(\w+)(?!,\w|\w)", text)
     return (
         algorithm.group(1).lower() if algorithm else None,
         protocol.group(1).lower() if protocol else None,
@@ -176,15 +226,17 @@ def describe(row: Mapping[str, str]) -> Description:
     intra, words = row.get("intra_link") or "", row.get("inter_link") or ""
     nodes, local, said = _nvlink_domains(nodes, local, intra, words)
     notes += said
-    inside, said = parse_inside(intra, gpu, local, row.get("algo_proto") or "")
+    settings = row.get("algo_proto") or ""
+    inside, said = parse_inside(intra, gpu, local, settings)
     notes += said if local > 1 else []
     if nodes > 1:
-        transport, said = parse_transport(words)
+        transport, said = parse_transport(words, gpu, settings)
         nic, more = parse_nics(words, gpu, local)
         notes += said + more
-    algorithm, protocol = parse_settings(row.get("algo_proto") or "")
+    algorithm, protocol = parse_settings(settings)
     machine = replace(
         _one_node(row, gpu, inside, local),
+        multicast=not _NO_NVLS.search(f"{intra} {settings}".lower()),
         nodes=nodes,
         transport=transport,
         nic_rate=nic,

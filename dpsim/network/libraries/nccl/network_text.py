@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from dpsim.hardware import Gpu
-from dpsim.network.libraries.nccl.gpus import network_rate
+from dpsim.network.libraries.nccl.gpus import capability_of, network_rate
 from dpsim.network.libraries.nccl.notes import Note
 
 _IB_BITS = {
@@ -22,51 +22,80 @@ _IB_BITS = {
     "qdr": 40e9,
 }
 _FULL_NODE = 8  # GPUs that share what is stated for a node
+_HOPPER = 90  # ten times its compute capability: machines of it have a later EFA than the first
 _PLAIN_ETHERNET = 10e9  # bit/s of a card with TCP whose rate is not stated
+_FASTEST_OLD_CARD = 200e9  # bit/s: what is beyond it and the GPU's own cards is a whole node's
 _MEASURED = re.compile(
     r"[\d.]+\s*GB/s\s+(?:plateau|busbw|effective)|\b(?:plateau|effective|reaches|busbw)\b[^();,]*\d[^();,]*",
     re.IGNORECASE,
 )
-_UNIT = r"(GB/s|GBps|[Gg]bps|[Gg]b/s|[Gg]bit/s|[Gg]bit|[Gg]b[Ee]|[Gg]ig[Ee]?|[Gg]b|GB|[Gg])\b"
-_COUNTED = re.compile(r"(\d+)\s*[x×*]\s*(?:[A-Za-z]+-?\d*\s+)*(\d+(?:\.\d+)?)\s*" + _UNIT)
-_COUNTED_WORD = re.compile(
-    r"(\d+)\s*[x×*]\s*(?:[A-Za-z]+-?\d*\s+)*(xdr|ndr200|ndr|hdr100|hdr|edr|fdr|qdr)(?:400)?\b",
-    re.IGNORECASE,
+_NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "quad": 4, "eight": 8}
+_NUMBER_WORDS = "|".join(_NUMBERS)
+_UNIT = r"GB/s|GBps|[GgTt](?:bps|b/s|bit/s|bit|b[Ee]|b|B)|[Gg](?:ig[Ee]?)?"
+# HDR200 and NDR400 say twice what HDR and NDR are.
+_WORD = r"(?i:xdr|ndr200|ndr|hdr100|hdr|edr|fdr|qdr)"
+_NUMERIC = rf"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>{_UNIT})\b"
+_SPEED = rf"(?:{_NUMERIC}|(?:\b|(?<=[x×*]))(?P<word>{_WORD})\d*\b)"
+# Names of cards stand between their number and their rate: "4x Slingshot-11 NICs (200 Gb/s each)".
+_NAMES = r"(?:[A-Za-z]+[-\d]*[\s(,@]+)*"
+_COUNT = rf"(?<![-\w.])(?P<count>\d+(?=\s*[x×*])|(?i:{_NUMBER_WORDS}))"
+_COUNTED = re.compile(rf"{_COUNT}(?:\s*[x×*]|[\s-])\s*{_NAMES}{_SPEED}")
+# "200G x8", but not the lanes of "200G (PCIe 4.0 x16)".
+_COUNTED_AFTER = re.compile(
+    rf"{_SPEED}(?:(?!(?i:pci))[\w\s)-]){{0,24}}?[x×*]\s*(?P<count>\d+)\b(?!\s*(?i:pci|lanes))"
 )
+_RATE = re.compile(_NUMERIC)
+_NAMED = re.compile(rf"\b(?P<word>{_WORD})\d*\b")
 _CARDS = re.compile(
-    r"\b(\d|one|single|two|four|eight)\s+(?:NIC|HCA|adapter|card|rail)s?\b", re.IGNORECASE
+    rf"(?<![-\w.])(\d+|{_NUMBER_WORDS})[\s-]+(?:[a-z]+\s+)?"
+    r"(?:nic|hca|adapter|card|rail|port|interface)s?\b"
 )
-_NUMBERS = {"one": 1, "single": 1, "two": 2, "four": 4, "eight": 8}
-_SINGLE = re.compile(r"(\d+(?:\.\d+)?)\s*" + _UNIT)
 # In the order in which words decide: sockets over the cards of a Slingshot are sockets.
 _TRANSPORTS = (
     (r"tcpxo|fastrak", "tcpxo"),
     (r"tcpx", "tcpx"),
-    (r"\bsockets?\b|ipoib", "tcp"),
-    (r"(?:\befa|elastic fabric\w*)[\s-]*(?:v|gen)?\s*[2-9]\b(?![\s\d]*[x×]|\d)", "efa-v2"),
+    (r"\bsockets?\b|ipoib|nccl_net=socket", "tcp"),
+    (r"ib_disable=1|\b(?:no|without) (?:rdma|ib|infiniband)\b", "tcp"),
+    (r"\b(?:rdma|ib|infiniband) (?:is )?(?:disabled|off|not used)\b", "tcp"),
+    (r"(?:\befa|elastic fabric\w*)[\s-]*(?:v|gen)\s*[2-9]\b", "efa-v2"),
+    (r"(?:\befa|elastic fabric\w*)[\s-]*[2-9]\b(?![\s\d]*[x×]|\d)", "efa-v2"),
     # Nodes of 3,200 Gbit/s, and cards of 200, came with the second generation.
     (r"(?=.*(?:\befa|elastic fabric))(?=.*(?:\b32\s*[x×]\s*100|3200|\b200\s*g))", "efa-v2"),
+    (r"(?=.*(?:\befa|elastic fabric))(?=.*\b(?:p5|p6|g7|trn2))", "efa-v2"),
     (r"\befa|elastic fabric", "efa-v1"),
-    (r"slingshot", "slingshot"),
-    (r"roce|rdma over converged", "roce"),
+    (r"slingshot|cassini|\bcxi\b", "slingshot"),
+    (r"\broce|rdma over converged|spectrum-?x\b|\berdma\b|\bthor\d?\b|pollara", "roce"),
+    # Cards that do both: over Ethernet it is RoCE.
+    (r"(?=.*(?:connectx|\bcx-?\d|bluefield|\bbf-?\d|\brdma\b))(?=.*(?:gbe\b|ethernet))", "roce"),
     (r"infiniband|\bib\b|connectx|(?:\b|\dx)[xnhefq]dr\d*\b|quantum", "ib"),
-    (r"tcp|socket|ethernet|gbe\b|gige", "tcp"),
+    (r"\bcx-?\d|bluefield|\bbf-?\d|\bmlx\d|\brdma\b", "ib"),
+    (r"tcp|socket|ethernet|gbe\b|gige|\bgvnic\b|\bena\b", "tcp"),
 )
-
+# Bit/s for each GPU where words name the network alone: a3-highgpu-8g has 4 cards of 200 Gbit/s for
+# 8 GPUs, a3-megagpu-8g 8 (Google Cloud, Networking and GPU machines), p4d.24xlarge 4 of 100 (AWS,
+# EC2 accelerated computing), nodes with Slingshot-11 a card of 200 for each GPU (CSCS, Alps).
+_USUAL_BITS = {"tcpx": 100e9, "tcpxo": 200e9, "efa-v1": 50e9, "slingshot": 200e9}
+_FIRST_EFA = re.compile(r"\bv1\b|\befav1|gen\s*1\b|\b(?:p3dn|p4d)")
+_RDMA = frozenset({"ib", "roce"})
 
 # The card cannot reach the GPU's memory, so that each byte crosses the host's.
 _STAGED = re.compile(
-    r"host[ -]?staged|no gpudirect|without gpudirect|via (?:the )?host|gdr_level=(?:loc|pxb)"
+    r"host[ -]?staged|no gpudirect|without gpudirect|via (?:the )?host|gdr_level=(?:loc|pxb|0)"
+    r"|\b(?:no|without) gdr\b|\b(?:gdr|gpudirect(?: rdma)?) (?:is )?(?:disabled|off|not used)"
 )
 _DOMAIN = re.compile(
-    r"(\d+)\s*gpus\s+(?:per|a|in one|to a)\s+(?:nvlink\s+)?domain|\bnvl[ -]?(\d+)\b"
+    r"(\d+)\s*gpus\s+(?:per|a|in one|to a)\s+(?:nvlink\s+)?domain"
+    r"|\bnvl[ -]?(\d+)(?:x(\d))?\b|\bnvlink[ -]?(72)\b"
 )
 
 
 def nvlink_domain(text: str) -> int | None:
     """GPUs that one NVLink domain over several nodes joins, by such words; None without any."""
     found = _DOMAIN.search(text.lower())
-    return int(found.group(1) or found.group(2)) if found else None
+    if not found:
+        return None
+    stated, name, times, of_rack = found.groups()
+    return int(stated or name or of_rack) * int(times or 1)
 
 
 def staged_through_the_host(text: str) -> bool:
@@ -79,15 +108,25 @@ def transport_of(text: str) -> str | None:
     return next((name for pattern, name in _TRANSPORTS if re.search(pattern, text.lower())), None)
 
 
-def parse_transport(text: str) -> tuple[str, list[Note]]:
+def parse_transport(
+    text: str, gpu: Gpu | None = None, settings: str = ""
+) -> tuple[str, list[Note]]:
     """The kind of network, and notes on what had to be assumed.
 
-    TCP where only a speed is given; "unknown" (priced as InfiniBand) where nothing is known.
+    TCP where only a speed is given; "unknown" (priced as InfiniBand) where nothing is known. EFA
+    beside a ``gpu`` that is younger than its first generation is a later one. ``settings`` are what
+    NCCL was told, such as NCCL_IB_DISABLE=1.
     """
-    named = transport_of(text)
+    named, told = transport_of(text), settings.lower()
+    if "nccl_net=socket" in told or (named in _RDMA and "ib_disable=1" in told):
+        return "tcp", []
+    is_young = gpu is not None and capability_of(gpu) >= _HOPPER
+    if named == "efa-v1" and is_young and not _FIRST_EFA.search(text.lower()):
+        return "efa-v2", [Note("inter_link", text, "a later EFA, as beside such GPUs")]
     if named is not None:
         return named, []
-    if re.search(r"\d+\s*gb?\s*-?class|\d+\s*gbps", text.lower()):
+    rate = _RATE.search(_MEASURED.sub(" ", text))
+    if rate and _bits(rate) <= _FASTEST_OLD_CARD:
         return "tcp", [Note("inter_link", text, "TCP: only a speed is given")]
     return "unknown", [Note("inter_link", text, "InfiniBand: the transport is not recognised")]
 
@@ -97,51 +136,72 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
 
     An assumed number of cards is noted.
     """
-    cleaned = _MEASURED.sub(" ", text)
-    of = re.search(r"\bper (gpu|node)\b", cleaned.lower())
-    each = local if of and of.group(1) == "gpu" else 1
-    counted = _COUNTED.search(cleaned)
+    count, bits, is_stated = _cards(_MEASURED.sub(" ", text), gpu, local)
+    rate = count * bits / 8
+    if is_stated:
+        return rate, []
+    taken_as = f"{count} x {bits / 1e9:g} Gbit/s a node: the number of cards is not stated"
+    return rate, [Note("inter_link", text, taken_as)]
+
+
+def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
+    """Cards that ``local`` GPUs use, bit/s of each, and whether the words say how many."""
+    found = re.search(r"\bper (gpu|node)\b", text.lower())
+    of = found.group(1) if found else ""
+    each = local if of == "gpu" else 1
+    counted = _COUNTED.search(text) or _COUNTED_AFTER.search(text)
     if counted:
-        bits = _bits(counted.group(2), counted.group(3))
-        return usable_nics(int(counted.group(1)) * each, local) * bits / 8, []
-    named = _COUNTED_WORD.search(cleaned)
-    if named:
-        return usable_nics(int(named.group(1)), local) * _IB_BITS[named.group(2).lower()] / 8, []
-    word = next((w for w in _IB_BITS if re.search(rf"\b{w}\b", cleaned.lower())), None)
-    single = _SINGLE.search(cleaned)
-    if single and not word and of:
-        # The rate of each GPU's, or the whole node's, of which a job's GPUs have their share.
-        share = local if of.group(1) == "gpu" else min(local / _FULL_NODE, 1.0)
-        return share * _bits(single.group(1), single.group(2)) / 8, []
-    bits = (
-        _IB_BITS[word]
-        if word
-        else _bits(single.group(1), single.group(2))
-        if single
-        else 8 * network_rate(gpu)
-    )
-    cards = _CARDS.search(cleaned)
-    if cards:
-        number = cards.group(1).lower()
-        return usable_nics(_NUMBERS.get(number) or int(number), local) * bits / 8, []
-    if not word and not single and transport_of(text) == "tcp":
-        bits, local = _PLAIN_ETHERNET, 1
-    count = 1 if (single and not word) or local == 1 else local
-    return count * bits / 8, [
-        Note(
-            "inter_link",
-            text,
-            f"{count} x {bits / 1e9:g} Gbit/s a node: the number of cards is not stated",
-        )
-    ]
+        return usable_nics(_number(counted["count"]) * each, local), _bits(counted), True
+
+    rate, word = _RATE.search(text), _NAMED.search(text)
+    speed = word or rate
+    bits = _bits(speed) if speed else _usual_bits(text, gpu)
+    number = _CARDS.search(text.lower())
+    if number:
+        return usable_nics(_number(number.group(1)) * each, local), bits, True
+    if speed and of == "gpu":
+        return local, bits, True
+    if rate and (of or not word):
+        return _of_a_bare_rate(text, _bits(rate), of, gpu, local)
+    return (1 if bits == _PLAIN_ETHERNET else local), bits, False
 
 
-def _bits(number: str, unit: str) -> float:
-    """Bits per second of a network card as it is sold.
+def _of_a_bare_rate(
+    text: str, bits: float, of: str, gpu: Gpu, local: int
+) -> tuple[int, float, bool]:
+    """`_cards` where words give a rate without their number: "RoCE 400GbE", "EFA 3200Gbps"."""
+    beside_a_gpu = 8 * network_rate(gpu)
+    if bits > max(beside_a_gpu, _FASTEST_OLD_CARD):
+        # No card is as fast: it is a whole node's, of which a job's GPUs have their share.
+        return 1, bits * min(local / _FULL_NODE, 1.0), bool(of)
+    if not of and bits == beside_a_gpu and transport_of(text) in _RDMA:
+        return local, bits, False
+    return 1, bits, bool(of)
+
+
+def _usual_bits(text: str, gpu: Gpu) -> float:
+    """Bit/s of a card where words name the network alone, or nothing."""
+    named = parse_transport(text, gpu)[0]
+    if named == "tcp":
+        return _PLAIN_ETHERNET
+    return _USUAL_BITS.get(named, 8 * network_rate(gpu))
+
+
+def _number(word: str) -> int:
+    return _NUMBERS.get(word.lower()) or int(word)
+
+
+def _bits(found: re.Match[str]) -> float:
+    """Bits per second of a card as it is sold, by its rate or by the word for it.
 
     "GB/s" and "GBps" are bytes, everything else is bits.
     """
-    return float(number) * 1e9 * (8 if unit in ("GB/s", "GBps") else 1)
+    parts = found.groupdict()
+    if parts.get("word"):
+        return _IB_BITS[parts["word"].lower()]
+    unit = parts["unit"]
+    scale = 1e12 if unit[0] in "Tt" else 1e9
+    return float(parts["value"]) * scale * (8 if unit in ("GB/s", "GBps") else 1)
 
 
 def usable_nics(count: int, local: int) -> int:
