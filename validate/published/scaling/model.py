@@ -22,12 +22,16 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from dpsim.base.errors import UnknownNameError
+from dpsim.network.libraries.nccl import stated_cards
+from dpsim.workload import build_model
 from validate.published.tables import (
     Block,
     Columns,
     TextArray,
     constants_file,
     fit_blocks,
+    model_named,
     soft_maximum,
 )
 
@@ -61,33 +65,35 @@ class Setup:
 
 def inner_rate(text: str, constants: Mapping[str, Any]) -> float:
     """The bus bandwidth in B/s of the first catalogue entry whose words occur in the text."""
+    # "NVLink 4" and "PCIe Gen5" are as good as "NVLink4" and "PCIe5".
+    words = re.sub(r"\b(nvlink|pcie)[\s-]*(?:gen|v)?[\s-]*(?=\d)", r"\1", text.casefold())
     for entry in constants["inner_links"]:
-        if all(word in text.casefold() for word in entry["words"]):
+        if all(word in words for word in entry["words"]):
             return float(entry["rate"])
     raise ValueError(f"no link of the catalogue fits {text!r}")
 
 
 def nic_rate(text: str, constants: Mapping[str, Any]) -> float:
     """A node's NIC rate in B/s from words like '8x IB EDR100', '25Gbps', '16x100Gb'."""
+    cards = stated_cards(text)
+    if cards is not None:
+        count, bits = cards
+        return count * bits / 8
     lowered = text.casefold()
-    # A number before x counts cards only where a rate or a network follows: "8x V100" are GPUs.
-    count = re.search(r"\b(\d+)\s*x\s*(?=\d|ib|gb|roce|efa|nic|hdr|edr|ndr)", lowered)
-    rate = re.search(r"(\d+(?:\.\d+)?)\s*g(?:b|bit|bps|be)", lowered)
-    named = [float(g) for name, g in constants["nic_names"].items() if name in lowered]
-    if rate:
-        gigabit = float(rate.group(1))
-    elif named:
-        gigabit = named[0]
-    else:
-        gigabit = float(constants["nic_unknown"]["value"])
-    return gigabit * 1e9 / 8.0 * (float(count.group(1)) if count else 1.0)
+    named = [float(rate) for name, rate in constants["nic_names"].items() if name in lowered]
+    return (named[0] if named else float(constants["nic_unknown"]["value"])) * 1e9 / 8
 
 
 def weight_count(model: str, constants: Mapping[str, Any]) -> float:
-    """The number of parameters of the longest catalogue name that begins the model's name."""
+    """The number of parameters: the table's, else the catalogue's, else that of a usual model."""
     table = constants["parameters_m"]
-    fitting = [name for name in table if model.casefold().startswith(name.casefold())]
-    return 1e6 * float(table[max(fitting, key=len)] if fitting else table["default"])
+    name = model_named(model, table)
+    if name is not None:
+        return 1e6 * float(table[name])
+    try:
+        return float(build_model(model).parameters)
+    except UnknownNameError:
+        return 1e6 * float(table["default"])
 
 
 def setup_of(rows: Columns, constants: Mapping[str, Any]) -> Setup:

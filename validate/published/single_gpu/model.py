@@ -32,6 +32,7 @@ from validate.published.tables import (
     TextArray,
     constants_file,
     fit_blocks,
+    model_named,
     numbers_of,
     soft_maximum,
 )
@@ -75,10 +76,8 @@ class Work:
 
 
 def _entry(name: str, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    fitting = [key for key in table if name.casefold().startswith(key.casefold())]
-    # The longest, since the names of some models begin those of others.
-    found: Mapping[str, Any] | None = table[max(fitting, key=len)] if fitting else None
-    return found
+    known = model_named(name, table)
+    return None if known is None else table[known]
 
 
 def transformer_features(entry: Mapping[str, Any], sequence: float) -> dict[str, float]:

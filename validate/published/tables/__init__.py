@@ -13,6 +13,7 @@ from validate.published.tables.columns import (
 )
 from validate.published.tables.csv_file import LEAST, MOST, Row, read_rows
 from validate.published.tables.left_out_errors import doubt_of
+from validate.published.tables.model_name import model_named
 from validate.published.tables.scenario_of_row import scenario_of_row
 from validate.published.tables.step_scores import (
     STEP_KINDS,
@@ -48,6 +49,7 @@ __all__ = [
     "fit_blocks",
     "identities",
     "joined",
+    "model_named",
     "numbers_of",
     "occurs",
     "packaged_table",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
     from dpsim.network.libraries.nccl.model import NcclModel
+    from dpsim.network.libraries.nccl.network_text import stated_cards
     from dpsim.network.libraries.nccl.notes import Note
     from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
     from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
@@ -82,6 +83,7 @@ __all__ = [
     "seconds",
     "shipped_constants",
     "shipped_kin",
+    "stated_cards",
     "work_for",
     "written",
 ]

@@ -37,7 +37,7 @@ _WORD = r"(?i:xdr|ndr200|ndr|hdr100|hdr|edr|fdr|qdr)"
 _NUMERIC = rf"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>{_UNIT})\b"
 _SPEED = rf"(?:{_NUMERIC}|(?:\b|(?<=[x×*]))(?P<word>{_WORD})\d*\b)"
 # Names of cards stand between their number and their rate: "4x Slingshot-11 NICs (200 Gb/s each)".
-_NAMES = r"(?:[A-Za-z]+[-\d]*[\s(,@]+)*"
+_NAMES = r"(?:[A-Za-z]+[-\d]*[\s(@]+)*"
 _COUNT = rf"(?<![-\w.])(?P<count>\d+(?=\s*[x×*])|(?i:{_NUMBER_WORDS}))"
 _COUNTED = re.compile(rf"{_COUNT}(?:\s*[x×*]|[\s-])\s*{_NAMES}{_SPEED}")
 # "200G x8", but not the lanes of "200G (PCIe 4.0 x16)".
@@ -144,12 +144,26 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
     return rate, [Note("inter_link", text, taken_as)]
 
 
+def stated_cards(text: str) -> tuple[int, float] | None:
+    """Cards and bit/s of each as words state them: one where a rate stands alone, None without."""
+    cleaned = _MEASURED.sub(" ", text)
+    counted = _counted(cleaned)
+    if counted:
+        return _number(counted["count"]), _bits(counted)
+    speed = _RATE.search(cleaned) or _NAMED.search(cleaned)
+    return (1, _bits(speed)) if speed else None
+
+
+def _counted(text: str) -> re.Match[str] | None:
+    return _COUNTED.search(text) or _COUNTED_AFTER.search(text)
+
+
 def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
     """Cards that ``local`` GPUs use, bit/s of each, and whether the words say how many."""
     found = re.search(r"\bper (gpu|node)\b", text.lower())
     of = found.group(1) if found else ""
     each = local if of == "gpu" else 1
-    counted = _COUNTED.search(text) or _COUNTED_AFTER.search(text)
+    counted = _counted(text)
     if counted:
         return usable_nics(_number(counted["count"]) * each, local), _bits(counted), True
 
