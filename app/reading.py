@@ -6,6 +6,7 @@ No file is read and no code is run for one.
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,12 +40,16 @@ class _NoFolder:
 @lru_cache(maxsize=256)
 def document(spec: Spec) -> Document:
     """The values of ``spec`` with their places, not yet checked. Raises DpsimError."""
-    if spec.text is None:
-        path = preset_path(spec.preset or "")
-        text, source = path.read_text(encoding="utf-8"), path.name
-    else:
-        text, source = spec.text, spec.file
-    return apply_overrides(from_text(text, source), spec.changes, Scenario)
+    return apply_overrides(_unchanged(replace(spec, changes=())), spec.changes, Scenario)
+
+
+@lru_cache(maxsize=16)
+def _unchanged(spec: Spec) -> Document:
+    """The values of a set-up as it was written: a turn changes them a few times over."""
+    if spec.text is not None:
+        return from_text(spec.text, spec.file)
+    path = preset_path(spec.preset or "")
+    return from_text(path.read_text(encoding="utf-8"), path.name)
 
 
 @lru_cache(maxsize=256)
