@@ -126,18 +126,29 @@ class ServersModel(CollectiveModel):
         self.servers = servers
         self.network = servers.network
         self.direction = direction
+        self._together: dict[int, FloatArray] = {}  # s by bytes, of flows that start at once
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Push: when the servers have applied all of it, the same for all.
 
         Pull: when each worker has everything.
         """
-        routes = self.routes
-        ends = ends_of_flows(self.servers.network, routes, starts, nbytes, self.servers.conditions)
-        loads = self.servers.loads(routes, nbytes)
+        ends, loads = self._ends(starts, nbytes), self.servers.loads(self.routes, nbytes)
         if self.direction == "pull":
             return Outcome(ends, loads)
         return Outcome(np.full(len(ends), self.arriving(ends, nbytes)), loads)
+
+    def _ends(self, starts: FloatArray, nbytes: int) -> FloatArray:
+        """When each worker's flow ends (s) that starts at ``starts`` (s)."""
+        servers, begin = self.servers, starts[0]
+        if servers.conditions.changes or np.any(starts != begin):
+            return ends_of_flows(servers.network, self.routes, starts, nbytes, servers.conditions)
+        # A pull follows what all have pushed: whenever that is, its flows take as long.
+        if nbytes not in self._together:
+            self._together[nbytes] = ends_of_flows(
+                servers.network, self.routes, np.zeros(len(starts)), nbytes, servers.conditions
+            )
+        return np.asarray(begin + self._together[nbytes])
 
     @property
     def routes(self) -> Routes:

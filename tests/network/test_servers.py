@@ -139,3 +139,17 @@ def test_a_link_that_slows_down_on_the_way():
     conditions = Conditions((), (LinkChange(50.0, 3, 0.5),))
     placed = servers(1, 1, conditions=conditions)
     assert both_ways(placed, 100)[0].tolist() == pytest.approx([150])
+
+
+def test_pushes_that_begin_at_once_take_as_long_whenever_that_is():
+    push = ServersModel(servers(2, 1), "push")
+    ends = [push.finish(np.full(2, start), 100).finishes.tolist() for start in (0.0, 1000.0)]
+    assert ends == [[200, 200], [1200, 1200]]
+
+
+def test_pushes_that_begin_after_a_link_has_changed_take_as_long_as_that_link():
+    """The server's way in, at 1 B/s, halves at 500 s."""
+    conditions = Conditions((), (LinkChange(500.0, 5, 0.5),))
+    push = ServersModel(servers(2, 1, conditions=conditions), "push")
+    ends = [push.finish(np.full(2, start), 100).finishes.tolist() for start in (0.0, 1000.0)]
+    assert ends == [[200, 200], [1400, 1400]]
