@@ -22,7 +22,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import MemoryUse, learner_times, memory_use
 from dpsim.scenario import Scenario
 from dpsim.topology import ClusterConfig, build_cluster
-from dpsim.workload import MOST_SAMPLES, WIDTH, Model, block_ranges
+from dpsim.workload import MOST_SAMPLES, WIDTH, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
     model, gpu = scenario.build_model(), scenario.cluster.accelerator
     times = learner_times(scenario, model, gpu, batch // micro_batches)
     # Between blocks one tensor crosses. Within one a residual path or a branch would cross as well.
-    blocks = list(block_ranges(model))
+    blocks = model.blocks
     passes = times.forward + times.backward
     work = np.array([passes[first:end].sum() for first, end in blocks])
     borders = [0, *(blocks[end - 1][1] for end in balanced(work, devices))]

@@ -11,8 +11,10 @@ activations are in elements, so that the precision scales them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -34,6 +36,10 @@ Amount = Literal[
     "borrowed",
     "steps",
 ]
+
+# A block of a network: the names up to the first number that stands between dots ("layer1.0.conv1",
+# "h.11.mlp.c_fc").
+_BLOCK = re.compile(r"(.*?\.\d+)\..+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,12 @@ class Layer:
         """Elements of all its parameter tensors."""
         return sum(self.parameters)
 
+    @property
+    def block(self) -> str | None:
+        """The numbered block that it stands in; None where it stands in none."""
+        match = _BLOCK.match(self.name)
+        return match.group(1) if match else None
+
 
 class Tensors(NamedTuple):
     """Parameter tensors in registration order.
@@ -102,6 +114,16 @@ class Model:
     def parameters(self) -> int:
         """Parameter elements in all."""
         return sum(layer.own_weights for layer in self.layers)
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[int, int], ...]:
+        """First layer and one past the last of each block.
+
+        Layers in a row whose names are alike up to the first number, and others by themselves.
+        """
+        names = [layer.block or layer.name for layer in self.layers]
+        starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
+        return tuple(pairwise([0, *starts, len(names)]))
 
     @property
     def forward_flop(self) -> int:

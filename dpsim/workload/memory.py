@@ -34,10 +34,8 @@ by this but one, which is 7 % over: ResNet-50 with 128 images on a K80, whose co
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +43,7 @@ from numpy.typing import NDArray
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload.efficiency import Execution, Kernels
-from dpsim.workload.layer import Layer, Model
+from dpsim.workload.layer import Model
 from dpsim.workload.roofline import OPTIMIZER_STATES, WIDTH, Optimizer, Precision
 
 if TYPE_CHECKING:
@@ -73,10 +71,6 @@ FRAGMENTATION = 0.05
 _REDUCE_BUCKET = 5e8  # elements
 
 _HALF, _FLOAT = 2, 4  # bytes
-
-# A block of a network: the names up to the first number that stands between dots ("layer1.0.conv1",
-# "h.11.mlp.c_fc").
-_BLOCK = re.compile(r"(.*?\.\d+)\..+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +233,9 @@ def checkpointed_activations(model: Model) -> int:
     Segments are runs of blocks (of layers, where names show no blocks), as many as take the least
     memory. What leaves a segment is taken to be as large as the last tensor that it keeps.
     """
-    ranges = block_ranges(model)
-    blocks = [[layer.activations for layer in model.layers[first:end]] for first, end in ranges]
+    blocks = [
+        [layer.activations for layer in model.layers[first:end]] for first, end in model.blocks
+    ]
     inside = np.array([sum(block) for block in blocks], dtype=np.int64)
     out = np.array([last_kept(block) for block in blocks], dtype=np.int64)
     return min(_with_segments(inside, out, count) for count in range(1, len(blocks) + 1))
@@ -265,25 +260,6 @@ def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int
     return int(out[last].sum() + np.bincount(segment, weights=inside).max())
 
 
-def is_numbered(layer: Layer) -> bool:
-    """Whether a layer stands in a numbered block."""
-    return _BLOCK.match(layer.name) is not None
-
-
-def block_ranges(model: Model) -> Iterator[tuple[int, int]]:
-    """First layer and one past the last of each block.
-
-    Layers in a row whose names are alike up to the first number.
-    """
-    matches = [_BLOCK.match(layer.name) for layer in model.layers]
-    names = [
-        match.group(1) if match else layer.name
-        for match, layer in zip(matches, model.layers, strict=True)
-    ]
-    starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
-    return pairwise([0, *starts, len(names)])
-
-
 def _buckets(model: Model, setup: Setup) -> float:
     """Bytes of the buffers that communication needs.
 
@@ -299,7 +275,7 @@ def _buckets(model: Model, setup: Setup) -> float:
     state = state_bytes(setup.precision, setup.optimizer)
     if setup.stage < 3:
         return float(min(2 * state.gradients * _REDUCE_BUCKET, state.gradients * model.parameters))
-    blocks = [model.layers[first:end] for first, end in block_ranges(model)]
+    blocks = [model.layers[first:end] for first, end in model.blocks]
     sizes = [sum(layer.own_weights for layer in block) for block in blocks]
     sizes.sort(reverse=True)
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray
 from dpsim.workload.layer import Layer, Model
-from dpsim.workload.memory import block_ranges, is_numbered, last_kept
+from dpsim.workload.memory import last_kept
 
 Segment = tuple[int, int]  # first layer, layer after the last
 
@@ -44,10 +44,10 @@ class Recompute:
             firsts = range(0, layers, self.layers)
             segments = [(first, min(first + self.layers, layers)) for first in firsts]
             return Recomputation(model, tuple(segments), np.ones(layers, dtype=bool))
-        blocks = [each for each in block_ranges(model) if is_numbered(model.layers[each[0]])]
+        blocks = [each for each in model.blocks if model.layers[each[0]].block is not None]
         if not blocks:
             everything = np.full(layers, not self.selective)
-            return Recomputation(model, tuple(block_ranges(model)), everything)
+            return Recomputation(model, model.blocks, everything)
         chosen = tuple(self._spread(blocks))
         again = np.zeros(layers, dtype=bool)
         for first, end in chosen:

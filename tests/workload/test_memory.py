@@ -20,7 +20,7 @@ from dpsim.workload import (
     remedies,
     split_ways,
 )
-from dpsim.workload.memory import block_ranges, checkpointed_activations
+from dpsim.workload.memory import checkpointed_activations
 
 GB = 1e9
 GPT3 = Model("gpt3", (Layer("h", "linear", (175_000_000_000,), activations=1),), "token")
@@ -123,7 +123,7 @@ def test_a_fully_sharded_model_gathers_two_blocks_and_reduces_one():
 def test_blocks_are_named_up_to_the_first_number():
     names = ["wte", "h.0.ln_1", "h.0.mlp.2.fc", "h.1.ln_1", "conv1", "conv2"]
     model = Model("blocks", tuple(Layer(name, "norm") for name in names), "sample")
-    assert list(block_ranges(model)) == [(0, 1), (1, 3), (3, 4), (4, 5), (5, 6)]
+    assert model.blocks == ((0, 1), (1, 3), (3, 4), (4, 5), (5, 6))
 
 
 def test_checkpointing_holds_borders_and_the_largest_segment():

@@ -31,7 +31,7 @@ from dpsim.strategy.aggregation.collective_call import (
 )
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import GroupSize, Mesh
-from dpsim.workload import Model, Program, block_ranges, is_numbered
+from dpsim.workload import Model, Program
 
 _HALF = 2  # bytes of a gradient as it is computed
 _REPLICAS = "all-reduce-replicas"
@@ -327,8 +327,9 @@ class ShardedConfig(Aggregation):
                 for index, (_, after, elements) in reversed([*enumerate(units)])
             ]
             places = forward + back if self.reshard_after_forward else forward
+            all_needed = [needed for needed, *_ in places]
             for index, (needed, name, elements) in enumerate(places):
-                ready = self._asked_for(index, [place for place, *_ in places], len(forward))
+                ready = self._asked_for(index, all_needed, len(forward))
                 size = elements * self.weight_bytes
                 gathers.append(CollectiveCall(name, size, ready, needed, "all-gather", "weights"))
         return tuple(gathers)
@@ -364,8 +365,8 @@ def _blocks(model: Model) -> list[Unit]:
     """Each numbered block, and what stands before and behind them; of those that have weights."""
     ranges: list[tuple[int, int]] = []
     alone = False  # whether the layers so far, since the last block, stand in none
-    for first, end in block_ranges(model):
-        numbered = is_numbered(model.layers[first])
+    for first, end in model.blocks:
+        numbered = model.layers[first].block is not None
         # What stands between two blocks is one unit, however many layers it is.
         begin = ranges.pop()[0] if alone and not numbered else first
         ranges.append((begin, end))
