@@ -138,8 +138,10 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
         margin={"l": 60, "r": 20, "t": 20, "b": 20},
         # A number that does not fit its bar is hidden, and not shrunk until nobody can read it.
         uniformtext={"minsize": 11, "mode": "hide"},
+        **layout,
         xaxis_title=x,
         yaxis_title=y,
-        **layout,
+        # Whole parts, in place of those that a new figure has: to merge them takes 7 ms more.
+        overwrite=True,
     )
     return in_mode(figure)
