@@ -101,7 +101,7 @@ class LibraryCollective(Collective):
         dist.all_to_all_single(target, source)
 
     def _barrier(self, source: Any, target: Any) -> None:
-        dist.barrier()
+        self.world.meet()
 
 
 def _whole_chunks(operation: str, elements: int, ranks: int) -> int:

@@ -12,14 +12,20 @@ import platform
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 
 _TRIAL_CYCLES = 10_000_000  # 5 ms at 2 GHz: long beside a launch
+_TRIALS, _COUNTED = 20, 5  # an idle GPU runs slowly at first: the last ones count
+OUT_OF_MEMORY = torch.cuda.OutOfMemoryError
+"""What torch raises where a GPU cannot hold more."""
 
 
 class DeviceFace(ABC):
@@ -81,6 +87,14 @@ class DeviceFace(ABC):
         """What is launched in the block goes to ``stream``."""
 
     @abstractmethod
+    def fork(self, streams: Sequence[Any]) -> None:
+        """``streams`` begin nothing before the compute stream has done what it was given."""
+
+    @abstractmethod
+    def join(self, streams: Sequence[Any]) -> None:
+        """The compute stream goes on when ``streams`` have done what they were given."""
+
+    @abstractmethod
     def reset_peak(self) -> None:
         """Count the most memory from here on."""
 
@@ -137,6 +151,12 @@ class CpuFace(DeviceFace):
     def on_stream(self, stream: None) -> AbstractContextManager[Any]:
         """Nothing changes."""
         return nullcontext()
+
+    def fork(self, streams: Sequence[None]) -> None:
+        """A processor does all at once."""
+
+    def join(self, streams: Sequence[None]) -> None:
+        """A processor does all at once."""
 
     def reset_peak(self) -> None:
         """By Linux's ``clear_refs``; elsewhere the peak counts from the start of the process."""
@@ -209,8 +229,7 @@ class CudaFace(DeviceFace):
     def spin(self, seconds: float) -> None:
         """A kernel that counts cycles, as many as its clock makes in the time."""
         if seconds > 0:
-            # torch's own sleep kernel: it has no public name.
-            torch.cuda._sleep(int(seconds * self._cycles_per_second))
+            self._sleep(int(seconds * self._cycles_per_second))
 
     def new_stream(self) -> Any:
         """A stream of CUDA's."""
@@ -220,6 +239,16 @@ class CudaFace(DeviceFace):
         """As torch has it."""
         context: AbstractContextManager[Any] = torch.cuda.stream(stream)
         return context
+
+    def fork(self, streams: Sequence[Any]) -> None:
+        """Torch's streams wait for one another only where they are told to."""
+        for stream in streams:
+            stream.wait_stream(torch.cuda.current_stream(self.index))
+
+    def join(self, streams: Sequence[Any]) -> None:
+        """The same the other way round."""
+        for stream in streams:
+            torch.cuda.current_stream(self.index).wait_stream(stream)
 
     def reset_peak(self) -> None:
         """What is cached for nobody goes back first, so that it is not counted."""
@@ -235,12 +264,19 @@ class CudaFace(DeviceFace):
 
     @cached_property
     def _cycles_per_second(self) -> float:
-        torch.cuda._sleep(_TRIAL_CYCLES)  # the first launch loads the kernel
-        self.finish()
         # Measured: a GPU's clock depends on its load and on its power limit.
-        begin = self.mark()
-        torch.cuda._sleep(_TRIAL_CYCLES)
-        return _TRIAL_CYCLES / self.seconds(begin, self.mark())
+        marks = [self.mark()]
+        for _ in range(_TRIALS):
+            self._sleep(_TRIAL_CYCLES)
+            marks.append(self.mark())
+        taken = [self.seconds(*both) for both in pairwise(marks)]
+        return _TRIAL_CYCLES / median(taken[-_COUNTED:])
+
+    def _sleep(self, cycles: int) -> None:
+        # A thread that has not chosen a device has the first one, whichever its process uses.
+        with torch.cuda.device(self.index):
+            # torch's own sleep kernel: it has no public name.
+            torch.cuda._sleep(cycles)
 
 
 def cuda_place(index: int) -> Any:

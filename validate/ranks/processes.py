@@ -92,8 +92,13 @@ class World:
     def barrier(self) -> None:
         """Waits until every rank is here and its device is idle."""
         self.synchronize()
-        dist.barrier()
+        self.meet()
         self.synchronize()
+
+    def meet(self) -> None:
+        """The backend's barrier alone."""
+        # NCCL's is a kernel: without a name torch would guess its GPU from the rank.
+        dist.barrier(device_ids=[self.device.index] if self.backend == "nccl" else None)
 
     def gather(self, value: Any) -> list[Any]:
         """The ``value`` of every rank, on every rank; values are pickled."""
@@ -233,9 +238,15 @@ def joined(
     if chosen == "nccl" and not face.on_gpu:
         raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")
     face.use()
-    store = meet(place, timeout)
+    store = _anew(meet(place, timeout), place)
     with grouped(agreed(World(place, chosen, face, store, timeout), backend), "world") as world:
         yield world
+
+
+def _anew(store: Any, place: Place) -> Any:
+    """The part of ``store`` for this joining: torchrun's outlives it, with its ranks' addresses."""
+    times = store.add(f"joined/{place.rank}", 1)
+    return dist.PrefixStore(f"run/{times}", store)
 
 
 @contextmanager
@@ -244,15 +255,15 @@ def grouped(world: World, name: str) -> Iterator[World]:
 
     A ``name`` is used once a store.
     """
-    on_gpus = world.backend == "nccl" and world.on_gpu
     try:
+        # Without device_id: with it NCCL's collectives hang now and then (pytorch issue 153960),
+        # and the device is chosen before.
         dist.init_process_group(
             world.backend,
             store=dist.PrefixStore(name, world.store),
             rank=world.rank,
             world_size=world.size,
             timeout=timedelta(seconds=world.timeout),
-            device_id=world.device if on_gpus else None,
         )
     except RuntimeError as error:
         raise FailedError(
@@ -300,7 +311,10 @@ def first_line(error: BaseException) -> str:
     if not lines:
         return kind
     # torch begins with the place in its sources: "[../torch/csrc/...cpp:123] ".
-    return kind + ": " + re.sub(r"^\[\S+:\d+\]\s*", "", lines[0].strip())
+    first = re.sub(r"^\[\S+:\d+\]\s*", "", lines[0].strip())
+    # NCCL says why below that, after these words: no room in /dev/shm, no way to a peer.
+    reason = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
+    return f"{kind}: {first}" + (f" ({reason[0].strip()})" if reason else "")
 
 
 def same_clock(world: World) -> bool:

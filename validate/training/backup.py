@@ -8,7 +8,7 @@ server. Source: Chen et al., "Revisiting distributed synchronous SGD", ICLR work
 from __future__ import annotations
 
 from itertools import count
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.distributed as dist
@@ -25,6 +25,7 @@ from validate.training.worker import Worker
 class Backup(Method):
     """Bulk-synchronous on a parameter server, without waiting for the slowest."""
 
+    by_host: ClassVar[bool] = True
     kind: Literal["backup"] = Field(
         default="backup",
         description="A step waits for the fastest workers only; the last rank serves.",

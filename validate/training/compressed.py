@@ -7,7 +7,7 @@ float32 in host memory.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ Floats = NDArray[np.float32]
 class Compressed(Method):
     """Bulk-synchronous, gradients compressed on their way."""
 
+    by_host: ClassVar[bool] = True
     kind: Literal["compressed"] = Field(
         default="compressed",
         description="Gradients are compressed on their way, with error feedback.",

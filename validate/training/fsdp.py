@@ -22,6 +22,7 @@ from validate.training.worker import Worker
 _FORMATS = {"fp32": None, "bf16": torch.bfloat16}  # None: as they are
 
 _SHARE = 0.25
+_TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 class Fsdp(Method):
@@ -73,12 +74,17 @@ class Fsdp(Method):
 
     def divide(self, model: nn.Module, worker: Worker) -> None:
         """Shard the units of ``model``, then what is left of it."""
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+        try:
+            from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        except ImportError:  # before torch 2.6
+            from torch.distributed._composable.fsdp import MixedPrecisionPolicy, fully_shard
 
         kind, ranks = worker.world.device.type, worker.workers
         if self.group is None or self.group == ranks:
-            mesh = init_device_mesh(kind, (ranks,))
+            # Of the run's own group: torch would make one by NCCL for GPUs that meet by gloo.
+            mesh = DeviceMesh.from_group(worker.world.group, kind)
         else:
             # fully_shard takes the last dimension to shard over, the first to replicate: HSDP.
             shape = (ranks // self.group, self.group)
@@ -89,7 +95,13 @@ class Fsdp(Method):
         )
         settings = {"mesh": mesh, "reshard_after_forward": self.reshard, "mp_policy": policy}
         for unit in units(model, self.unit_size):
-            fully_shard(unit, **settings)
+            if len(unit) > 1 and _TORCH < (2, 5):
+                raise DpsimError(
+                    "strategy.aggregation.unit_size: must be at most a block's bytes with torch "
+                    f"before 2.5, which gathers blocks one by one, but got {self.unit_size:,.0f} B"
+                )
+            # A block alone by itself: those versions take no lists.
+            fully_shard(unit if len(unit) > 1 else unit[0], **settings)
         # What is in no unit (embeddings, the head) makes up one more, which the root gathers.
         fully_shard(model, **settings)
 

@@ -12,7 +12,7 @@ all. Source: Lian et al., "Can decentralized algorithms outperform centralized a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.distributed as dist
@@ -29,6 +29,7 @@ HEARD, CONSENSUS = "heard", "consensus"
 class Gossip(Method):
     """Each worker averages its model with a few neighbours in every step."""
 
+    by_host: ClassVar[bool] = True
     kind: Literal["gossip"] = Field(
         default="gossip",
         description="Each worker averages its model with a few neighbours' in each step.",

@@ -13,8 +13,9 @@ sizes on multi-GPU servers", VLDB 12, 2019 (algorithm 1).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any, Literal
 
 import torch
@@ -22,6 +23,7 @@ import torch.distributed as dist
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from validate.ranks.processes import World
 from validate.training.method import Method
 from validate.training.shard import Shard
 from validate.training.worker import Worker
@@ -63,38 +65,51 @@ class Learners(Method):
         What of that is left is communication.
         """
         group = LearnerGroup(worker, self.learners)
-        average = AverageModel(worker.replica.weights, self.inertia, worker.world.group)
+        average = AverageModel(worker.replica.weights, self.inertia, worker.world)
         total, pull = None, self.drawn(group.everywhere)
         with ThreadPoolExecutor(self.learners + 1) as threads:
             for step in worker.steps():
                 # Begun before the learners are, so that it has the whole step to travel in.
+                average.set_out()
                 moved = threads.submit(average.move, total)
-                with worker.part("compute"):
+                with worker.part("compute"), group.apart():
                     losses = [
                         threads.submit(group.learn, learner, step)
                         for learner in range(self.learners)
                     ]
-                    mean_loss = torch.stack([loss.result() for loss in losses]).mean()
-                    worker.lost(mean_loss)
+                    found = [loss.result() for loss in losses]
+                worker.lost(torch.stack(found).mean())
                 with worker.part("communication"):
                     moved.result()
+                    average.arrive()
                 with worker.part("update"):
                     total = group.correct(average.weights, pull)
                 worker.note(CORRECTED, worker.rank, step, average.version)
         # The last step's corrections have no step after them to travel beside.
+        average.set_out()
         average.move(total)
+        average.arrive()
         worker.replica.weights.copy_(average.weights)
 
 
 class AverageModel:
-    """z, and what it was before; ``version`` counts its moves."""
+    """z, and what it was before; ``version`` counts its moves, which have a stream of their own."""
 
-    def __init__(self, weights: Tensor, inertia: float, group: Any) -> None:
+    def __init__(self, weights: Tensor, inertia: float, world: World) -> None:
         self.weights = weights.clone()
         self._previous = weights.clone()
         self._inertia = inertia
-        self._group = group
+        self._world = world
+        self._stream = world.face.new_stream()
         self.version = 0
+
+    def set_out(self) -> None:
+        """The next move begins when the compute stream has done what it was given."""
+        self._world.face.fork([self._stream])
+
+    def arrive(self) -> None:
+        """The compute stream waits for the last move."""
+        self._world.face.join([self._stream])
 
     def move(self, corrections: Tensor | None) -> None:
         """Move by this rank's ``corrections`` and all others', and by inertia.
@@ -103,9 +118,10 @@ class AverageModel:
         """
         if corrections is None:
             return
-        dist.all_reduce(corrections, group=self._group)
-        # A new vector, not in place: the one before is what the next move's inertia is taken from.
-        moved = self.weights + corrections + self._inertia * (self.weights - self._previous)
+        with self._world.face.on_stream(self._stream):
+            dist.all_reduce(corrections, group=self._world.group)
+            # A new vector, not in place: the next move's inertia is taken from the one before.
+            moved = self.weights + corrections + self._inertia * (self.weights - self._previous)
         self._previous, self.weights = self.weights, moved
         self.version += 1
 
@@ -125,10 +141,18 @@ class LearnerGroup:
         # Copies run on the default stream, for which the learners' own streams do not wait.
         worker.world.synchronize()
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Learners compute in the block, each on its stream; what follows waits for all of them."""
+        face = self.worker.world.face
+        face.fork(self._streams)
+        yield
+        face.join(self._streams)
+
     def learn(self, learner: int, step: int) -> Tensor:
         """The loss of a learner's batch; its gradient stays in its replica."""
-        self.worker.pause(step)
         with self._streamed(learner):
+            self.worker.pause(step)
             return self.replicas[learner].learn(*self.worker.batch(self.shards[learner], step))
 
     def correct(self, average: Tensor, pull: float) -> Tensor:

@@ -6,6 +6,7 @@ One file, one configuration, and what each rank does from the first step to the 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -18,6 +19,8 @@ class Method(Config):
     """How workers come to a common model. ``kind`` is its name; it runs with nothing but that."""
 
     kind: str
+    by_host: ClassVar[bool] = False
+    """Whether its messages go through the hosts' memory, on GPUs too."""
 
     @property
     def flat(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ READ, AVERAGED, UPDATED = "read", "averaged", "updated"
 class Pairs(Method):
     """Pairs of workers average their models, and none waits for another's step."""
 
+    by_host: ClassVar[bool] = True
     kind: Literal["ad-psgd"] = Field(
         default="ad-psgd",
         description="Pairs of workers average models; none waits for another's step.",

@@ -12,7 +12,7 @@ et al., "Scaling distributed machine learning with the parameter server", OSDI 2
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.distributed as dist
@@ -32,6 +32,7 @@ class ParameterServer(Method):
     They do so in step (bsp), at most some clocks apart (ssp), or as they come (asp).
     """
 
+    by_host: ClassVar[bool] = True
     kind: Literal["parameter-server"] = Field(
         default="parameter-server", description="The last ranks are servers that hold the weights."
     )

@@ -5,7 +5,7 @@ Every gradient is copied to host memory and gathered at rank 0, and the mean is 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,7 @@ from validate.training.worker import Worker
 class ThroughHost(Synchronous):
     """Rank 0's CPU averages for everybody."""
 
+    by_host: ClassVar[bool] = True
     kind: Literal["through-host"] = Field(
         default="through-host", description="Rank 0's CPU averages gradients for everybody."
     )

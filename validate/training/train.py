@@ -74,7 +74,8 @@ def train(
     if missing := how.missing():
         return Record(how.kind, world.rank, world.size, not_run=missing)
     workers = how.workers(world.size)
-    worker = Worker(training or Training(), world, workers, how.kind, task, flat=how.flat)
+    told = training or Training()
+    worker = Worker(told, world, workers, how.kind, task, flat=how.flat, by_host=how.by_host)
     # Where the model is not flat, its optimiser is made later, when a library has divided it.
     replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
     how.run(worker)

@@ -25,8 +25,8 @@ _PARTS = ("compute", "communication", "update")  # that every step has, if only 
 class Worker:
     """One rank of ``world``; ranks from ``workers`` on have no shard, since they only serve.
 
-    ``host_group`` carries tensors in host memory. Replicas start differently on each rank, as they
-    do where nobody takes care: `replicate` makes them equal.
+    ``host_group`` carries tensors in host memory, for methods ``by_host``. Replicas start
+    differently on each rank, as they do where nobody takes care: `replicate` makes them equal.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class Worker:
         task: Task | None = None,
         *,
         flat: bool = True,
+        by_host: bool = False,
     ) -> None:
         self.training = training
         self.task = task or Digits(training, world.device)
@@ -47,8 +48,10 @@ class Worker:
         seed = training.seed + world.rank
         self.replica = Replica(training, world.device, seed, self.task, flat=flat)
         self.record = Record(method, world.rank, world.size)
-        # NCCL carries only what is on GPUs; gloo carries what is in host memory.
-        self.host_group = dist.new_group(backend="gloo") if world.backend == "nccl" else world.group
+        # NCCL carries only what is on GPUs; gloo carries what is in host memory. Only for those who
+        # need it: it fails where a node's name has no address.
+        apart = by_host and world.backend == "nccl"
+        self.host_group = dist.new_group(backend="gloo") if apart else world.group
         self._steps: list[tuple[Any, Any]] = []
         self._parts: list[dict[str, list[tuple[Any, Any]]]] = []
         self._carried: list[list[tuple[int, Any, Any]]] = []

@@ -1,10 +1,11 @@
-"""A stand-in for ``torch.cuda``: GPUs whose tensors are on the host, and whose clock is the host's.
+"""A stand-in for ``torch.cuda``: GPUs whose tensors are on the host.
 
-What the product asks of CUDA is written down in ``asked``; a name that is not here fails loudly.
+Their clock is the host's, and runs on by what kernels spin, without waiting. What the product asks of CUDA is written down in ``asked``; a name that is not here fails loudly.
 """
 
 import time
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import torch
@@ -16,20 +17,25 @@ GIB = 2**30
 
 
 class Stream:
-    def __init__(self, cuda):
+    def __init__(self, cuda, name="main"):
         self._cuda = cuda
+        self.name = name
+
+    def wait_stream(self, other):
+        self._cuda.asked.append((self.name, "waits for", other.name))
 
     def synchronize(self):
         self._cuda.asked.append("stream.synchronize")
 
 
 class Event:
-    def __init__(self, enable_timing):
+    def __init__(self, cuda, enable_timing):
         assert enable_timing
+        self._cuda = cuda
 
     def record(self, stream):
         assert isinstance(stream, Stream)
-        self.at = time.perf_counter()
+        self.at = self._cuda.host_clock() + self._cuda.spun
 
     def synchronize(self):
         assert self.at
@@ -47,7 +53,11 @@ class FakeCuda:
         self.asked = []
         self.current = Stream(self)
         self.peak = 0
-        self.Event = Event
+        self.host_clock = time.perf_counter
+        self.spun = 0.0
+        self.streams = 0
+        self.Event = partial(Event, self)
+        self.in_use = 3 * GIB
 
     def is_available(self):
         return True
@@ -71,7 +81,13 @@ class FakeCuda:
         return self.current
 
     def Stream(self, index):  # noqa: N802 - torch's name
-        return Stream(self)
+        self.streams += 1
+        return Stream(self, f"stream {self.streams}")
+
+    @contextmanager
+    def device(self, index):
+        self.asked.append(("device", index))
+        yield
 
     @contextmanager
     def stream(self, stream):
@@ -82,7 +98,7 @@ class FakeCuda:
 
     def _sleep(self, cycles):
         self.asked.append(("sleep", cycles))
-        time.sleep(cycles / CYCLES_PER_SECOND)
+        self.spun += cycles / CYCLES_PER_SECOND
 
     def empty_cache(self):
         self.asked.append("empty_cache")
@@ -97,7 +113,7 @@ class FakeCuda:
         return 2 * GIB
 
     def mem_get_info(self, index):
-        return 77 * GIB, 80 * GIB
+        return 80 * GIB - self.in_use, 80 * GIB
 
 
 def stand_in(patch, **told):

@@ -39,7 +39,8 @@ def failure(command, ranks=2, preload=("json",), **options):
     with pytest.raises(RunFailed) as caught:
         launch(command, loopback(ranks), preload=preload, **{"timeout_s": 30, **options})
     pids = [pid for row in caught.value.run.rows for pid in (row["pid"], row["parent"])]
-    assert not [pid for pid in pids if pid != os.getpid() and runs(pid)]
+    # Killed before `launch` returned; a busy machine takes them away a moment later.
+    assert soon(lambda: not [pid for pid in pids if pid != os.getpid() and runs(pid)])
     return caught.value
 
 
