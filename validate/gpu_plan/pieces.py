@@ -6,20 +6,51 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, FailedError
 from validate.emulate import Case
 from validate.gpu_plan.sizes import Size
-from validate.microbench import Settings
+from validate.microbench import Settings, machine, provenance
 from validate.microbench import here as measure_here
 from validate.node import as_here, carry_out, here, node_profile, on_node
 from validate.ranks.processes import first_line, joined
 
 Row = dict[str, Any]
+
+
+class OutOfTime(FailedError):  # noqa: N818 - it says what happened
+    """A piece has used up its time; what it measured is kept, and the next run goes on."""
+
+
+class Clock:
+    """A piece's time from now on, and the rows that an earlier run of it has measured."""
+
+    def __init__(self, seconds: float, known: Sequence[Row] = ()) -> None:
+        self._end = time.monotonic() + seconds
+        self._known = known
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left."""
+        return self._end - time.monotonic()
+
+    def known(self, row: Row) -> Row | None:
+        """The row that an earlier run wrote for what ``row`` begins with.
+
+        Raises OutOfTime where it would have to be measured, and no time is left.
+        """
+        for each in self._known:
+            if row.items() <= each.items():
+                return each
+        if self.left_s <= 0:
+            raise OutOfTime("its time is used up: the next run goes on here")
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,45 +62,50 @@ class Plan:
     backend: str
     size: Size
 
-    def pieces(self) -> dict[str, Callable[[], Iterator[Row]]]:
+    def pieces(self) -> dict[str, Callable[[Clock], Iterator[Row]]]:
         """By name, in order: the most useful first."""
-        of_models = {
-            f"steps-{model}": lambda model=model: self._steps(model) for model in self.size.models
-        }
+        of_models = {f"steps-{model}": partial(self._steps, model) for model in self.size.models}
         return {
             "node": self._node,
             **of_models,
             "shared": self._shared,
-            "codecs": lambda: self._microbench("codecs"),
-            "copies": lambda: self._microbench("copies"),
-            "learners": lambda: self._microbench("learners"),
+            **{what: partial(self._microbench, what) for what in ("codecs", "copies", "learners")},
             "trace": self._trace,
         }
+
+    def share(self, name: str) -> float:
+        """Seconds that a piece takes about."""
+        return self.size.seconds[name.partition("-")[0]]
 
     @property
     def profile(self) -> Path:
         """The profile of this node, which the first piece writes."""
         return self.folder / "profile.json"
 
-    def _node(self) -> Iterator[Row]:
+    def _node(self, clock: Clock) -> Iterator[Row]:
         found = node_profile(
             device=self.device,
             backend=self.backend,
             ranks=1,
-            minutes=self.size.node_minutes,
+            # The fit follows.
+            minutes=0.9 * clock.left_s / 60,
             models=self.size.measured,
         )
         assert found is not None, "no launcher has started this piece"
         self.profile.write_text(found.to_json())
+        yield {"what": "machine", **machine(), **provenance()}
         for what, errors in found.residuals_by.items():
             yield {"what": "node", "of": what, "errors": errors.model_dump()}
 
-    def _steps(self, model: str) -> Iterator[Row]:
+    def _steps(self, model: str, clock: Clock) -> Iterator[Row]:
         """One rank alone: every batch, precision, checkpoint and execution of ``model``."""
         with joined(self.backend, self.device) as world:
             for case in self._variants(model):
-                begin = time.perf_counter()
                 row: Row = {"what": "step", "model": model, "set": list(case.set)}
+                if known := clock.known(row):
+                    yield known
+                    continue
+                begin = time.perf_counter()
                 try:
                     found = carry_out(case.job(), world, "real")
                 # torch raises RuntimeError where memory runs out; what fits is measured still.
@@ -87,20 +123,17 @@ class Plan:
 
     def _variants(self, model: str) -> Iterator[Case]:
         size = self.size
-        for batch in size.models[model]:
-            for precision in size.precisions:
-                for execution in size.executions:
-                    for checkpoint in size.checkpoints:
-                        workload: Row = {
-                            "model": model,
-                            "batch_per_gpu": batch,
-                            "precision": precision,
-                            "execution": execution,
-                            "checkpoint": checkpoint,
-                        }
-                        if size.sequence is not None and not model.startswith("resnet"):
-                            workload["sequence_length"] = size.sequence
-                        yield self.case(workload, {"overlap": {"kind": "buckets"}}, 1)
+        for (precision, execution, checkpoint), batch in product(size.variants, size.models[model]):
+            workload: Row = {
+                "model": model,
+                "batch_per_gpu": batch,
+                "precision": precision,
+                "execution": execution,
+                "checkpoint": checkpoint,
+            }
+            if size.sequence is not None and not model.startswith("resnet"):
+                workload["sequence_length"] = size.sequence
+            yield self.case(workload, {"overlap": {"kind": "buckets"}}, 1)
 
     def case(self, workload: Row, strategy: Row, workers: int) -> Case:
         """A scenario on the hardware that is here, written beside the records."""
@@ -123,7 +156,7 @@ class Plan:
         node = replace(here(self.device), count=workers)
         return as_here(Case(str(file), sets), node, None)
 
-    def _shared(self) -> Iterator[Row]:
+    def _shared(self, clock: Clock) -> Iterator[Row]:
         """Two and four gloo ranks that share the device, each strategy; and nccl with one rank."""
         model = next(iter(self.size.models))
         workload = {"model": model, "batch_per_gpu": self.size.models[model][0]}
@@ -136,23 +169,25 @@ class Plan:
                 "overlap": {"kind": "sequential"},
             },
         }
-        for workers in (2, 4):
-            for name, strategy in strategies.items():
-                row: Row = {"what": "shared", "strategy": name, "workers": workers}
-                try:
-                    found = on_node(
-                        self.case(workload, strategy, workers),
-                        device=self.device,
-                        backend="gloo",
-                        share=True,
-                    )
-                except DpsimError as error:
-                    yield {**row, "failed": first_line(error)}
-                    continue
-                assert found is not None, "no launcher has started this piece"
-                yield {**row, "measured": found.measured.parts_s, "memory": dict(found.memory)}
+        for workers, (name, strategy) in product((2, 4), strategies.items()):
+            row: Row = {"what": "shared", "strategy": name, "workers": workers}
+            if known := clock.known(row):
+                yield known
+                continue
+            try:
+                found = on_node(
+                    self.case(workload, strategy, workers),
+                    device=self.device,
+                    backend="gloo",
+                    share=True,
+                )
+            except DpsimError as error:
+                yield {**row, "failed": first_line(error)}
+                continue
+            assert found is not None, "no launcher has started this piece"
+            yield {**row, "measured": found.measured.parts_s, "memory": dict(found.memory)}
 
-    def _microbench(self, what: str) -> Iterator[Row]:
+    def _microbench(self, what: str, clock: Clock) -> Iterator[Row]:
         settings = Settings(
             what=(what,),
             device=self.device,
@@ -167,7 +202,7 @@ class Plan:
         yield from run.rows
         yield from ({"what": name, "not_run": why} for name, why in run.not_run.items())
 
-    def _trace(self) -> Iterator[Row]:
+    def _trace(self, clock: Clock) -> Iterator[Row]:
         """A Kineto trace of two steps, and what ``dpsim import kineto`` makes of it."""
         from torch import profiler
 

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large everything is: of a GPU, or small for a processor."""
+    """How large everything is: of a GPU, or small for a processor.
+
+    ``variants`` are precision, execution and checkpointing of a step, the most telling first;
+    ``seconds`` what pieces take about, by which the plan's time is divided.
+    """
 
     models: Mapping[str, tuple[int, ...]]  # batch sizes by model
     measured: tuple[str, ...]  # whose layers the profile has; the node's usual ones if none
     sequence: int | None
-    precisions: tuple[str, ...]
-    executions: tuple[str, ...]
-    checkpoints: tuple[str, ...]
-    node_minutes: float
+    variants: tuple[tuple[str, str, str], ...]
     steps: int
     largest: int  # bytes of codecs and copies
+    seconds: Mapping[str, float]
 
 
 GPU = Size(
@@ -34,21 +36,40 @@ GPU = Size(
     },
     ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
     None,
-    ("fp32", "tf32", "bf16"),
-    ("eager", "compile"),
-    ("none", "full"),
-    8.0,
+    (
+        ("bf16", "eager", "none"),
+        ("fp32", "eager", "none"),
+        ("bf16", "eager", "full"),
+        ("tf32", "eager", "none"),
+        # Last: compiling takes as long as all the others.
+        ("bf16", "compile", "none"),
+    ),
     8,
     2**27,
+    {
+        "node": 270,
+        "steps": 75,
+        "shared": 150,
+        "codecs": 30,
+        "copies": 20,
+        "learners": 40,
+        "trace": 60,
+    },
 )
 SMALL = Size(
     {"resnet18": (1, 2), "gpt2": (1,)},
     (),
     16,
-    ("fp32",),
-    ("eager",),
-    ("none", "full"),
-    2.0,
+    (("fp32", "eager", "none"), ("fp32", "eager", "full"), ("fp32", "compile", "none")),
     3,
     2**18,
+    {
+        "node": 120,
+        "steps": 60,
+        "shared": 120,
+        "codecs": 10,
+        "copies": 5,
+        "learners": 10,
+        "trace": 30,
+    },
 )

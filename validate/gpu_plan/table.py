@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from validate.gpu_plan.pieces import Plan, Row
 def rows_of(folder: Path) -> Iterator[Row]:
     """What all pieces wrote, also those that were cut off."""
     for file in sorted([*folder.glob("*.jsonl"), *folder.glob("*.part")]):
-        for line in file.read_text().splitlines():
+        yield from rows_in(file)
+
+
+def rows_in(file: Path) -> Iterator[Row]:
+    """The rows of a piece, whole or not; nothing where it has not begun."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    for line in lines:
+        # A piece that was killed may have left half a line.
+        with suppress(json.JSONDecodeError):
             yield json.loads(line)
 
 
