@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,9 @@ class Benchmark:
     """What is measured, and how: ``rows(world, settings, tick)`` yields one row after another.
 
     ``tick`` is called after each measurement. ``together``: all ranks run it in step, and rank 0's
-    rows count; otherwise rank 0 runs it alone. ``count`` says how many ticks there will be;
-    ``missing`` why it cannot run in this world, nothing where it can.
+    rows count; otherwise rank 0 runs it alone. A row may say why the rest is ``not_run``. ``count``
+    says how many ticks there will be; ``missing`` why it cannot run in this world, nothing where it
+    can.
     """
 
     name: str
@@ -61,6 +62,12 @@ def seconds(
 def timed(times: list[float]) -> Row:
     """The columns of a measurement: the median, and every repetition."""
     return {"time_s": float(np.median(times)), "times_s": times}
+
+
+def too_large(batch_sizes: Sequence[int]) -> Row:
+    """What stands in the place of rows for batch sizes that the device cannot hold."""
+    sizes = ", ".join(map(str, batch_sizes))
+    return {"not_run": f"batch sizes {sizes}: the device has not the memory for {batch_sizes[0]}"}
 
 
 def rate(amount: float, time_s: float) -> float | None:

@@ -18,13 +18,14 @@ import torch
 
 from dpsim.base.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed, too_large
 from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
 from validate.microbench.machine import device_name
 from validate.microbench.models import Subject, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.microbench.updates import optimizer_of
+from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
 
 UPDATE = "momentum"
@@ -33,8 +34,13 @@ UPDATE = "momentum"
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     measured = subject(settings)
     model = traced(measured)
-    for batch_size in settings.batch_sizes:
-        yield _measure(measured, model, batch_size, world, settings)
+    for number, batch_size in enumerate(settings.batch_sizes):
+        try:
+            row = _measure(measured, model, batch_size, world, settings)
+        except OUT_OF_MEMORY:
+            yield too_large(settings.batch_sizes[number:])
+            return
+        yield row
         tick()
 
 

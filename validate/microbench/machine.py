@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import subprocess
 from typing import Any
 
 import torch
@@ -12,6 +13,17 @@ import torch
 from dpsim.base.provenance import stamp
 from validate.ranks.device import processor
 from validate.ranks.processes import World
+
+# nvidia-smi's names. Of clocks the one that applications asked for, and the highest.
+_STATE = (
+    "driver_version",
+    "power.limit",
+    "clocks.applications.graphics",
+    "clocks.max.graphics",
+    "ecc.mode.current",
+    "mig.mode.current",
+)
+_SMI_S = 20.0  # it waits for the driver, which may sleep
 
 
 def device_name(world: World) -> str:
@@ -45,4 +57,19 @@ def provenance() -> dict[str, str]:
             "cuda": str(torch.version.cuda),
             "nccl": ".".join(map(str, torch.cuda.nccl.version())),
         }
+    if state := gpu_state():
+        versions["gpu_state"] = state
     return stamp(**versions)
+
+
+def gpu_state() -> str:
+    """Driver, limits and modes of the first GPU, which times depend on; "" where nobody says."""
+    asked = ["nvidia-smi", f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0"]
+    try:
+        said = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=_SMI_S)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    values = said.stdout.strip().split(", ")
+    if len(values) != len(_STATE):
+        return ""
+    return ", ".join(f"{name} {value}" for name, value in zip(_STATE, values, strict=True))

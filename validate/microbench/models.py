@@ -36,7 +36,10 @@ class Subject:
     def module(self, device: Any) -> Any:
         """A new module on ``device``, in training mode; the same weights each time."""
         torch.manual_seed(0)
-        return self.build().to(device).train()
+        # Made on the device: a processor draws billions of weights for minutes.
+        with torch.device(device):
+            module = self.build()
+        return module.to(device).train()
 
     def batch(self, samples: int, module: Any, device: Any) -> Any:
         """Random samples, whole numbers where ``dtype`` says so."""

@@ -6,15 +6,16 @@ waiting, which no median of one rank shows. Nothing is sent but the barrier befo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, seconds
+from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, too_large
 from validate.microbench.layers import UPDATE, step_of
-from validate.microbench.models import subject
+from validate.microbench.models import Subject, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.microbench.updates import optimizer_of
+from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
 
 _STEPS = 5  # times the repetitions of other benchmarks: a tail takes more of them than a median
@@ -23,11 +24,13 @@ _STEPS = 5  # times the repetitions of other benchmarks: a tail takes more of th
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     measured = subject(settings)
     longer = settings.model_copy(update={"iterations": _STEPS * settings.iterations})
-    for batch_size in settings.batch_sizes:
-        module = measured.module(world.device)
-        batch = measured.batch(batch_size, module, world.device)
-        update = optimizer_of(UPDATE, module)
-        step = partial(step_of, module, batch, update)
+    for number, batch_size in enumerate(settings.batch_sizes):
+        step = _step_that_fits(measured, batch_size, settings, world)
+        # All ranks are told, and none is left waiting at a barrier.
+        fits = all(world.gather(step is not None))
+        if step is None or not fits:
+            yield too_large(settings.batch_sizes[number:])
+            return
         with computing_in(settings.precision, world.face):
             own = seconds(step, world, longer, world.barrier)
         yield {
@@ -39,6 +42,21 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             "steps_s": [list(ranks) for ranks in zip(*world.gather(own), strict=True)],
         }
         tick()
+
+
+def _step_that_fits(
+    measured: Subject, batch_size: int, settings: Settings, world: World
+) -> Callable[[], None] | None:
+    """A step at this batch size, tried once; None where the device cannot hold it."""
+    try:
+        module = measured.module(world.device)
+        batch = measured.batch(batch_size, module, world.device)
+        step = partial(step_of, module, batch, optimizer_of(UPDATE, module))
+        with computing_in(settings.precision, world.face):
+            step()
+    except OUT_OF_MEMORY:
+        return None
+    return step
 
 
 def _count(world: World, settings: Settings) -> int:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 
 import torch
 
 from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.terminal import narrate
 from dpsim.engine import memory_use
-from dpsim.hardware import gpu_named_in, nodes
+from dpsim.hardware import gpu_named_in, gpus, nodes
 from dpsim.scenario import Scenario
 from validate.emulate import Case, placement
 from validate.ranks.device import CpuFace, CudaFace
-from validate.ranks.processes import AUTO, DEVICES
+from validate.ranks.processes import AUTO, DEVICES, place_from_environment
 
 # Processes of one machine send through its memory: no measured figure, but above what gloo reaches
 # there, so that refitted constants, and not this link, say what a collective takes.
 _LOOPBACK = {"name": "loopback", "rate": "100 Gbit/s", "latency": "10 us"}
+# Nodes by which others are described: PCIe 4.0 and as many cards as are here, or just more.
+_BOXES = ("single-gpu", "pcie4-4gpu", "pcie4-8gpu")
 MOST_PROCESSES = 32  # ranks on one processor: more would only wait for one another
 
 
@@ -43,7 +47,10 @@ def here(device: str) -> Here:
         )
     if gpus and device != "cpu":
         face = CudaFace(0)
-        return Here("cuda", gpus, face.name, face.capacity)
+        # A scheduler may show each rank one GPU alone: of a node those count that its ranks have.
+        launched = "LOCAL_WORLD_SIZE" in os.environ
+        count = place_from_environment().local_size if launched else gpus
+        return Here("cuda", count, face.name, face.capacity)
     processor = CpuFace()
     return Here("cpu", MOST_PROCESSES, processor.name, processor.capacity)
 
@@ -85,16 +92,20 @@ def check_memory_here(scenario: Scenario) -> None:
 
 
 def catalogue_name(name: str) -> str:
-    """The catalogue's name of a GPU that its driver calls ``name``; that itself if not known."""
-    found = gpu_named_in(name)
+    """The catalogue's name of a GPU that its driver calls ``name``; that itself if not known.
+
+    A slice of a GPU (MIG) is none of the catalogue's: it has a part of its units and memory.
+    """
+    found = None if "MIG" in name.split() else gpu_named_in(name)
     return name if found is None else found.name
 
 
 def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
     """The case on the hardware that is here, all else kept.
 
-    On GPUs the catalogue's node that has them, with as many as there are; on a processor a host of
-    the testbed for each rank. Raises DpsimError for GPUs of which the catalogue has no node.
+    On GPUs the catalogue's node that has them, with as many as there are, or else its PCIe box with
+    such GPUs; on a processor a host of the testbed for each rank. Raises DpsimError for GPUs that
+    the catalogue does not know.
     """
     scenario = case.scenario()
     servers = placement(scenario).servers
@@ -110,13 +121,24 @@ def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
     gpu = catalogue_name(node.name)
     # A launcher may have started ranks on several nodes, of which this is one.
     count = min(wanted, node.count) if ranks_of_launcher is None else wanted
+    machines = -(-count // node.count)
+    each = count // machines
+    cluster = {"nodes": machines, **_node_with(gpu, each, node), "gpus_per_node": each}
+    return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
+
+
+def _node_with(gpu: str, count: int, here: Here) -> dict[str, str]:
+    """The node of a cluster that has ``count`` of ``gpu``, as they are called in the catalogue."""
     for name in nodes():
-        known = nodes()[name]
-        if known.gpu.name == gpu and known.gpus >= min(count, node.count):
-            machines = -(-count // node.count)
-            cluster = {"nodes": machines, "node": name, "gpus_per_node": count // machines}
-            return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
-    raise DpsimError(
-        f"--as-here must find a node of the catalogue with {node.name}, but there is none: name "
-        "the cluster in the scenario"
+        if nodes()[name].gpu.name == gpu and nodes()[name].gpus >= count:
+            return {"node": name}
+    boxes = [name for name in _BOXES if nodes()[name].gpus >= count]
+    if gpu not in gpus() or not boxes:
+        raise DpsimError(
+            f"the catalogue must know the GPUs that are here, but has no {count} x {here.name}: "
+            "describe them as a cluster in the scenario"
+        )
+    narrate(
+        f"the catalogue has no node of {count} {gpu}: links are taken to be those of {boxes[0]}"
     )
+    return {"node": boxes[0], "gpu": gpu}

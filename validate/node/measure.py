@@ -12,6 +12,7 @@ from dpsim.base.terminal import narrate
 from validate.microbench import RunFile, Settings, here, launched
 from validate.node.hardware import Here
 from validate.ranks.launch import loopback
+from validate.ranks.processes import meet, place_from_environment
 
 Progress = Callable[[str, int, int], None]
 _OPERATIONS = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all")
@@ -23,6 +24,7 @@ MODELS_OF = {
     "cuda": ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
 }
 _PRECISIONS = {"cpu": ("fp32",), "cuda": ("fp32", "bf16")}
+_PATIENCE_S = 300.0
 _START_S = 10.0  # that a run takes before it measures anything
 
 
@@ -36,15 +38,16 @@ def measured_runs(
 ) -> Iterator[RunFile]:
     """The runs that there is time for, the most useful first.
 
-    Under a launcher its ranks measure, and rank 0 has the answers. A run that fails is told of, and
-    the next follows.
+    Under a launcher its ranks measure, and rank 0 has the answers and the clock. A run that fails
+    is told of, and the next follows.
     """
     end = time.monotonic() + 60 * minutes
-    for settings, count in _plan(node, ranks, backend, models):
+    agreed = _by_rank_0() if "RANK" in os.environ else _by_itself
+    for number, (settings, count) in enumerate(_plan(node, ranks, backend, models)):
         left = end - time.monotonic()
-        # Under a launcher all ranks must take the same runs, and their clocks may differ.
-        if left < _START_S and "RANK" not in os.environ:
-            narrate(f"no time is left for {', '.join(settings.what)} by {count} ranks")
+        if not agreed(f"node/{number}", left >= _START_S):
+            if int(os.environ.get("RANK", "0")) == 0:
+                narrate(f"no time is left for {', '.join(settings.what)} by {count} ranks")
             continue
         try:
             run = _run(settings, count, progress, left)
@@ -54,7 +57,26 @@ def measured_runs(
         if run is not None:
             if run.failed:
                 narrate(run.failed)
+            for what, why in run.not_run.items():
+                narrate(f"{what}: not measured: {why}")
             yield run
+
+
+def _by_itself(name: str, mine: bool) -> bool:
+    return mine
+
+
+def _by_rank_0() -> Callable[[str, bool], bool]:
+    """What rank 0 says of a question, which all ranks ask: all must take the same runs."""
+    place = place_from_environment()
+    store = meet(place, _PATIENCE_S)
+
+    def agreed(name: str, mine: bool) -> bool:
+        if place.rank == 0:
+            store.set(name, "yes" if mine else "no")
+        return bool(store.get(name) == b"yes")
+
+    return agreed
 
 
 def _run(settings: Settings, ranks: int, progress: Progress, timeout_s: float) -> RunFile | None:
@@ -72,7 +94,13 @@ def _plan(
     grow with ranks. The same for how far ranks' computing spreads. Under a launcher its ranks are
     what there is.
     """
-    common: dict[str, Any] = {"device": node.kind, "backend": backend, "at_once": True}
+    common: dict[str, Any] = {
+        "device": node.kind,
+        "backend": backend,
+        "at_once": True,
+        # Many long messages in a row over a slow network take minutes, and none is lost.
+        "timeout": _PATIENCE_S,
+    }
     largest = _LARGEST[node.kind]
     counts = [ranks] if "RANK" in os.environ else sorted({min(2, ranks), ranks})
     for count in counts:

@@ -64,6 +64,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
             f"{placed.servers} servers), but got {world.size}"
         )
     face = world.face
+    gc.collect()  # what a scenario before this one left, where it failed
     face.reset_peak()
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
@@ -84,6 +85,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         "pauses_s": [training.pause(world.rank, step) for step in range(training.steps)],
         # A process's resident set has the interpreter and torch in it.
         "peak_bytes": peak if face.on_gpu else peak - before,
+        "held_before_bytes": before,
         "capacity_bytes": face.capacity,
         "device": face.kind,
         "device_name": face.name,
@@ -95,6 +97,9 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
 def _check_compiles(job: Job, task: ScenarioTask) -> None:
     if job.scenario.workload.execution == "eager":
         return
+    # Of several scenarios in one process each is compiled by itself: torch would take a second
+    # batch size for any size, and after eight variants of a function no more of them.
+    torch.compiler.reset()
     if problem := compiles(task):
         raise DpsimError(
             f"workload.execution: must be eager here, where torch.compile does not work: {problem}"

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, human
 from dpsim.engine import Run, run_job
 from validate.emulate import Case, Measured, placement
 from validate.node.account import bucket_seconds, steps_of
@@ -34,6 +35,7 @@ from validate.ranks.processes import IMPORTED_LATE, joined
 from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
 
 _TIMEOUT_S = 3600.0
+_CONTEXT_BYTES = 2 * 2**30  # well above what a driver keeps for a process
 _MEET_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
 
 
@@ -123,7 +125,7 @@ def _beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str)
         backend=first["backend"],
         memory=_memory(predicted, ordered),
         hidden=not first["hides"],
-        notes=tuple(_notes(job.scenario.cluster.parts, node, predicted)),
+        notes=(*_notes(job.scenario.cluster.parts, node, predicted), *_crowded(node, ordered)),
     )
 
 
@@ -134,6 +136,17 @@ def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:
         "predicted_bytes": None if use is None else use.held.total,
         "measured_bytes": max(row["peak_bytes"] for row in rows),
     }
+
+
+def _crowded(node: Here, rows: Sequence[Row]) -> Iterator[str]:
+    """GPUs that others use: their memory is counted, and their work slows the run down."""
+    for row in rows:
+        if node.kind == "cuda" and row["held_before_bytes"] > _CONTEXT_BYTES:
+            held = human(row["held_before_bytes"], DATA, 3)
+            yield (
+                f"the GPU of rank {row['rank']} held {held} before the run: other processes are on "
+                "it, and count in its memory and times"
+            )
 
 
 def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:

@@ -38,7 +38,10 @@ class Subject:
         """A new module on ``device`` in training mode, its weights drawn from ``seed``."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return self.build().to(device).train()
+            # Made on the device: a processor draws billions of weights for minutes.
+            with torch.device(device):
+                module = self.build()
+            return module.to(device).train()
 
     def batch(self, samples: int, device: Any) -> Any:
         """Random samples, made up on the device."""

@@ -16,7 +16,10 @@ import numpy as np
 
 from validate.emulate import Case
 from validate.node.account import bucket_seconds, steps_of
+from validate.node.hardware import Here
+from validate.node.measure import measured_runs
 from validate.ranks.launch import launch, loopback
+from validate.ranks.launch.environment import free_port
 
 pytestmark = pytest.mark.torch
 
@@ -165,3 +168,30 @@ def test_under_torchrun_its_ranks_do_it_and_rank_0_answers():
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     check_both_sides(json.loads(ran.stdout))
+
+
+TWICE = """
+from validate.ranks.processes import joined
+for turn in range(2):
+    with joined("gloo", "cpu", 20) as world:
+        assert world.gather((turn, world.rank)) == [(turn, 0), (turn, 1)]
+"""
+
+
+def test_ranks_of_torchrun_meet_again_and_again(tmp_path):
+    """Its store is there for as long as it is, with what they wrote the first time."""
+    (tmp_path / "twice.py").write_text(TWICE)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(tmp_path / "twice.py")]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_under_a_launcher_the_minutes_count_as_well(monkeypatch, capsys):
+    variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    for name, value in {**variables, "MASTER_PORT": str(free_port())}.items():
+        monkeypatch.setenv(name, value)
+    node = Here("cpu", 1, "a processor", 2**34)
+    told = (node, 1, "gloo", 0.1, ["small-cnn"], lambda what, done, total: None)
+    assert list(measured_runs(*told)) == []
+    assert "no time is left for layers, spread by 1 ranks" in capsys.readouterr().err
