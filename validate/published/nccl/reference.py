@@ -13,7 +13,7 @@ from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
 from validate.published.nccl.sources import FittedOn, LeaveOut, Shipped, Source, assign
 from validate.published.nccl.table import Case, Kind, kind_of, read_table
-from validate.published.tables import Regime
+from validate.published.tables import Regime, constants_of, errors_of, rows_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,7 @@ class Reference:
             "regime": self.regime,
             "overall": self.overall,
             "groups": self.groups,
-            "rows": [score.to_json() for score in self.counted],
-            "rows_apart": [score.to_json() for score in self.apart],
-            "rows_fitted_on": [score.to_json() for score in self.fitted],
-            "overall_apart": summary(self.apart) if self.apart else None,
+            **rows_json(self.counted, self.apart, self.fitted, summary),
             "not_understood": [
                 {
                     "column": note.column,
@@ -57,7 +54,7 @@ class Reference:
     @property
     def overall(self) -> dict[str, float | int] | None:
         """Errors over all rows that count; None where there is none."""
-        return summary(self.counted) if self.counted else None
+        return errors_of(self.counted, summary)
 
     @property
     def groups(self) -> dict[str, dict[str, float | int]]:
@@ -67,8 +64,7 @@ class Reference:
     @property
     def constants(self) -> dict[str, int]:
         """How many rows were predicted with which constants."""
-        words = [score.constants for score in [*self.counted, *self.apart, *self.fitted]]
-        return {word: words.count(word) for word in sorted(set(words))}
+        return constants_of([*self.counted, *self.apart, *self.fitted])
 
 
 def compare(

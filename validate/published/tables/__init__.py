@@ -1,5 +1,6 @@
 """Tables of published measurements, and errors over their rows."""
 
+from validate.published.tables.answers import constants_of, errors_of, rows_json
 from validate.published.tables.block_fit import Block, FitResult, Model, fit_blocks, soft_maximum
 from validate.published.tables.columns import (
     Columns,
@@ -45,7 +46,9 @@ __all__ = [
     "TextArray",
     "by_quality",
     "constants_file",
+    "constants_of",
     "doubt_of",
+    "errors_of",
     "fit_blocks",
     "identities",
     "joined",
@@ -55,6 +58,7 @@ __all__ = [
     "packaged_table",
     "read_columns",
     "read_rows",
+    "rows_json",
     "scenario_of_row",
     "soft_maximum",
 ]

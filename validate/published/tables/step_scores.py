@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from dpsim.base.doubt import Doubt, PredictionInterval
+from validate.published.tables.answers import constants_of, errors_of, rows_json
 from validate.published.tables.columns import Columns
 
 StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm"]
@@ -131,7 +132,7 @@ class StepReference:
     @property
     def overall(self) -> dict[str, float | int] | None:
         """Errors over all rows that count; None where there is none."""
-        return summary(self.counted) if self.counted else None
+        return errors_of(self.counted, summary)
 
     @property
     def groups(self) -> dict[str, dict[str, float | int]]:
@@ -156,8 +157,7 @@ class StepReference:
     @property
     def constants(self) -> dict[str, int]:
         """How many rows were predicted with which constants."""
-        words = [row.constants for row in self.every]
-        return {word: words.count(word) for word in sorted(set(words))}
+        return constants_of(self.every)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of the command; errors are fractions, times in ms."""
@@ -167,10 +167,7 @@ class StepReference:
             "regime": self.regime,
             "overall": self.overall,
             "groups": self.groups,
-            "rows": [row.to_json() for row in self.counted],
-            "rows_apart": [row.to_json() for row in self.apart],
-            "rows_fitted_on": [row.to_json() for row in self.fitted],
-            "overall_apart": summary(self.apart) if self.apart else None,
+            **rows_json(self.counted, self.apart, self.fitted, summary),
             "apart_by_reason": self.apart_by_reason,
             "left_out": self.left_out,
             "not_predicted": [

@@ -21,8 +21,8 @@ With S bytes (nccl-tests' convention: the larger buffer), n ranks on N nodes of 
       2 (N-1)/N (every node is a leaf of one tree and an inner node of the other).
 
 All quantities are SI. Everything works on arrays, one element per row. Sources: step counts and
-bytes from NCCL's tuning.cc (see `dpsim.network.libraries.nccl.selection`); the ramp and the soft
-maxima are empirical, found on the tables of validate/published/data.
+bytes from NCCL's tuning.cc (see `dpsim.network.libraries.nccl.selection`); the power means are
+empirical, found on the tables of validate/published/data.
 """
 
 from __future__ import annotations
@@ -139,20 +139,21 @@ def _reduced_penalty(w: Work, p: Params) -> FloatArray:
     return result
 
 
-def _ramp(latency: FloatArray, transfer: FloatArray, r: FloatArray) -> FloatArray:
-    """Pipelined transfer: the power mean (L^r + T^r)^(1/r) of latency and transfer."""
-    high, low = np.maximum(latency, transfer), np.minimum(latency, transfer)
+def _power_mean(a: FloatArray, b: FloatArray, r: FloatArray) -> FloatArray:
+    """(a^r + b^r)^(1/r): from beyond the sum (r below 1) to nearly the larger of both (large r)."""
+    high, low = np.maximum(a, b), np.minimum(a, b)
     result: FloatArray = high * (1 + (low / high) ** r) ** (1 / r)
     return result
 
 
 def _simple_ring(w: Work, p: Params) -> FloatArray:
     latency = p["o"] + p["a_S"] + p["h_S"] * _rounds(w) * (w.ranks - 1)
-    return _ramp(latency, _port_bytes(w, p) / p["B_S"], p["r_S"])
+    return _power_mean(latency, _port_bytes(w, p) / p["B_S"], p["r_S"])
 
 
 def _nvls(w: Work, p: Params) -> FloatArray:
-    return _ramp(p["o"] + p["a_N"], 2 * w.nbytes * (w.ranks - 1) / w.ranks / p["B_N"], p["r_N"])
+    transfer = 2 * w.nbytes * (w.ranks - 1) / w.ranks / p["B_N"]
+    return _power_mean(p["o"] + p["a_N"], transfer, p["r_N"])
 
 
 def _p2p(w: Work, p: Params) -> FloatArray:
@@ -163,7 +164,7 @@ def _p2p(w: Work, p: Params) -> FloatArray:
     peers = np.where(w.op == _SEND, 1.0, w.ranks - 1)
     switch = _hill(w.nbytes / np.where(w.op == _SEND, 1.0, w.ranks) / P2P_SWITCH_BYTES)
     latency = p["o"] + p["h_P"] * peers + p["a_P"] * switch
-    return _ramp(latency, _port_bytes(w, p) / p["B_P"], p["r_P"])
+    return _power_mean(latency, _port_bytes(w, p) / p["B_P"], p["r_P"])
 
 
 def _hops(w: Work, tree: bool) -> FloatArray:
@@ -192,7 +193,8 @@ def _p2p_net(w: Work, p: Params) -> FloatArray:
     latency = p["o"] + p["net_a"] + p["net_h_Simple"] + p["net_h_P"] * peers
     leaving = w.nbytes * w.local * np.where(w.op == _SEND, 1.0, (w.nodes - 1) / w.nodes)
     net = leaving / (np.minimum(p["net_e_P"], 1.0) * w.nic_rate)
-    return _ramp(latency, _soft_max(net, _inside_bytes(w, p) / p["B_P"], p["net_q"]), p["net_r"])
+    transfer = _power_mean(net, _inside_bytes(w, p) / p["B_P"], p["net_q"])
+    return _power_mean(latency, transfer, p["net_r"])
 
 
 def _feeding(w: Work, p: Params) -> FloatArray:
@@ -204,12 +206,6 @@ def _feeding(w: Work, p: Params) -> FloatArray:
     channels = w.local * np.maximum(np.ceil(w.nic_rate / (w.local * CHANNEL_RATE)), 1)
     fed = _crossing(w, False) * w.nbytes / (p["net_feed"] * channels)
     return np.where(np.isin(w.op, _ONE_WAY), fed, 0.0)
-
-
-def _soft_max(a: FloatArray, b: FloatArray, q: FloatArray) -> FloatArray:
-    high, low = np.maximum(a, b), np.minimum(a, b)
-    result: FloatArray = high * (1 + (low / high) ** q) ** (1 / q)
-    return result
 
 
 def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
@@ -243,9 +239,9 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     # rate.
     if not tree:
         sharpness = p["net_q"] * RING_SHARPER
-        net = _soft_max(net, _feeding(w, p), sharpness)
-        return latency + _soft_max(net, volume / port, sharpness)
-    return _ramp(latency, _soft_max(net, volume / port, p["net_q"]), p["net_r"])
+        net = _power_mean(net, _feeding(w, p), sharpness)
+        return latency + _power_mean(net, volume / port, sharpness)
+    return _power_mean(latency, _power_mean(net, volume / port, p["net_q"]), p["net_r"])
 
 
 def seconds(w: Work, p: Params) -> FloatArray:
@@ -262,7 +258,7 @@ def seconds(w: Work, p: Params) -> FloatArray:
                     rows, values
                 )
     # Launches of the next calls run beside this one: the slower of the two sets the pace.
-    return _soft_max(out, np.maximum(p["floor"], _NO_FLOOR), np.array(FLOOR_SHARPNESS))
+    return _power_mean(out, np.maximum(p["floor"], _NO_FLOOR), np.array(FLOOR_SHARPNESS))
 
 
 def _branch(w: Work, p: Params, algorithm: str, proto: str, net: bool) -> FloatArray:

@@ -1,0 +1,48 @@
+"""What the answers for all tables share: rows that count, that stand apart, and fitted ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+
+class Scored(Protocol):
+    """A row beside its prediction; ``constants`` says what its prediction's were fitted on."""
+
+    @property
+    def constants(self) -> str:
+        """In words."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The row in the command's JSON."""
+
+
+AnyRow = TypeVar("AnyRow", bound=Scored)
+Errors = dict[str, float | int]
+Summary = Callable[[Sequence[AnyRow]], Errors]
+
+
+def errors_of(rows: Sequence[AnyRow], summary: Summary[AnyRow]) -> Errors | None:
+    """The ``summary`` of all rows; None where there is none."""
+    return summary(rows) if rows else None
+
+
+def constants_of(rows: Iterable[Scored]) -> dict[str, int]:
+    """How many rows were predicted with which constants."""
+    return dict(sorted(Counter(row.constants for row in rows).items()))
+
+
+def rows_json(
+    counted: Sequence[AnyRow],
+    apart: Sequence[AnyRow],
+    fitted: Sequence[AnyRow],
+    summary: Summary[AnyRow],
+) -> dict[str, Any]:
+    """The rows in JSON, and the errors of those that stand apart."""
+    return {
+        "rows": [row.to_json() for row in counted],
+        "rows_apart": [row.to_json() for row in apart],
+        "rows_fitted_on": [row.to_json() for row in fitted],
+        "overall_apart": errors_of(apart, summary),
+    }
