@@ -166,7 +166,7 @@ def test_of_a_list_nccl_chooses():
 
 
 @pytest.mark.parametrize("gpu", ["H100", "V100-SXM2", "A100-PCIe-40GB", "MI300X", "Frobnicator"])
-@pytest.mark.parametrize("inside", ["", "NVLink", "NVLink bridge", "PCIe 4.0 switch", "?"])
+@pytest.mark.parametrize("inside", ["", "NVLink", "NVLink bridge", "PCIe 4.0, 0 uplinks", "?"])
 @pytest.mark.parametrize(("nodes", "local"), [(1, 2), (1, 7), (3, 1), (5, 3), (2, 16)])
 def test_whatever_words_times_are_finite_and_more_bytes_take_longer(gpu, inside, nodes, local):
     machine = machine_of(gpu, inside, "carrier pigeon", nodes=nodes, local=local)

@@ -15,7 +15,7 @@ from dpsim.network.libraries.nccl.notes import Note
 
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 # Not the generation of PCIe: "PCIe 4.0 switch", "Gen 5 switch".
-_NUMBER = r"(?<![\d.])(?<!pcie )(?<!gen )(\d+|one|two|three|four|eight)"
+_NUMBER = r"(?<![\d.])(?<!pcie )(?<!gen )([1-9]\d*|one|two|three|four|eight)"
 _UPLINKS = re.compile(rf"\b{_NUMBER}\s+(?:shared\s+)?uplinks?\b")
 _SWITCHES = re.compile(rf"\b{_NUMBER}\s+(?:[a-z]+\s+)?switch(?:es)?(?:\s+of\s+(\d+))?\b")
 # With ACS redirection a switch sends copies between its GPUs up to the root complex all the same.
