@@ -46,15 +46,16 @@ class LinkLoads:
 
 @dataclass(frozen=True, slots=True)
 class StepTraffic:
-    """What one step sends on average: bytes of the busiest worker, and of all.
+    """What one step sends on average: bytes of the busiest worker, and of all, every ``time_s``.
 
-    ``busiest_link_utilisation`` is the share of its capacity that the busiest link carries over a
-    step. ``algorithms`` are those that carry it, in the order of their names: of ``auto``, those
+    ``busiest_link_utilisation`` is the share of its capacity that the busiest link carries in that
+    time. ``algorithms`` are those that carry it, in the order of their names: of ``auto``, those
     chosen.
     """
 
     sent_by_busiest: int
     sent_in_total: int
+    time_s: float
     busiest_link: str | None
     busiest_link_utilisation: float
     algorithms: tuple[str, ...] = ()
@@ -194,12 +195,13 @@ def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:
         total += share * moved.total
         algorithms.add(model.algorithm_for(each.nbytes))
     if not total:
-        return StepTraffic(0, 0, None, 0.0)
+        return StepTraffic(0, 0, loads.time_s, None, 0.0)
     utilisation = loads.utilisation(job.network.capacities)
     busiest = int(utilisation.argmax())
     return StepTraffic(
         sent_by_busiest=round(sent.max()),
         sent_in_total=round(total),
+        time_s=loads.time_s,
         busiest_link=job.network.link_name(busiest),
         busiest_link_utilisation=float(utilisation[busiest]),
         algorithms=tuple(sorted(algorithms)),

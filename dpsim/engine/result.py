@@ -170,6 +170,14 @@ class Result(Shown):
         return self.batch_per_worker * float(gradients_per_s.sum())
 
     @property
+    def step_of_all_s(self) -> float:
+        """Seconds in which as many steps are taken as there are workers.
+
+        The mean step, unless workers go at their own pace: then the fast ones take more of them.
+        """
+        return self.steps.time_of_all() if self.own_pace else self.mean_step
+
+    @property
     def scaling_efficiency(self) -> float:
         """Throughput over that of as many single workers without communication, jitter included.
 
@@ -192,8 +200,19 @@ class Result(Shown):
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample whose gradient counted."""
-        samples = self.workers * self.batch_per_worker * float(self.steps.counted.mean())
+        samples = self.workers * self.batch_per_worker * (1 - self._dropped)
+        # Those of as many steps as there are workers; a collective of all may be more frequent.
+        samples *= self.traffic.time_s / self.step_of_all_s
         return self.traffic.sent_in_total / samples if samples else 0.0
+
+    @property
+    def _dropped(self) -> float:
+        """The share of gradients that were dropped, each worker's as often as it has one."""
+        counted = self.steps.counted
+        if not self.own_pace:
+            return float(1 - counted.mean())
+        paces = 1 / self.steps.step.mean(axis=0)
+        return float(1 - np.average(counted.mean(axis=0), weights=paces))
 
     @cached_property
     def staleness(self) -> dict[str, Any]:
@@ -205,7 +224,7 @@ class Result(Shown):
         return {
             "clock_gap": _distribution(self.steps.clock_gap.ravel()),
             "versions": _distribution(versions),
-            "dropped": float(1 - self.steps.counted.mean()),
+            "dropped": self._dropped,
         }
 
     @property
@@ -227,7 +246,7 @@ class Result(Shown):
         if self.spending is None:
             return None
         pace = self.throughput_samples_per_s
-        return self.spending.cost(self.mean_step, pace, self.time_to_target_s)
+        return self.spending.cost(self.step_of_all_s, pace, self.time_to_target_s)
 
     @property
     def energy(self) -> Energy | None:
@@ -237,7 +256,7 @@ class Result(Shown):
         step = self.mean_step
         busy = float((self.steps.compute + self.steps.encode).mean()) / step
         pace = self.throughput_samples_per_s
-        return self.spending.energy(step, busy, pace, self.time_to_target_s)
+        return self.spending.energy(self.step_of_all_s, busy, pace, self.time_to_target_s)
 
     @property
     def time_to_target_s(self) -> float | None:
@@ -266,7 +285,7 @@ class Result(Shown):
     def _epoch_json(self) -> dict[str, Any] | None:
         if self.epoch is None:
             return None
-        return {**asdict(self.epoch), "time_s": self.epoch.steps * self.step_time_s["mean"]}
+        return {**asdict(self.epoch), "time_s": self.epoch.steps * self.step_of_all_s}
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim run --json``.

@@ -214,16 +214,20 @@ class Run:
         return float(self.steps.step.mean())
 
     @property
-    def time_of_all_steps(self) -> float:
-        """Seconds in which as many steps are taken as there are workers.
+    def time_between_sends(self) -> float:
+        """Seconds in which what a step sends is sent once.
 
-        The mean step, unless workers go at their own pace: then the fast ones take more of them.
+        Of workers that act alone each sends at its own pace. A collective of all is as frequent as
+        the steps of whoever is furthest, who begins it; those who are late take part.
         """
         if not self.job.own_pace:
             return self.step_time
-        # Paces add up, times do not: the harmonic mean of the workers' steps.
-        steps_per_s = 1 / self.steps.step.mean(axis=0)
-        return self.job.workers / float(steps_per_s.sum())
+        if self.job.acts_alone:
+            return self.steps.time_of_all()
+        furthest = np.cumsum(self.all_steps.step, axis=0).min(axis=1)
+        warmup = self.scenario.run.warmup
+        begun = furthest[warmup - 1] if warmup else 0.0
+        return float(furthest[-1] - begun) / len(self.steps.step)
 
     @property
     def recorded(self) -> range:
@@ -295,7 +299,7 @@ class Run:
     @cached_property
     def link_loads(self) -> LinkLoads:
         """Bytes that each link carries in a step on average."""
-        return mean_step_loads(self.job, self.time_of_all_steps)
+        return mean_step_loads(self.job, self.time_between_sends)
 
     @cached_property
     @limited()

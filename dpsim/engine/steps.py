@@ -57,6 +57,12 @@ class Steps:
         """Whether what a worker computed in a step was used."""
         return np.asarray(self.versions != DROPPED)
 
+    def time_of_all(self) -> float:
+        """Seconds in which as many steps are taken as there are workers, each at its own pace."""
+        # Paces add up, times do not: the harmonic mean of the workers' steps.
+        paces = 1 / self.step.mean(axis=0)
+        return float(len(paces) / paces.sum())
+
     def after(self, warmup: int) -> Steps:
         """Without the first steps."""
         return Steps(**{field.name: getattr(self, field.name)[warmup:] for field in fields(self)})

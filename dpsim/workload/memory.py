@@ -265,7 +265,7 @@ def _buckets(model: Model, setup: Setup) -> float:
 
     Stage 0: a copy of all gradients, as torch's DistributedDataParallel keeps it unless told to use
     views. Stages 1 and 2: two buckets of gradients. Stage 3: weights of the largest blocks (one in
-    use, others on their way) and gradients of one.
+    use, others on their way) and gradients of one; a group of one has its weights whole already.
     """
     if setup.workers == 1:
         return 0.0
@@ -279,6 +279,8 @@ def _buckets(model: Model, setup: Setup) -> float:
     sizes = [sum(layer.own_weights for layer in block) for block in blocks]
     sizes.sort(reverse=True)
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
+    if setup.shards == 1:
+        held = 0
     return float(state.weights * sum(sizes[:held]) + state.gradients * sum(sizes[:1]))
 
 

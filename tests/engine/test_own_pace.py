@@ -49,11 +49,33 @@ def test_bytes_are_per_sample_that_counted(tiny):
     assert result.bytes_per_sample == pytest.approx(6 * 2e6 / (3 * 8), rel=1e-5)
 
 
-def test_links_are_used_as_often_as_fast_workers_take_steps(tiny):
-    """A GPU's link carries its share of every step, of which there are 3.1 in 4 x 10.5 s."""
+def test_a_gradient_is_dropped_as_often_as_its_worker_has_one(tiny):
+    """The slow one drops one in 105 s, in which the others have thirty."""
+    for aggregation in ("allreduce", "parameter-server"):
+        result = run(tiny, aggregation=aggregation, sync={"kind": "backup", "backups": 1})
+        assert result.staleness["dropped"] == pytest.approx(0.1 / 3.1, rel=1e-3)
+
+
+def test_servers_get_bytes_as_often_as_each_worker_sends(tiny):
+    """All four push and pull S, each for as many of its own batches as the others' count."""
+    result = run(tiny, aggregation="parameter-server", sync={"kind": "backup", "backups": 1})
+    assert result.bytes_per_sample == pytest.approx(3.1 * 2 * 2e6 / (3 * 8), rel=1e-3)
+
+
+def test_a_collective_is_as_frequent_as_the_steps_of_the_fastest(tiny):
+    """The late one takes part in each: a link carries its share every 10.5 s."""
     slow = {"nic": {"rate": "1 GB/s", "latency": 0}, "fabric": "single-switch", "nics_per_node": 1}
     result = simulate(tiny(4, cluster={"network": slow}, disturbance=ONE_SLOW, sync="asp"))
     in_a_step = 2 * 3 / 4 * 2e6 / 1e9
-    assert result.to_json()["busiest_link"]["utilisation"] == pytest.approx(
-        in_a_step / (4 / 3.1 * 10.5), rel=0.01
-    )
+    busiest = result.to_json()["busiest_link"]["utilisation"]
+    assert busiest == pytest.approx(in_a_step / 10.5, rel=0.01)
+    assert result.bytes_per_sample == pytest.approx(6 * 2e6 / (3.1 * 8), rel=0.01)
+
+
+def test_an_epoch_is_over_when_all_have_taken_its_steps(tiny):
+    """Ten batches of each of four, at 3.1 in 10.5 s."""
+    workload = {"dataset": {"samples": 10 * 4 * 8}}
+    cluster = {"network": INSTANT}
+    scenario = tiny(4, cluster=cluster, disturbance=ONE_SLOW, sync="asp", workload=workload)
+    epoch = simulate(scenario).to_json()["epoch"]
+    assert epoch["time_s"] == pytest.approx(40 * 10.5 / 3.1, rel=1e-3)

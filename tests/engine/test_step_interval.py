@@ -5,7 +5,7 @@ import pytest
 
 from dpsim.engine import Result, Steps, StepTraffic
 
-NOTHING_SENT = StepTraffic(0, 0, None, 0.0)
+NOTHING_SENT = StepTraffic(0, 0, 1.0, None, 0.0)
 
 
 def interval(times):

@@ -120,6 +120,14 @@ def test_a_fully_sharded_model_gathers_two_blocks_and_reduces_one():
     assert held.weights == 60
 
 
+def test_a_group_of_one_gathers_nothing():
+    layers = tuple(Layer(f"h.{i}.fc", "linear", (size,)) for i, size in enumerate((10, 30, 20)))
+    model = Model("blocks", layers, "sample")
+    held = [footprint(model, Setup(1, stage=stage, workers=4, shard_group=1)) for stage in (2, 3)]
+    assert held[0].total >= held[1].total
+    assert held[1].buckets == 4 * 30
+
+
 def test_blocks_are_named_up_to_the_first_number():
     names = ["wte", "h.0.ln_1", "h.0.mlp.2.fc", "h.1.ln_1", "conv1", "conv2"]
     model = Model("blocks", tuple(Layer(name, "norm") for name in names), "sample")

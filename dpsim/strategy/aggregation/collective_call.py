@@ -31,7 +31,8 @@ class CollectiveCall:
 
     ``group``: who meets, all workers, those of each group, or the groups. Calls of one follow one
     another; those of another have a communicator of their own, and do not wait for them. ``lag``:
-    steps that go on before it is needed.
+    steps that go on before it is needed. ``overtakes``: it goes before gradients that are ready
+    where it is.
     """
 
     name: str
@@ -43,6 +44,7 @@ class CollectiveCall:
     width: int = ELEMENT
     group: Group = "all"
     lag: int = 0
+    overtakes: bool = False
 
 
 def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:

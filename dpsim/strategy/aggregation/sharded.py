@@ -169,8 +169,9 @@ class ShardedConfig(Aggregation):
 
     @property
     def units_ahead(self) -> int | None:
-        """Units that are gathered beyond the one in use; None for all of them."""
-        return self.prefetch if self.limit_all_gathers else None
+        """Those on their way; None, all of them, where nothing waits for units to be freed."""
+        frees = self.limit_all_gathers and self.reshard_after_forward
+        return self.prefetch if frees else None
 
     @property
     def sharding_stage(self) -> int:
@@ -331,7 +332,9 @@ class ShardedConfig(Aggregation):
             for index, (needed, name, elements) in enumerate(places):
                 ready = self._asked_for(index, all_needed, len(forward))
                 size = elements * self.weight_bytes
-                gathers.append(CollectiveCall(name, size, ready, needed, "all-gather", "weights"))
+                call = CollectiveCall(name, size, ready, needed, "all-gather", "weights")
+                post = index > len(forward) and self.backward_prefetch == "post"
+                gathers.append(replace(call, overtakes=post))
         return tuple(gathers)
 
     def _asked_for(self, index: int, needed: list[int], forward: int) -> int:
@@ -341,9 +344,8 @@ class ShardedConfig(Aggregation):
         units are in memory (FSDP's forward_prefetch and BACKWARD_PRE).
         """
         if index > forward and self.backward_prefetch != "pre":
-            # One layer early, it stands before the gradients that this layer completes.
-            return needed[index] - (self.backward_prefetch == "post")
-        ahead = index if self.units_ahead is None else self.units_ahead
+            return needed[index]
+        ahead = self.prefetch if self.limit_all_gathers else index
         return needed[max(index - ahead, 0)]
 
     def units(self, model: Model) -> list[Unit]:

@@ -103,14 +103,17 @@ def in_order(
 ) -> tuple[CollectiveCall, ...]:
     """``planned`` in its own order, with ``others`` put in between.
 
-    Each of the others stands before the first planned call that becomes ready later than it.
+    Each of the others stands before the first planned call that becomes ready later than it, or if
+    it overtakes, no sooner.
     """
     # Calls go one after the other, in one order on every worker, as on one communicator of NCCL:
     # what is ready must not stand behind what is not. The order of gradients is the policy's.
     order: list[CollectiveCall] = []
     left = deque(planned)
     for call in sorted(others, key=lambda other: other.ready):
-        while left and left[0].ready <= call.ready:
+        # Positions are whole numbers.
+        last = call.ready - call.overtakes
+        while left and left[0].ready <= last:
             order.append(left.popleft())
         order.append(call)
     return (*order, *left)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from dpsim import Scenario, simulate
+from dpsim.engine import memory_use
 from dpsim.strategy.aggregation import ShardedConfig
 from dpsim.workload import Layer, Model, Program, build_model
 
@@ -58,9 +60,38 @@ def asked(**settings):
 
 def test_torchs_words_for_prefetching():
     assert asked(backward_prefetch="pre") == asked() == [0, 0, 2, 3, 4, 5]
-    # Where units are of one layer, post asks as early as pre, but where that is a unit back.
-    assert asked(backward_prefetch="BACKWARD_POST") == [0, 0, 2, 3, 4, 5]
+    # Both ask where the unit before is done, and stand on either side of its gradients.
+    assert asked(backward_prefetch="BACKWARD_POST") == [0, 0, 2, 3, 5, 6]
     assert asked(backward_prefetch="none") == [0, 0, 2, 3, 5, 6]
+
+
+@pytest.mark.parametrize(("words", "step"), [("pre", 11.25), ("post", 11.75), ("none", 12.25)])
+def test_a_unit_is_gathered_beside_before_or_behind_the_gradients_of_the_last(tiny, words, step):
+    """Gathers and scatters take 0.5 s. Layer 1 goes back from 3.5 to 7.5, layer 0 for 3 s after it.
+
+    Layer 0's weights come meanwhile, until 8, or behind layer 1's gradients until 8.5. Then its
+    gradients, and the update of a half.
+    """
+    aggregation = {"kind": "sharded", "unit_size": "1 B", "backward_prefetch": words}
+    result = simulate(tiny(2, aggregation=aggregation, overlap="wfbp", run={"steps": 1}))
+    assert result.mean_step == pytest.approx(step, rel=1e-8)
+
+
+@pytest.mark.parametrize("kept", [{"reshard_after_forward": False}, {"limit_all_gathers": False}])
+def test_weights_that_are_not_freed_are_all_in_memory(kept):
+    """BERT has more blocks than the two that are gathered at a time."""
+
+    def gathered(**settings):
+        content = {
+            "name": "memory",
+            "cluster": {"nodes": 2, "node": "dgx-a100"},
+            "workload": {"model": "bert-base", "batch_per_gpu": 1},
+            "strategy": {"aggregation": {"kind": "sharded", **settings}},
+        }
+        return memory_use(Scenario.model_validate(content)).to_json()["breakdown"]["gather_buffers"]
+
+    parameters = build_model("bert-base").parameters
+    assert gathered() < 4 * parameters < gathered(**kept)
 
 
 def test_without_the_rate_limit_all_is_asked_for_at_once():
