@@ -146,7 +146,9 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     calls = _parts(job, wanted)
     # One plan for all, since all must send in one order: that of the kind they wait for.
     slowest = job.positions[:, job.positions[-1].argmax()]
-    alpha, beta = _line(job, calls, grouped=grouped)
+    # Few policies ask what a collective costs, and to time one takes as long as half a step.
+    minds_times = strategy.overlap.minds_times
+    alpha, beta = _line(job, calls, grouped=grouped) if minds_times else (0.0, 0.0)
     return strategy.overlap.step(calls, Outlook(slowest, alpha, beta, job.program.passes))
 
 

@@ -19,7 +19,8 @@ class Outlook:
     """What a policy may know: when operations become ready, and what a collective costs.
 
     ``positions`` are seconds of computing up to each position of a step of ``passes`` passes, the
-    last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s.
+    last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s, which is told to
+    those alone that mind times.
     """
 
     positions: FloatArray
@@ -56,7 +57,7 @@ class Overlap(Config):
 
     ``overlaps``: whether communication runs beside computation at all. ``front_first``: front
     layers overtake, so that the next step can start before the others have arrived.
-    ``minds_times``: whether a plan depends on how long layers compute.
+    ``minds_times``: whether a plan depends on how long layers compute and collectives take.
     """
 
     overlaps: ClassVar[bool] = True

@@ -37,6 +37,7 @@ class PriorityConfig(Overlap):
     )
 
     front_first: ClassVar[bool] = True
+    minds_times: ClassVar[bool] = True
 
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook

@@ -72,6 +72,15 @@ def test_no_policy_loses_or_repeats_a_byte_or_sends_before_it_is_there(policy, m
         assert sum(call.nbytes for call in plan if call.ready <= ready) <= there
 
 
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: f"{p.kind}-{getattr(p, 'merge', '')}")
+@given(model=models, cost=costs)
+def test_what_does_not_mind_times_plans_alike_whatever_takes_how_long(policy, model, cost):
+    calls, positions = model
+    if not policy.minds_times:
+        no_time = Outlook(np.zeros_like(positions), 0.0, 0.0)
+        assert policy.plan(calls, Outlook(positions, *cost)) == policy.plan(calls, no_time)
+
+
 @given(model=models, cost=costs)
 def test_merging_is_never_slower_than_not_merging_nor_than_merging_everything(model, cost):
     calls, positions = model
