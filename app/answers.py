@@ -104,9 +104,11 @@ def node_counts(spec: Spec) -> list[str]:
     return [str(count) for count in sorted({*doubled[::-1][::every], 1, nodes})]
 
 
-def scaled(spec: Spec, report: Report) -> dict[str, Result | DpsimError]:
-    """``spec`` at several numbers of nodes, a few steps each."""
-    return varied(_few_steps(spec), "cluster.nodes", node_counts(spec), report)
+def scaled(spec: Spec, own: Result, report: Report) -> dict[str, Result | DpsimError]:
+    """``spec``, whose result is ``own``, at several numbers of nodes, a few steps each."""
+    others = node_counts(spec)
+    others.remove(str(scenario(spec).cluster.nodes))
+    return {**varied(_few_steps(spec), "cluster.nodes", others, report), "own": own}
 
 
 def _few_steps(spec: Spec) -> Spec:

@@ -63,7 +63,7 @@ def draw() -> None:
             st.text(" ".join(note.split()))
     # What has to be simulated yet comes after all that the answer holds already.
     with left:
-        _scaling(view.spec)
+        _scaling(view.spec, shown.result)
     with limits:  # last, since turning every knob takes long
         _limits(view.spec)
 
@@ -116,12 +116,12 @@ def _since(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> str:
     return " ".join(said)
 
 
-def _scaling(spec: Spec) -> None:
-    """Throughput on fewer and more nodes."""
+def _scaling(spec: Spec, own: Result) -> None:
+    """Throughput on fewer and more nodes than those of ``own``, the result of ``spec``."""
     if not node_counts(spec):
         st.caption("A cluster of several kinds of nodes has no one number of nodes to count up.")
         return
-    found = finished("scaling", ("curve", spec), partial(scaled, spec), patience=0.7)
+    found = finished("scaling", ("curve", spec), partial(scaled, spec, own), patience=0.7)
     if found is None:
         return
     results = [each for each in found.values() if isinstance(each, Result)]
