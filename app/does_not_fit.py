@@ -13,7 +13,7 @@ from app.headline import sentence
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
-from app.words import device_words
+from app.words import device_words, reason_words
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse
 from dpsim.report.figures.resource_figures import footprint_figure
@@ -48,7 +48,7 @@ def _ways(spec: Spec, use: MemoryUse) -> None:
             args=(list(way.options),),
         )
         if way.why_not:
-            st.caption(plain(way.why_not))
+            st.caption(plain(reason_words(way.why_not)))
     if ways is not None and not ways:
         for line in use.advice():
             st.text(line)

@@ -131,12 +131,16 @@ def _giga(size: float) -> str:
 
 
 def _cost(result: Result) -> Number:
-    cost, energy = result.cost, result.energy
+    """Of a billion tokens of text, of a million samples of all else."""
+    cost, energy, rate = result.cost, result.energy, result.utilisation.tokens_per_s
+    name = "cost / M samples" if rate is None else "cost / B tokens"
     drawn = "" if energy is None else f"at most {human(energy.power_W, POWER, 3)}"
     if cost is None:
-        note = drawn or "no price is set"
-        return Number("cost / M samples", "no price", None, True, note)
-    text = f"{cost.per_million_samples:,.4g} {cost.currency}"
+        return Number(name, "no price", None, True, _noted("set one under Price and power", drawn))
+    paid = cost.per_million_samples if rate is None else cost.per_hour / 3600 / rate * 1e9
     hour = f"{cost.per_hour:,.4g} {cost.currency} an hour"
-    note = f"{hour}, {drawn}" if drawn else hour
-    return Number("cost / M samples", text, cost.per_million_samples, True, note)
+    return Number(name, f"{paid:,.4g} {cost.currency}", paid, True, _noted(hour, drawn))
+
+
+def _noted(first: str, second: str) -> str:
+    return f"{first}, {second}" if second else first

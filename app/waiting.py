@@ -18,7 +18,7 @@ from app.answers import Answer, answer
 from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
-from app.words import kind_words
+from app.words import kind_words, reason_words
 from app.work import CancelledError, Report, Task
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
@@ -138,7 +138,7 @@ def why_not(
             first = str(each).partition("\n")[0]
             # Where it stands on a command line, which nobody wrote here.
             reason = first.removeprefix(f"--set {path}={value}: ")
-            st.caption(plain(f"{called(value)}: {reason}"))
+            st.caption(plain(f"{called(value)}: {reason_words(reason)}"))
 
 
 def leave_others(page: str) -> None:

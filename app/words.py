@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,6 +63,8 @@ _DEVICES = {
     "ethernet": "Ethernet",
 }
 _MOST_CHANGES = 4  # that are told one by one
+# A field as a refusal names it: ``strategy.aggregation.shard_group: must divide ...``.
+_REFUSED = re.compile(r"^(?:[a-z_]+\.)+([a-z_]+): (?=must )")
 
 
 def field_words(name: str) -> str:
@@ -77,6 +80,11 @@ def kind_words(kind: str) -> str:
 def choice_words(option: str) -> str:
     """``step time s`` for ``step_time_s``, ``BSP`` for ``bsp``."""
     return kind_words(option).replace("_", " ")
+
+
+def reason_words(reason: str) -> str:
+    """``shard group must divide the 8 workers`` for what a refusal says of the field."""
+    return _REFUSED.sub(lambda found: f"{field_words(found[1])} ", reason)
 
 
 def nodes_words(nodes: str) -> str:

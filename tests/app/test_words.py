@@ -7,7 +7,7 @@ from app.answers import node_counts
 from app.presets import preset_names
 from app.reading import scenario
 from app.spec import Spec
-from app.words import changes, choice_words, described, field_words, kind_words
+from app.words import changes, choice_words, described, field_words, kind_words, reason_words
 
 FIRST = Spec("resnet50-32-v100-25gbe")
 
@@ -18,6 +18,13 @@ def test_fields_have_names_without_underscores_and_short_forms():
     for path in ("cluster", "workload", "cost", "run"):
         for field in forms.fields(forms.part(path), path):
             assert "_" not in field_words(field.name)
+
+
+def test_a_refused_field_is_told_by_its_words():
+    refused = "strategy.aggregation.shard_group: must divide the 8 workers, but got 64"
+    assert reason_words(refused) == "shard group must divide the 8 workers, but got 64"
+    other = "too large for this page: simulating 64 GPUs"
+    assert reason_words(other) == other
 
 
 def test_kinds_and_columns_are_words():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _GIGA = 1e9
 _NARROW = 0.08  # of all that is held: less has no room for words
+_HEIGHT = 360  # pixels: on a phone the legend has a line for each part, which would be scrolled
 _COLOURS = (*SERIES, COLOUR["grey"])
 
 
@@ -88,6 +89,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
             x=[size / _GIGA],
             name=PART_NAMES[part],
             orientation="h",
+            width=0.6,
             marker={
                 "color": colour,
                 "pattern": {"shape": "/" if hatched else "", "fgopacity": 0.5},
@@ -109,4 +111,4 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
     )
     verdict = "fits" if memory["fits"] else "does not fit"
     title = f"Memory of a GPU: {total / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"
-    return styled(figure, title, "memory (GB)", "", barmode="stack", height=290)
+    return styled(figure, title, "memory (GB)", "", barmode="stack", height=_HEIGHT)

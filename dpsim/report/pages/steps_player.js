@@ -8,6 +8,8 @@ function drawSteps(root, walks) {
   const EACH_MS = 1100;
   const ROW = 34, LABEL = 26, HEAD = 20, FULL = 4, FEW = 8;
   const NARROW = 480;  // pixels, of a phone
+  const BESIDE = 940, BETWEEN = 40;  // from where two panels are side by side, and what is between
+  const SHORT = 24;  // pixels of a cell whose sum is told by its first and last rank
   const MOST_TEXTS = 16, MOST_NUMBERS = 64, MOST_ARROWS = 64;
 
   // Text is only ever set as text, so that no name can become markup.
@@ -29,6 +31,18 @@ function drawSteps(root, walks) {
   function shortSum(letters, column, full) {
     if (letters.length <= full || isNaN(column)) return sum(letters, column);
     return letters[0] + column + "+…+" + letters[letters.length - 1] + column;
+  }
+
+  // Where a sum has no room: its ranks alone, the chunk being the column's.
+  function ranksOf(letters, column) {
+    if (letters.length < 2) return sum(letters, column);
+    return letters.length < 4 ? letters : letters[0] + "…" + letters[letters.length - 1];
+  }
+
+  // Pixels that each panel has, before there are any.
+  function room() {
+    const all = root.clientWidth;
+    return all < BESIDE ? all : (all - BETWEEN * (walks.length - 1)) / walks.length;
   }
 
   // Every panel answers one question: show round `number`.
@@ -85,8 +99,13 @@ function drawSteps(root, walks) {
     // Terms and what is between them: all of a sum, or its first and last with dots.
     const letters = isNaN(last) ? term
       : Math.max(Math.min(ranks, full) * (term + 1) - 1, ranks > full ? 2 * term + 3 : 0);
-    const wide = texts ? Math.max(40, 7.6 * letters + 9) : numbers ? 22 : 12;
-    const gap = !texts ? 6 : ranks <= FULL && !narrow ? 24 : 17;
+    const whole = Math.max(40, 7.6 * letters + 9), apart = ranks <= FULL && !narrow ? 24 : 17;
+    // Short sums rather than half of the columns; neither fits on a phone, where one scrolls.
+    const short = texts && !narrow && isFinite(last) && LABEL + many * (whole + apart) > room();
+    const leftOver = (room() - LABEL) / many - apart;
+    const wide = short ? Math.max(SHORT, Math.min(leftOver, whole))
+      : texts ? whole : numbers ? 22 : 12;
+    const tight = short && leftOver < SHORT, gap = !texts || tight ? 6 : apart;
     const width = LABEL + many * (wide + gap), height = HEAD + ranks * ROW + 4;
     const svg = add(parent, "svg", {width, height, viewBox: [0, 0, width, height].join(" "),
       role: "img", "data-kind": "grid"});
@@ -105,7 +124,7 @@ function drawSteps(root, walks) {
         const title = add(box, "title");
         const marks = add(svg, "path", {class: "mark"});
         const text = add(svg, "text", {x: left(chunk) + wide / 2, y: top(rank) + 15,
-          "text-anchor": "middle"});
+          "text-anchor": "middle", class: tight ? "tight" : ""});
         places.set(rank + "," + chunk, {box, title, marks, text});
       }
     }
@@ -116,7 +135,8 @@ function drawSteps(root, walks) {
       place.box.setAttribute("class", done ? "cell done" : "cell");
       place.title.textContent = "rank " + LETTERS[rank] + ", chunk " + column + ": " +
         (letters ? sum(letters, column) : "nothing yet");
-      if (texts) place.text.textContent = shortSum(letters, column, full);
+      if (short) place.text.textContent = ranksOf(letters, column);
+      else if (texts) place.text.textContent = shortSum(letters, column, full);
       else if (numbers) place.text.textContent = letters.length || "";
       // The marks below the text stand for ranks in order: which of them are in the sum.
       const each = (wide - 6) / ranks, y = top(rank) + ROW - 13;
@@ -187,7 +207,8 @@ function drawSteps(root, walks) {
     const {devices, lines} = walk.picture;
     const xs = Object.values(devices).map((device) => device.x);
     const ys = Object.values(devices).map((device) => device.y);
-    const unit = Math.max(14, Math.min(40, 620 / (Math.max(...xs) - Math.min(...xs) + 2)));
+    const unit = Math.max(14,
+      Math.min(40, Math.min(620, room()) / (Math.max(...xs) - Math.min(...xs) + 2)));
     const x = (device) => (device.x - Math.min(...xs) + 1) * unit;
     const y = (device) => (Math.max(...ys) - device.y) * 26 + 26;
     const width = (Math.max(...xs) - Math.min(...xs) + 2) * unit;
