@@ -57,6 +57,13 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 @media (max-width: 1100px) {{
   .st-key-pictures [data-testid=stColumn] {{min-width: calc(100% - 1rem)}}
 }}
+/* What is chosen among stands in several lines there: pieces of one bar would lack borders. */
+@media (max-width: 900px) {{
+  [data-testid=stButtonGroup] [role=radiogroup] {{gap: 0.3rem}}
+  [data-testid=stButtonGroup] button {{border-radius: 0.5rem; margin: 0}}
+  [data-testid=stButtonGroup] button[aria-checked=false] {{
+    border-color: var(--dp-border) !important}}
+}}
 @media (max-width: 640px) {{
   [data-testid=stMainBlockContainer] {{padding: 4rem 0.8rem 2rem}}
   .dp-row {{grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr)); gap: 0.5rem}}

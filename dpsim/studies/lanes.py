@@ -31,8 +31,8 @@ SYNCHRONISED: Strategies = {
     "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
 }
 OVERLAPPED: Strategies = {
-    kind: {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": kind}}
-    for kind in ("sequential", "wfbp", "mg-wfbp", "buckets", "priority")
+    name: {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": name.lower()}}
+    for name in ("sequential", "WFBP", "MG-WFBP", "buckets", "priority")
 }
 SHARDED: Strategies = {
     "all-reduce": _REDUCED,

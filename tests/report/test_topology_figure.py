@@ -131,6 +131,22 @@ def test_of_more_than_a_few_nodes_each_is_one_glyph_in_the_colour_of_its_busiest
     assert max(hovers(figure).values(), key=lambda each: each[1])[1] == pytest.approx(0.9)
 
 
+def test_what_stands_close_to_each_other_is_smaller_and_its_links_are_narrower():
+    loaded = {"node0/nic0->switch": 0.5}
+    few, many = cluster(3), cluster(32)
+    few, many = (topology_figure(made, loads_of(made, **loaded)) for made in (few, many))
+
+    def marks(figure):
+        (glyphs,) = [trace for trace in figure.data if (trace.name or "").startswith("node, by")]
+        return glyphs.marker.size
+
+    def widest(figure):
+        return max(width for _, width, _ in line_styles(figure))
+
+    assert marks(many) < marks(few)
+    assert widest(many) < widest(few)
+
+
 @pytest.mark.parametrize("node", list(nodes()))
 def test_devices_never_stand_on_one_another_and_nodes_never_overlap(node):
     made = cluster(3, node, fabric="leaf-spine", nodes_per_leaf=2, spines=2)

@@ -32,7 +32,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
         _add_panel(figure, each, column)
 
     figure.update_xaxes(title_text="first direction of the weights")
-    figure.update_yaxes(title_text="second", row=1, col=1)
+    figure.update_yaxes(title_text="second direction", row=1, col=1)
     figure.update_layout(
         title={
             "text": "Weights on the surface of the loss" if len(paths) > 1 else "",

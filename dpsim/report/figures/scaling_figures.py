@@ -27,7 +27,6 @@ from dpsim.studies.collective import CollectiveRow
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_MICRO = 1e6
 _MOST_TICKS = 6
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -92,7 +91,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
         own.sort(key=lambda row: row["bytes"])
         figure.add_scatter(
             x=[row["bytes"] for row in own],
-            y=[_MICRO * row["time_s"] for row in own],
+            y=[row["time_s"] for row in own],
             mode="lines+markers",
             name=algorithm,
             line={
@@ -100,7 +99,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
                 "dash": DASHES[number // len(COLOURS) % len(DASHES)],
             },
             marker={"symbol": SYMBOLS[number % len(SYMBOLS)]},
-            hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4g}} us",
+            hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4s}}s",
         )
 
     found = winners(listed)
@@ -123,9 +122,9 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
     said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
     axes = {
         "xaxis": {"type": "log", **_ticks(listed)},
-        "yaxis": {"type": "log", "dtick": 1, "tickformat": ","},
+        "yaxis": {"type": "log", "dtick": 1, "tickformat": "~s", "ticksuffix": "s"},
     }
-    return styled(figure, f"Fastest: {said}", "size (bytes)", "time (us)", **axes)
+    return styled(figure, f"Fastest: {said}", "size (bytes)", "time", **axes)
 
 
 def _ticks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

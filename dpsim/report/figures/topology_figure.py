@@ -47,6 +47,8 @@ _MOST_NAMES = 6  # of nodes, side by side on a narrow page
 _MOST_LETTERS = 30  # of the names of a row of switches
 _CROWDED = ("gpu", "pcie-switch")  # so near to each other that their names need room
 _SWITCH = ("circle", COLOUR["orange"], 17)
+_ROOMY = 14  # devices across the picture whose marks and names do not touch on a phone
+_SMALLEST = 8  # pixels of a mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,9 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     lines = _lines(cluster, graph, loads, place)
 
     figure = go.Figure()
-    for trace in _link_traces(lines):
+    for trace in _link_traces(lines, _room(place, list(place.places))):
         figure.add_trace(go.Scatter(**trace))
-    figure.add_trace(go.Scatter(**_hover_trace(lines, loads.over)))
+    figure.add_trace(go.Scatter(**_hover_trace(lines)))
     for trace in _device_traces(graph, place, drawn):
         figure.add_trace(go.Scatter(**trace))
     _frames(figure, place)
@@ -183,7 +185,7 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
     return points
 
 
-def _link_traces(lines: list[_Line]) -> list[dict[str, Any]]:
+def _link_traces(lines: list[_Line], room: float) -> list[dict[str, Any]]:
     """One trace for each shade and width that occurs; gaps separate lines."""
     from plotly.colors import sample_colorscale
 
@@ -202,7 +204,7 @@ def _link_traces(lines: list[_Line]) -> list[dict[str, Any]]:
         look = {"color": _UNUSED, "width": 1.0}
         if shade >= 0:
             (colour,) = sample_colorscale(list(LOAD), [(shade + 0.5) / _SHADES])
-            look = {"color": colour, "width": _WIDTHS[width]}
+            look = {"color": colour, "width": max(1.0, room * _WIDTHS[width])}
         xs, ys = _joined(alike)
         traces.append(
             {
@@ -227,7 +229,7 @@ def _joined(lines: list[_Line]) -> tuple[list[float | None], list[float | None]]
     return xs, ys
 
 
-def _hover_trace(lines: list[_Line], over: str) -> dict[str, Any]:
+def _hover_trace(lines: list[_Line]) -> dict[str, Any]:
     """Points in the middle of the links that answer the pointer, and carry the scale of colours."""
     # Lines answer the pointer at their points alone, and have no scale of colours.
     middles = [line.points[len(line.points) // 2] for line in lines]
@@ -239,10 +241,10 @@ def _hover_trace(lines: list[_Line], over: str) -> dict[str, Any]:
         "cmax": 1.0,
         "opacity": [0.9 if line.carried > 0 else 0.0 for line in lines],
         "colorbar": {
-            "title": {"text": f"share of its rate {over}", "side": "right"},
+            # What it is stands above the legend: beside the scale it would take a phone's width.
             "tickformat": ".0%",
             "len": 0.7,
-            "thickness": 14,
+            "thickness": 12,
         },
     }
     return {
@@ -290,7 +292,7 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
                 "marker": {
                     "symbol": symbol,
                     "color": colour,
-                    "size": size,
+                    "size": _size(size, place, devices),
                     "line": {"width": 0},
                 },
                 "hovertext": devices,
@@ -315,7 +317,7 @@ def _glyphs(graph: Graph[str], place: Layout, nodes: list[str]) -> dict[str, Any
         "mode": "markers",
         "marker": {
             "symbol": "square",
-            "size": 18 if len(nodes) <= FEW_NODES else 9,
+            "size": _size(18, place, nodes),
             "color": [each["inside"] for each in data],
             "colorscale": _SCALE,
             "cmin": 0.0,
@@ -325,6 +327,31 @@ def _glyphs(graph: Graph[str], place: Layout, nodes: list[str]) -> dict[str, Any
         "hovertemplate": "%{hovertext}<extra></extra>",
         "name": "node, by its busiest link inside",
     }
+
+
+def _size(most: float, place: Layout, devices: list[str]) -> float:
+    """Pixels of the marks of ``devices``: smaller where they stand close to each other."""
+    return max(_SMALLEST, most * _room(place, devices))
+
+
+def _room(place: Layout, devices: list[str]) -> float:
+    """Of what is drawn of ``devices`` how much has room on a phone, as a factor of its size."""
+    return min(1.0, _ROOMY / _across(place, devices))
+
+
+def _across(place: Layout, devices: list[str]) -> float:
+    """How many of ``devices`` would stand across the picture, as near as the nearest two do."""
+    rows: dict[float, list[float]] = {}
+    for device in devices:
+        x, y = place.places[device]
+        rows.setdefault(y, []).append(x)
+    gaps = [gap for row in rows.values() for gap in np.diff(sorted(row))]
+    return _width(place) / min(gaps) + 1 if gaps else 1.0
+
+
+def _width(place: Layout) -> float:
+    xs = [x for x, _ in place.places.values()]
+    return max(xs) - min(xs)
 
 
 def _with_room(place: Layout, switches: list[str]) -> set[str]:
@@ -347,6 +374,8 @@ def _frames(figure: go.Figure, place: Layout) -> None:
     shapes, notes = [], []
     # Of many nodes every so many has its number: names side by side would run together.
     every = ceil(len(place.frames) / _MOST_NAMES)
+    lefts = [left for left, _, _, _ in place.frames.values()]
+    is_narrow = len(lefts) > 1 and _width(place) > _MOST_NAMES * (lefts[1] - lefts[0])
     for number, (node, (left, bottom, right, top)) in enumerate(place.frames.items()):
         box = {"x0": left, "x1": right, "y0": bottom, "y1": top}
         shapes.append(
@@ -359,7 +388,7 @@ def _frames(figure: go.Figure, place: Layout) -> None:
             }
         )
         if number % every == 0:
-            in_short = node if every == 1 else re.sub(r"^\D+(?=\d)", "", node)
+            in_short = node if not is_narrow else re.sub(r"^\D+(?=\d)", "", node)
             notes.append(
                 {
                     "x": left,
