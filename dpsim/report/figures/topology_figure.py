@@ -47,7 +47,7 @@ _MOST_NAMES = 6  # of nodes, side by side on a narrow page
 _MOST_LETTERS = 30  # of the names of a row of switches
 _CROWDED = ("gpu", "pcie-switch")  # so near to each other that their names need room
 _SWITCH = ("circle", COLOUR["orange"], 17)
-_ROOMY = 14  # devices across the picture whose marks and names do not touch on a phone
+_ROOMY = 12  # devices across the picture whose marks and names do not touch on a phone
 _SMALLEST = 8  # pixels of a mark
 
 
