@@ -80,8 +80,11 @@ def read_parquet(path: Path) -> Table:
             rows = found.fetchall()
         except duckdb.Error as error:
             raise OSError(errno.EIO, first_line(error)) from None
-        types = {name: _FROM_SQL[str(kind)] for name, kind, *_ in found.description}
-    return Table(types, rows)
+        kinds = {name: str(kind) for name, kind, *_ in found.description}
+    for name, kind in kinds.items():
+        if kind not in _FROM_SQL:
+            raise OSError(errno.EIO, f"column {name} must be one of {list(_FROM_SQL)}, not {kind}")
+    return Table({name: _FROM_SQL[kind] for name, kind in kinds.items()}, rows)
 
 
 def _utf8(path: Path) -> str:

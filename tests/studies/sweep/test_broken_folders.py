@@ -12,7 +12,7 @@ from dpsim.studies.sweep import journal, query
 from dpsim.studies.sweep.compute import Workplace, compute
 from dpsim.studies.sweep.execute import execute
 from dpsim.studies.sweep.store import Store
-from dpsim.studies.sweep.table import Table, write_parquet
+from dpsim.studies.sweep.table import Table, connect, read_parquet, write_parquet
 
 
 def test_a_broken_folder_is_said_to_be_one(swept, tmp_path):
@@ -21,6 +21,15 @@ def test_a_broken_folder_is_said_to_be_one(swept, tmp_path):
         DpsimError, match=r"points\.parquet: must be what dpsim sweep wrote, but cannot be read"
     ):
         query(tmp_path / "out")
+
+
+def test_a_column_of_a_type_that_no_table_has_is_said(tmp_path):
+    """A spoiled file may have bytes where there was text."""
+    path = tmp_path / "spoiled.parquet"
+    with connect() as connection:
+        connection.execute(f"copy (select 'a'::blob as key) to '{path}' (format parquet)")
+    with pytest.raises(OSError, match="column key must be one of .*, not BLOB"):
+        read_parquet(path)
 
 
 @pytest.mark.parametrize("how", ["torn", "edited"])
