@@ -33,7 +33,7 @@ class SlowWorkersConfig(GroupedDisturbance):
         default=None,
         description="The chance of each worker (node, rack) to be slow, instead of ranks.",
     )
-    factor: Annotated[float, Field(gt=0, le=1e6)] = Field(
+    factor: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         default=1.28, description="Their compute time over that of others."
     )
 

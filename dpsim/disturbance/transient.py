@@ -34,7 +34,7 @@ class TransientConfig(GroupedDisturbance):
     mean_steps: Annotated[float, Field(ge=1, le=1e9)] = Field(
         default=1.0, description="Steps that one lasts, on average."
     )
-    factor: Annotated[float, Field(gt=0, le=1e6)] = Field(
+    factor: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         default=1.05, description="Compute time meanwhile over that at other times."
     )
 

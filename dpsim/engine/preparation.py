@@ -14,6 +14,7 @@ from dpsim.base.arrays import IntArray
 from dpsim.base.budget import check_memory
 from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import TIME
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
 from dpsim.engine.job import Job, counted_steps
@@ -102,6 +103,12 @@ def prepare(
     if scenario.strategy.average_loss and cluster.ranks > 1:
         collectives[LOSS] = (setting.timed("tree"),)
     times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
+    least = min(float(each.forward.sum() + each.backward.sum()) for each in times)
+    if least < TIME.least:
+        # Whoever takes no time has no pace. Measured times may be 0, if not those of all layers.
+        raise DpsimError(
+            f"workload.model: must take at least {TIME.least:g} s to compute, but takes {least:g} s"
+        )
     job = Job(
         scenario, cluster, model, times, collectives, setting, _input_pipeline(scenario, cluster)
     )

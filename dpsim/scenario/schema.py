@@ -105,7 +105,7 @@ class MeasuredCell(Config):
 class ComputeScale(Config):
     """Compute times as computed, times a factor that is known."""
 
-    compute_scale: Annotated[float, Field(gt=0, le=1e6)] = Field(
+    compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         description="What compute times are multiplied by."
     )
     cell: Annotated[int, Field(ge=1, le=2**20)] = Field(

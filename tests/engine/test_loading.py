@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim import load_scenario, simulate
+from dpsim import DpsimError, load_scenario, simulate
 from dpsim.engine.preparation import prepare
 from dpsim.topology import host_copy_rates
+from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 STORAGE = "workload.input={{kind: storage, bandwidth: {bandwidth}, shared: {shared}, loader_workers: 16, cpu_seconds_per_sample: {cpu}}}"
@@ -124,3 +125,13 @@ def test_a_measured_curve_says_how_learners_share():
     np.testing.assert_allclose(both.forward, 2 * alone.forward)
     assert (both.backward >= 2 * alone.backward).all()
     assert alone.optimizer <= both.optimizer < 2 * alone.optimizer
+
+
+def test_a_model_that_takes_no_time_is_refused(tiny, tmp_path):
+    """It has no pace."""
+    times = MeasuredTimes(batch_sizes=(8,), forward_s=((0.0,),), backward_s=((0.0,),))
+    model = Model("still", (Layer("a", "linear", (1,)),), "sample", times)
+    path = tmp_path / "still.json"
+    path.write_text(ModelProfile.of(model, {}).to_json())
+    with pytest.raises(DpsimError, match="must take at least 1e-18 s to compute, but takes 0 s"):
+        simulate(tiny(workload={"model": {"profile": str(path)}}))
