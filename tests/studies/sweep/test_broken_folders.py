@@ -28,7 +28,7 @@ def test_a_column_of_a_type_that_no_table_has_is_said(tmp_path):
     path = tmp_path / "spoiled.parquet"
     with connect() as connection:
         connection.execute(f"copy (select 'a'::blob as key) to '{path}' (format parquet)")
-    with pytest.raises(OSError, match="column key must be one of .*, not BLOB"):
+    with pytest.raises(OSError, match=r"column key must be one of .*, not BLOB"):
         read_parquet(path)
 
 
