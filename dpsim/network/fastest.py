@@ -102,7 +102,7 @@ class FastestModel(CollectiveModel):
         together = np.zeros(self.ranks)
         # Of equal times the number decides, so that names are never compared.
         queue = [
-            (_seconds(_quick(model), together, nbytes), number, name, False)
+            (_at_least(model, together, nbytes), number, name, False)
             for number, (name, model) in enumerate(self.candidates.items())
         ]
         heapq.heapify(queue)
@@ -114,9 +114,11 @@ class FastestModel(CollectiveModel):
             heapq.heappush(queue, (seconds, number, name, True))
 
 
-def _quick(model: CollectiveModel) -> CollectiveModel:
-    """What says first how long ``model`` takes, before flows confirm it."""
-    return model.rounds if isinstance(model, ConfirmedRounds) else model
+def _at_least(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:
+    """What says first how long ``model`` takes (s), before flows and links confirm it."""
+    if isinstance(model, ConfirmedRounds):
+        return float(model.rounds.ends_of_rounds(starts, nbytes).max())
+    return _seconds(model, starts, nbytes)
 
 
 def _seconds(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:

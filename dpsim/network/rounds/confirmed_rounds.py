@@ -52,8 +52,13 @@ class ConfirmedRounds(ScheduleModel):
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts`` (s)."""
-        outcome, later = self.rounds.finish(starts, nbytes), self._later_by(nbytes)
-        return outcome if later is None else replace(outcome, finishes=outcome.finishes + later)
+        later = self._later_by(nbytes)
+        if later is None:
+            # What links need is asked for once, by `finish`.
+            ends = self.rounds.ends_of_rounds(starts, nbytes)
+            return Outcome(ends, self.rounds.loads(nbytes))
+        outcome = self.rounds.finish(starts, nbytes)
+        return replace(outcome, finishes=outcome.finishes + later)
 
     def _later_by(self, nbytes: int) -> FloatArray | None:
         """Seconds by which each rank finishes later by flows.

@@ -94,6 +94,10 @@ class RoundsModel(ScheduleModel):
 
         ``nbytes`` is the size of each rank's vector.
         """
+        return Outcome(self.ends_of_rounds(starts, nbytes), self.loads(nbytes))
+
+    def ends_of_rounds(self, starts: FloatArray, nbytes: int) -> FloatArray:
+        """When each rank is through its rounds (s), whatever the links need for all bytes."""
         chunking = self.schedule.chunking(nbytes, self.itemsize)
         begin = float(starts.min())  # the clock starts there: small differences keep their digits
         ready = starts - begin
@@ -102,7 +106,7 @@ class RoundsModel(ScheduleModel):
         ready = self._phases(chunking, ready)
         if self.schedule.channels > 1:
             ready = ready.reshape(-1, len(starts)).max(axis=0)
-        return Outcome(begin + ready, self.loads(nbytes))
+        return np.asarray(begin + ready)
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes that each capacity carries during the collective."""
