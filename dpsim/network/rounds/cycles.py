@@ -33,9 +33,14 @@ class Cycles:
 
     def most(self, values: FloatArray) -> FloatArray:
         """The largest of ``values``, one per sender in the pattern's order, in each cycle."""
-        most = np.full(self.count, -np.inf)
-        np.maximum.at(most, self.of_sender, values)
-        return most
+        senders, begins = self._one_after_another
+        return np.asarray(np.maximum.reduceat(values[senders], begins))
+
+    @cached_property
+    def _one_after_another(self) -> tuple[IntArray, IntArray]:
+        """The senders' places in the pattern's order, cycle by cycle, and where each begins."""
+        senders = np.argsort(self.of_sender, kind="stable")
+        return senders, np.searchsorted(self.of_sender[senders], np.arange(self.count))
 
     @cached_property
     def in_order(self) -> IntArray | None:
