@@ -164,7 +164,12 @@ class Walk:
         marks = self._marks[
             bisect_right(self._marks, self._at) : bisect_left(self._marks, position)
         ]
-        awaited = [where for where in self._awaited if self._at < where < position]
+        # The fewer of both: a few positions on the way, or a few of all to come that are awaited.
+        between = range(self._at + 1, position)
+        if len(between) < len(self._awaited):
+            awaited = [where for where in between if where in self._awaited]
+        else:
+            awaited = [where for where in self._awaited if where in between]
         return sorted({*marks, *awaited, position}) if marks or awaited else [position]
 
     def _computing(self, begin: int, stop: int) -> FloatArray:
