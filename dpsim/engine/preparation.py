@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -215,30 +214,34 @@ def _times(
 ) -> LayerTimes:
     """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
     workload = scenario.workload
-    one = partial(learner_times, scenario, model, gpu, transformer=transformer)
+    one = partial(
+        learner_times,
+        scenario,
+        model,
+        gpu,
+        transformer=transformer,
+        updated=_updated_part(scenario, model),
+    )
     if workload.learners_per_gpu == 1:
-        times = one(workload.batch_per_gpu)
-    else:
-        from dpsim.engine.learners import times_with_learners
+        return one(workload.batch_per_gpu)
+    from dpsim.engine.learners import times_with_learners
 
-        times = times_with_learners(
-            scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
-        )
-    return replace(times, optimizer=times.optimizer * _update_share(scenario))
+    return times_with_learners(
+        scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
+    )
 
 
-def _update_share(scenario: Scenario) -> float:
-    """The part of the optimiser's step that a worker takes.
+def _updated_part(scenario: Scenario, model: Model) -> float:
+    """The part of the model that a worker updates.
 
     It is that of its shard, none where servers update, and otherwise all.
     """
     strategy, workers = scenario.strategy, scenario.cluster.ranks
-    shared = strategy.aggregation.shard_size(scenario.cluster.mesh)
-    if shared > 1:
-        return 1 / shared
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
     # A worker alone that sends its servers nothing takes the step itself.
-    return 0.0 if served and (workers > 1 or strategy.aggregation.moves_alone) else 1.0
+    if served and (workers > 1 or strategy.aggregation.moves_alone):
+        return 0.0
+    return strategy.aggregation.updated_part(model, scenario.cluster.mesh)
 
 
 def learner_times(
@@ -248,10 +251,12 @@ def learner_times(
     batch: int,
     learners: int = 1,
     transformer: TransformerEfficiency | None = None,
+    updated: float = 1.0,
 ) -> LayerTimes:
     """Seconds that a learner computes on ``gpu``, by the GPU's figures.
 
-    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once.
+    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
+    of the model (``updated``).
     """
     workload = scenario.workload
     return compute_times(
@@ -266,6 +271,7 @@ def learner_times(
         recompute=workload.recompute,
         transformer=transformer,
         learners=learners,
+        updated=updated,
         efficiency=_measured_efficiency(scenario, gpu),
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -260,7 +261,8 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
 
 def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) -> tuple[Stage, ...]:
     model, gpu = scenario.build_model(), scenario.cluster.accelerator
-    times = learner_times(scenario, model, gpu, batch // micro_batches)
+    timed = partial(learner_times, scenario, model, gpu, batch // micro_batches)
+    times = timed()
     # Between blocks one tensor crosses. Within one a residual path or a branch would cross as well.
     blocks = model.blocks
     passes = times.forward + times.backward
@@ -276,8 +278,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
             end,
             float(times.forward[first:end].sum()),
             float(times.backward[first:end].sum()),
-            # An update is memory traffic over the weights: a stage takes its share of them.
-            float(times.optimizer * own[first:end].sum() / max(own.sum(), 1.0)),
+            timed(updated=float(own[first:end].sum() / max(own.sum(), 1.0))).optimizer,
             float(width * _crossing(model, end)) if end < len(model.layers) else 0.0,
             _memory(scenario, model, first, end, batch),
         )

@@ -168,6 +168,7 @@ def compute_times(
     efficiency: Efficiency | None = None,
     transformer: TransformerEfficiency | None = None,
     learners: int = 1,
+    updated: float = 1.0,
 ) -> LayerTimes:
     """Predicts how long ``model`` computes in a step.
 
@@ -175,7 +176,8 @@ def compute_times(
     computes again (None: nothing, everything is kept). ``kernels`` is the year of the framework's,
     for transformers. ``efficiency`` replaces the fitted constants, ``transformer`` those of
     transformers. ``learners`` update their weights on the GPU at once; passes are those of one.
-    Raises DpsimError for a batch or precision that cannot be.
+    ``updated`` is the part of the model that is updated here. Raises DpsimError for a batch or
+    precision that cannot be.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
@@ -207,9 +209,11 @@ def compute_times(
         forward, backward = work.queued(constants.launch, recomputed)
     measured = None if model.measured is None else model.measured.optimizer()
     if measured is None:
-        update = _update(model, optimizer, bandwidth, constants, learners)
+        update = updated * _update(model, optimizer, bandwidth, constants, learners)
+        # The loss is read and the next batch handed over, whoever updates the weights.
+        update += constants.step
     else:
-        update = measured * learners
+        update = updated * measured * learners
     times = LayerTimes(forward, backward, update, accumulation)
     if transformer is None:
         return times
@@ -286,12 +290,12 @@ def _update(
 ) -> float:
     """Seconds of the update: its traffic, or the launches of its kernels if they take longer.
 
-    What a step costs beside its layers is part of it. Learners share the memory, so their traffic
-    adds up. Each has a host thread of its own, so launches and the rest pass at the same time.
+    Learners share the memory, so their traffic adds up. Each has a host thread of its own, so
+    launches pass at the same time.
     """
     traffic = learners * update_bytes(optimizer) * model.parameters / bandwidth
     launches = constants.update_launches * len(model.tensors().elements) * constants.launch
-    return max(traffic, launches) + constants.step
+    return max(traffic, launches)
 
 
 def _again(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:

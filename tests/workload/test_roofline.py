@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -86,6 +87,14 @@ def test_update_of_many_small_tensors_is_bound_by_launches():
     assert compute_times(
         model, machine(), batch=1, efficiency=efficiency
     ).optimizer == pytest.approx(3 * 4e-3 + 0.5)
+
+
+def test_who_updates_a_part_still_pays_what_a_step_costs_beside_it():
+    efficiency = replace(IDEAL, step=0.5)
+    timed = partial(compute_times, RESNET, machine(), batch=1, efficiency=efficiency)
+    whole = timed().optimizer - 0.5
+    assert timed(updated=0.25).optimizer == pytest.approx(0.25 * whole + 0.5)
+    assert timed(updated=0.0).optimizer == 0.5
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,10 @@ class Aggregation(Config):
         """Among how many workers a model is divided, each of which holds and updates its part."""
         return 1
 
+    def updated_part(self, model: Model, mesh: Mesh) -> float:
+        """The part of the model that a worker updates, at the most."""
+        return 1 / self.shard_size(mesh)
+
     def adds_up_whole(self, passes: int) -> bool:
         """Whether whole gradients are kept over ``passes`` passes where shards of them would do."""
         return False
