@@ -80,15 +80,15 @@ def test_shards_copy_weights_and_gradients(aggregation, bytes_a_parameter):
     assert copied.times[0].step - plain.times[0].step == pytest.approx(moved, rel=1e-3)
 
 
-def test_owners_of_tensors_send_them_one_after_the_other():
-    def gathered(owners: str, nodes: int) -> list[int]:
-        of_all = prepare(scenario(nodes, stage=1, owners=owners))
-        return [call.nbytes for call in of_all.plan if call.payload == "weights"]
-
-    (whole,) = gathered("slices", 2)
-    parts = gathered("tensors", 2)
-    assert len(parts) == 16
-    assert sum(parts) == pytest.approx(whole, rel=1e-6)
+@pytest.mark.parametrize("nodes", [2, 32])
+def test_owners_of_tensors_send_them_one_after_the_other(nodes):
+    """Beyond as many workers as there are tensors the others own none."""
+    of_all = prepare(scenario(nodes, stage=1, owners="tensors"))
+    tensors = of_all.model.tensors().elements
+    sent = [call.nbytes for call in of_all.plan if call.payload == "weights"]
+    assert len(sent) == min(8 * nodes, len(tensors))
+    assert sum(sent) == 2 * of_all.model.parameters
+    assert max(sent) == 2 * tensors.max()
 
 
 @pytest.mark.parametrize("owners", ["slices", "tensors"])
@@ -97,7 +97,7 @@ def test_owners_cost_more_where_they_are_many(owners):
         of_all = prepare(scenario(nodes, stage=1, owners=owners, library="nccl"))
         return float(simulate_steps(of_all).step.mean()) - of_all.times[0].step
 
-    grown = exposed(64) - exposed(4)
+    grown = exposed(128) - exposed(4)
     assert grown > 0.3 if owners == "tensors" else grown < 0.1
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
+from heapq import heapify, heapreplace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -198,21 +198,29 @@ class ShardedConfig(Aggregation):
         again = self.weight_bytes if self.reshard_after_forward else 0
         return float(self.weight_bytes), again + gradients
 
+    @property
+    def _has_owners(self) -> bool:
+        """Whether each tensor has one owner, who updates all of it."""
+        return self.stage < 3 and self.owners == "tensors"
+
+    def updated_part(self, model: Model, mesh: Mesh) -> float:
+        """A worker's share; of tensors with owners what the one with the most has."""
+        if not self._has_owners:
+            return super().updated_part(model, mesh)
+        most = max(_owned(model, self.shard_size(mesh)), default=0)
+        return most / max(model.parameters, 1)
+
     def calls_on(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """The calls, where whole tensors have owners one gathering for each of those.
-
-        A broadcast that is pipelined along a ring takes as long as a ring that gathers as many
-        bytes in all: as many hops until the first byte is there, and as many bytes on each link.
-        """
+        """The calls, where whole tensors have owners a broadcast by each of those."""
         calls = self.calls(model, program, batch)
-        if self.stage == 3 or self.owners == "slices":
+        if not self._has_owners:
             return calls
-        weights, *scatters = calls
-        owners = self.shard_size(mesh)
-        part = replace(weights, name="owner", nbytes=math.ceil(weights.nbytes / owners))
-        return (*[part] * owners, *scatters)
+        _, *scatters = calls
+        sizes = [elements * self.weight_bytes for elements in _owned(model, self.shard_size(mesh))]
+        sent = [CollectiveCall("owner", size, 0, 0, "broadcast", "weights") for size in sizes]
+        return (*sent, *scatters)
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """Reduce-scatters of gradients, and all-gathers of weights.
@@ -236,29 +244,29 @@ class ShardedConfig(Aggregation):
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """A reduce-scatter and an all-gather in each shard group; an all-reduce of replicas.
 
-        Or an all-reduce of whole gradients by all, instead of the first and the last.
+        Or an all-reduce of whole gradients by all, instead of the first and the last; and where
+        tensors have owners, their broadcasts.
         """
         ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
         from dpsim.collectives import Groups
 
-        inside, across = Groups(size), Groups(size, across=True)
-        groups = None if size == ranks else inside
+        inside = None if size == ranks else Groups(size)
         reduction = self.gradients.collective
-        library = setting.library_for(self.library, "auto", reduction, groups)
+        library = setting.library_for(self.library, "auto", reduction, inside)
         algorithm = "ring" if library == "ideal" else "auto"
         timed = partial(setting.timed, algorithm, library=library)
-        if size == ranks:
-            return {name: (timed(name),) for name in (reduction, "all-gather")}
+        found: dict[str, Turns] = {"all-gather": (timed("all-gather", groups=inside),)}
+        if self._has_owners:
+            # Pipelined along a ring a broadcast takes as long as a ring that gathers as many bytes:
+            # as many hops until the first byte is there, and as many bytes on each link.
+            chain = "all-gather" if library == "ideal" else "broadcast"
+            found["broadcast"] = (timed(chain, groups=inside),)
         if reduction == "all-reduce":
-            return {
-                reduction: (timed(reduction),),
-                "all-gather": (timed("all-gather", groups=inside),),
-            }
-        return {
-            "reduce-scatter": (timed("reduce-scatter", groups=inside),),
-            "all-gather": (timed("all-gather", groups=inside),),
-            _REPLICAS: (timed("all-reduce", groups=across),),
-        }
+            return {**found, reduction: (timed(reduction),)}
+        found[reduction] = (timed(reduction, groups=inside),)
+        if size < ranks:
+            found[_REPLICAS] = (timed("all-reduce", groups=Groups(size, across=True)),)
+        return found
 
     def stages(
         self,
@@ -361,6 +369,20 @@ class ShardedConfig(Aggregation):
                 first, elements = index, 0
         # Layers without parameters at the end have nothing to gather.
         return [unit for unit in units if unit[2]]
+
+
+def _owned(model: Model, owners: int) -> list[int]:
+    """Elements of each owner of whole tensors; there are no more owners than tensors.
+
+    The largest tensor first, each goes to whoever has the least so far (InternEvo,
+    internlm/solver/optimizer/hybrid_zero_optim.py).
+    """
+    sizes = np.sort(model.tensors().elements)[::-1].tolist()
+    held = sizes[:owners]
+    heapify(held)
+    for size in sizes[owners:]:
+        heapreplace(held, held[0] + size)
+    return held
 
 
 def _blocks(model: Model) -> list[Unit]:

@@ -68,6 +68,18 @@ def test_nvls_is_for_floating_point_on_hopper_and_later_with_several_gpus():
     assert not runs(nvswitch(90, nccl_version=(2, 16)), 2)
 
 
+@pytest.mark.parametrize("op", ["broadcast", "reduce"])
+def test_a_chain_leaves_ll128_at_the_same_size_however_long_it_is(op):
+    """NCCL's estimate of a chain has one hop, that of a ring one for each rank."""
+
+    def between(nodes):
+        return nvswitch(80, nodes=nodes, transport="roce", nic_rate=50e9)
+
+    simple = ("ring", "Simple")
+    assert first(between(128), op, 2, simple) == first(between(2), op, 2, simple) == 2**22
+    assert simple not in choose(between(128), "all_gather", 2, SIZES)
+
+
 def test_nccl_algo_restricts_the_choice():
     machine = nvswitch(90, nodes=2, transport="ib", nic_rate=400e9, forced_algorithm="ring")
     assert {algorithm for algorithm, _ in choose(machine, "all_reduce", 4, SIZES)} == {"ring"}

@@ -181,11 +181,12 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
     steps = n if op in CHAINS else rounds * (n - 1)
     hardware = HARDWARE["nvlink" if g.nvlink else "pci"]["ring"][proto]
     overhead = 0.0 if nodes == 1 else NET_OVERHEAD * (3 if proto == 2 else 1)
-    latency = (
-        BASE["ring"][proto]
-        + (steps - hops) * max(hardware, overhead)
-        + hops * HARDWARE["net"]["ring"][proto]
-    )
+    network = HARDWARE["net"]["ring"][proto]
+    latency = BASE["ring"][proto] + (steps - hops) * max(hardware, overhead) + hops * network
+    if op in CHAINS:
+        # However long the chain is NCCL counts one hop where all channels run alike, as is assumed
+        # here: long chains so run as Simple from smaller sizes on than is good for them.
+        latency = BASE["ring"][proto] + (hardware if nodes == 1 else network)
     bus = g.ring_bus
     if proto == 0:
         # Half of what LL moves are flags, one with each word of data.
