@@ -43,6 +43,10 @@ def test_published_runs_of_local_sgd_computed_about_as_much_of_the_time():
     assert found["opendiloco-1b"].error == pytest.approx(0.051, abs=0.001)
     for share in found.values():
         assert share.low < share.predicted < share.high
+    # The published command of that run sends twice what the table says.
+    as_commanded = found["opendiloco-1b"].as_commanded
+    assert as_commanded - found["opendiloco-1b"].published == pytest.approx(0.033, abs=0.001)
+    assert found["intellect1-us"].as_commanded is None
 
 
 def test_on_graphs_of_the_stated_rates_both_runs_computed_within_five_points():

@@ -26,20 +26,26 @@ from validate.published.tables import packaged_table
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What a source says in words: rates (B/s), and seconds of inner steps between two syncs."""
+    """What a source says in words: rates (B/s), and seconds of inner steps between two syncs.
+
+    ``commanded`` is the bytes a parameter by the run's published command, where the table has
+    others.
+    """
 
     slowest: float
     fastest: float
     inner: float
     workers: int
+    commanded: float | None = None
 
 
 _MBIT = 1e6 / 8
 # Workers of the first are those of the same run over three continents; rates and times are those
-# of the columns ``link`` and ``notes``.
+# of the columns ``link`` and ``notes``. The table has fp16 for OpenDiLoCo, from memory; the command
+# for this run in the README of PrimeIntellect-ai/OpenDiloco names no compression, which is fp32.
 _STATED: Mapping[str, _Stated] = {
     "intellect1-us": _Stated(500 * _MBIT, 4_000 * _MBIT, 38 * 60, 14),
-    "opendiloco-1b": _Stated(127 * _MBIT, 935 * _MBIT, 67.5 * 60, 4),
+    "opendiloco-1b": _Stated(127 * _MBIT, 935 * _MBIT, 67.5 * 60, 4, commanded=4),
 }
 
 
@@ -47,7 +53,8 @@ _STATED: Mapping[str, _Stated] = {
 class ComputeShare:
     """Shares of time that a run computed, published and predicted at three rates of its links.
 
-    ``on_graphs`` is the one that the median of `seconds_on_graphs` gives.
+    ``on_graphs`` is the one that the median of `seconds_on_graphs` gives, ``as_commanded`` that of
+    as many bytes as the run's published command sends, where the table has others.
     """
 
     name: str
@@ -56,6 +63,7 @@ class ComputeShare:
     low: float
     high: float
     on_graphs: float
+    as_commanded: float | None
 
     @property
     def error(self) -> float:
@@ -68,7 +76,8 @@ def compute_shares() -> tuple[ComputeShare, ...]:
     rows = packaged_table(
         "wan_local_sgd.csv", ("id", "params", "bytes_per_param", "compute_utilisation")
     )
-    sizes = rows.numbers("params") * rows.numbers("bytes_per_param")
+    parameters = rows.numbers("params")
+    sizes = parameters * rows.numbers("bytes_per_param")
     published = rows.numbers("compute_utilisation")
     found = []
     for row, name in enumerate(rows.text("id").tolist()):
@@ -82,7 +91,12 @@ def compute_shares() -> tuple[ComputeShare, ...]:
         )
         seconds = float(np.median(seconds_on_graphs(name)))
         on_graphs = stated.inner / (stated.inner + seconds)
-        found.append(ComputeShare(name, float(published[row]), predicted, low, high, on_graphs))
+        as_commanded = None
+        if stated.commanded is not None:
+            as_commanded = _share(stated, float(parameters[row]) * stated.commanded, middle)
+        found.append(
+            ComputeShare(name, float(published[row]), predicted, low, high, on_graphs, as_commanded)
+        )
     return tuple(found)
 
 
