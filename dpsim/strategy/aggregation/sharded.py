@@ -377,7 +377,7 @@ def _owned(model: Model, owners: int) -> list[int]:
     The largest tensor first, each goes to whoever has the least so far (InternEvo,
     internlm/solver/optimizer/hybrid_zero_optim.py).
     """
-    sizes = np.sort(model.tensors().elements)[::-1].tolist()
+    sizes: list[int] = np.sort(model.tensors().elements)[::-1].tolist()
     held = sizes[:owners]
     heapify(held)
     for size in sizes[owners:]:
