@@ -144,8 +144,8 @@ class ShardedConfig(Aggregation):
         default="slices",
         description=(
             "Stages 1 and 2: what each worker updates. slices: a part of every tensor, gathered at "
-            "once; tensors: whole ones, which their owners broadcast one after the other "
-            "(InternEvo, Colossal-AI)."
+            "once; tensors: whole ones, the largest first to whoever has least so far, which their "
+            "owners broadcast one after the other (InternEvo, Colossal-AI)."
         ),
     )
     gradients: GradientsConfig = Field(
