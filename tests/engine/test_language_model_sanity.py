@@ -80,7 +80,8 @@ def test_what_has_more_of_everything_is_no_slower(better, worse, batch):
 def test_longer_sequences_cost_more_a_token_and_use_their_share(gpu):
     found = [step(gpu, sequence_length=length, batch_per_gpu=1) for length in (8192, 65536)]
     assert found[0]["tokens_per_s_per_gpu"] > found[1]["tokens_per_s_per_gpu"]
-    assert 0.1 < found[1]["mfu"] < 0.8
+    # The masked half of attention counts as computed, which kernels of 2024 skip.
+    assert 0.1 < found[1]["mfu"] < 0.85
 
 
 def test_checkpointing_costs_at_most_the_forward_pass():
