@@ -22,6 +22,18 @@ def method_on(scenario: Scenario) -> Method:
     return method_of(scenario) if found is None else found
 
 
+def deviations(scenario: Scenario) -> list[str]:
+    """What the method does otherwise than the scenario says."""
+    aggregation: Any = scenario.strategy.aggregation
+    whole = getattr(aggregation, "stage", 0) == 1
+    if whole and aggregation.gradients.collective == "reduce-scatter":
+        return [
+            "torch's ZeroRedundancyOptimizer all-reduces gradients, and the prediction scatters "
+            "them: strategy.aggregation.gradients.collective=all-reduce predicts what ran"
+        ]
+    return []
+
+
 def _all_reduced(scenario: Scenario) -> Method | None:
     """DDP, where gradients go beside the backward pass, or by a codec's hook."""
     strategy = scenario.strategy

@@ -28,7 +28,7 @@ from validate.node.hardware import (
     check_memory_here,
     here,
 )
-from validate.node.methods import method_on
+from validate.node.methods import deviations, method_on
 from validate.node.program import COMPUTES, Row, carry_out, twin_of
 from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
 from validate.ranks.processes import IMPORTED_LATE, joined
@@ -125,7 +125,11 @@ def _beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str)
         backend=first["backend"],
         memory=_memory(predicted, ordered),
         hidden=not first["hides"],
-        notes=(*_notes(job.scenario.cluster.parts, node, predicted), *_crowded(node, ordered)),
+        notes=(
+            *_notes(job.scenario.cluster.parts, node, predicted),
+            *deviations(job.scenario),
+            *_crowded(node, ordered),
+        ),
     )
 
 

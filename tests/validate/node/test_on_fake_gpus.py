@@ -17,15 +17,20 @@ from fake_cuda import CYCLES_PER_SECOND, GIB, stand_in
 
 from dpsim.base.errors import DpsimError
 from validate.emulate import Case
+from validate.microbench import provenance
 from validate.microbench.copies import COPIES
 from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
+from validate.microbench.machine import gpu_state
 from validate.microbench.point_to_point import BURST, _burst
 from validate.microbench.settings import Settings
+from validate.microbench.spread import SPREAD
 from validate.node import as_here, check, here, on_node
 from validate.node.program import carry_out
+from validate.node.run import _crowded
 from validate.ranks.device import CudaFace
-from validate.ranks.processes import Place, World, agreed, choose, joined
+from validate.ranks.processes import Place, World, agreed, choose, first_line, joined
+from validate.training import Training, method_named, train
 
 pytestmark = pytest.mark.torch
 
@@ -171,6 +176,86 @@ def test_learners_are_streams_and_layers_are_cut_by_events(world, cuda):
     apart = sum(row[f"{part}_time_s"] for part in ("forward_pass", "backward_pass", "optimizer"))
     assert apart <= row["step_time_s"] * 1.001
     assert row["precision"] == "bf16"
+
+
+def test_learners_and_the_average_wait_for_what_the_compute_stream_has_made(world, cuda):
+    """Torch's streams wait for nothing by themselves."""
+    told = Training(steps=2, batch=4)
+    train(method_named("sma", learners=2), world, told)
+    order = [asked for asked in cuda.asked if "waits for" in asked]
+    average, *learners = [name for name, _, _ in order[:3]]
+    begins = [(name, "waits for", "main") for name in (average, *learners)]
+    ends = [("main", "waits for", name) for name in (*learners, average)]
+    assert order[:12] == (begins + ends) * 2
+
+
+def test_a_batch_that_does_not_fit_ends_a_benchmark_and_no_other(world, monkeypatch):
+    def most(module, batch, update):
+        if len(batch) > 4:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("validate.microbench.spread.step_of", most)
+    monkeypatch.setattr("validate.microbench.layers.step_of", most)
+    settings = Settings(what=("layers",), batch_sizes=(2, 4, 8, 16), iterations=1, warmup=0)
+    said = "batch sizes 8, 16: the device has not the memory for 8"
+    for benchmark in (LAYERS, SPREAD):
+        *rows, last = benchmark.rows(world, settings, lambda: None)
+        assert [row["batch_size"] for row in rows] == [2, 4]
+        assert last["not_run"] == said
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "Voodoo 3"])
+def test_what_is_no_whole_gpu_of_the_catalogue_is_no_gpu_of_its_kind(monkeypatch, name):
+    stand_in(monkeypatch, name=name)
+    wanted = Case(SCENARIO, ("cluster={nodes: 1, node: dgx-h100, gpus_per_node: 1}",))
+    with pytest.raises(DpsimError, match=f"its GPUs are h100-sxm, and here are {name}"):
+        check(wanted.scenario(), here("cuda"), None)
+    with pytest.raises(DpsimError, match=f"the catalogue must know .* but has no 1 x {name}"):
+        as_here(wanted, here("cuda"), None)
+
+
+def test_a_gpu_without_a_node_of_its_own_is_in_a_box(monkeypatch, capsys):
+    stand_in(monkeypatch, uuids=("GPU-a", "GPU-b"), name="NVIDIA GeForce RTX 3080")
+    found = as_here(Case(SCENARIO), here("cuda"), None).scenario()
+    assert (found.cluster.accelerator.name, found.cluster.ranks) == ("rtx-3080", 2)
+    assert "the catalogue has no node of 2 rtx-3080: links are taken" in capsys.readouterr().err
+
+
+def test_gpus_of_a_node_are_those_of_its_ranks_where_each_sees_one(cuda, monkeypatch):
+    variables = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "8"}
+    variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    found = as_here(Case(SCENARIO), here("cuda"), 16).scenario()
+    assert (found.cluster.nodes, found.cluster.gpus_per_node) == (2, 8)
+
+
+def test_a_gpu_that_others_use_is_said(cuda):
+    cuda.in_use = 40 * GIB
+    rows = [{"rank": 0, "held_before_bytes": 38 * GIB}]
+    (said,) = _crowded(here("cuda"), rows)
+    assert said.startswith("the GPU of rank 0 held 40.8 GB before the run: other processes")
+    assert not [*_crowded(here("cuda"), [{"rank": 0, "held_before_bytes": GIB}])]
+
+
+def test_nccl_s_own_reason_is_told():
+    said = "NCCL error in: a.cpp:94, unhandled system error\nncclSystemError: System call failed.\n"
+    said += "Last error:\nError while creating shared memory segment /dev/shm/nccl-x (size 9637888)"
+    assert first_line(RuntimeError(said)).endswith(
+        "unhandled system error (Error while creating shared memory segment /dev/shm/nccl-x "
+        "(size 9637888))"
+    )
+
+
+def test_the_state_of_a_gpu_is_part_of_what_was_measured(tmp_path, monkeypatch):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '550.54.15, 700.00 W, 1980 MHz, 1980 MHz, Enabled, Disabled'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert gpu_state().startswith("driver_version 550.54.15, power.limit 700.00 W, clocks.app")
+    assert provenance()["gpu_state"] == gpu_state()
+    smi.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
+    assert "gpu_state" not in provenance()
 
 
 def test_a_burst_and_its_answer_are_groups_of_their_own(monkeypatch):

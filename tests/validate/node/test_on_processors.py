@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -13,48 +14,55 @@ if find_spec("torch") is None and os.environ.get("CI") != "true":
     pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
 
 import numpy as np
+import torch
 
+from dpsim.base.errors import DpsimError
 from validate.emulate import Case
 from validate.node.account import bucket_seconds, steps_of
 from validate.node.hardware import Here
 from validate.node.measure import measured_runs
+from validate.node.program import carry_out
 from validate.ranks.launch import launch, loopback
 from validate.ranks.launch.environment import free_port
+from validate.ranks.processes import joined
 
 pytestmark = pytest.mark.torch
 
 HERE = Path(__file__).parent
 SCENARIO = str(HERE / "small.yaml")
-THREE = "cluster.nodes=3"
+FOUR = "cluster.nodes=4"
 TRANSFORMER = (
     "workload.model={torch: 'validate.microbench.models:SmallTransformer', input: [64], "
     "dtype: int64}"
 )
 SHARDED = "strategy.aggregation={kind: sharded, stage: %d, unit_size: 100 kB%s}"
 SERVERS = "strategy.aggregation={kind: parameter-server, servers: 1, colocated: false}"
+DILOCO = "strategy.sync={kind: local-sgd, group: 2, every: 1, outer: {every: 2, overlap: 1}}"
 IDEAL = "strategy.aggregation={kind: allreduce}"
 SEQUENTIAL = "strategy.overlap.kind=sequential"
 
 # Name to what is set, and how passes compute.
 CASES = {
-    "ddp": ((THREE,), "real"),
-    "accumulation": ((THREE, "workload.gradient_accumulation=3"), "real"),
-    "checkpointing": ((THREE, TRANSFORMER, "workload.checkpoint=full"), "real"),
-    "bf16": ((THREE, "cluster.gpu=h100-sxm", "workload.precision=bf16"), "real"),
-    "adam-zero-1": ((THREE, "workload.optimizer=adam", SHARDED % (1, "")), "real"),
-    "fsdp": ((THREE, TRANSFORMER, SHARDED % (3, "")), "real"),
+    "ddp": ((FOUR,), "real"),
+    "accumulation": ((FOUR, "workload.gradient_accumulation=3"), "real"),
+    "checkpointing": ((FOUR, TRANSFORMER, "workload.checkpoint=full"), "real"),
+    "bf16": ((FOUR, "cluster.gpu=h100-sxm", "workload.precision=bf16"), "real"),
+    "adam-zero-1": ((FOUR, "workload.optimizer=adam", SHARDED % (1, "")), "real"),
+    "fsdp": ((FOUR, TRANSFORMER, SHARDED % (3, "")), "real"),
     "schedule": (
-        (THREE, SEQUENTIAL, "strategy.aggregation={kind: allreduce, algorithm: tree}"),
+        (FOUR, SEQUENTIAL, "strategy.aggregation={kind: allreduce, algorithm: tree}"),
         "real",
     ),
-    "servers": (("cluster.nodes=2", SEQUENTIAL, SERVERS), "real"),
-    "gossip": ((THREE, "strategy.aggregation.kind=gossip"), "real"),
-    "averaged": ((THREE, SEQUENTIAL, "strategy.sync={kind: local-sgd, every: 2}"), "real"),
-    "hook": ((THREE, IDEAL, "strategy.compression={kind: top-k, density: 0.1}"), "real"),
-    "timed": ((THREE,), "timed"),
-    "slow": ((THREE, "disturbance.slow=[{workers: [1], factor: 20}]"), "real"),
+    "servers": (("cluster.nodes=3", SEQUENTIAL, SERVERS), "real"),
+    "gossip": ((FOUR, "strategy.aggregation.kind=gossip"), "real"),
+    "fsdp-groups": ((FOUR, TRANSFORMER, SHARDED % (2, ", shard_group: 2")), "real"),
+    "outer": ((FOUR, SEQUENTIAL, IDEAL, DILOCO), "real"),
+    "averaged": ((FOUR, SEQUENTIAL, "strategy.sync={kind: local-sgd, every: 2}"), "real"),
+    "hook": ((FOUR, IDEAL, "strategy.compression={kind: top-k, density: 0.1}"), "real"),
+    "timed": ((FOUR,), "timed"),
+    "slow": ((FOUR, "disturbance.slow=[{workers: [1], factor: 20}]"), "real"),
     "input": (
-        (THREE, "workload.input={kind: storage, cpu_seconds_per_sample: 50 ms, loader_workers: 1}"),
+        (FOUR, "workload.input={kind: storage, cpu_seconds_per_sample: 50 ms, loader_workers: 1}"),
         "real",
     ),
 }
@@ -62,18 +70,18 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """By name, what each of three ranks measured."""
+    """By name, what each of four ranks measured."""
     folder = tmp_path_factory.mktemp("node")
     program = str(HERE / "node_ranks.py")
     command = [sys.executable, program, str(folder), SCENARIO, json.dumps(CASES)]
     launch(
         command,
-        loopback(3),
+        loopback(4),
         timeout_s=240,
         connect_timeout_s=120,
         preload=["validate.node", "torch._dynamo"],
     )
-    found = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(3)]
+    found = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(4)]
     return {name: [own[name] for own in found] for name in CASES}
 
 
@@ -86,7 +94,7 @@ def steps(name, rows):
 def test_every_part_of_a_step_is_measured_and_they_make_up_the_step(name, rows):
     found = steps(name, rows)
     workers = found.compute.shape[1]
-    assert found.compute.shape == (3, 2 if name == "servers" else 3)
+    assert found.compute.shape == (3, 3 if name == "servers" else 4)
     wanted = np.array([row["step_s"] for row in rows[name][:workers]]).T
     np.testing.assert_allclose(found.step, wanted)
     assert (found.compute > 0).all()
@@ -154,9 +162,7 @@ def check_both_sides(content):
 
 
 def test_the_command_starts_its_ranks_and_answers_both_sides(dpsim):
-    code, out, err = dpsim(
-        "validate", "run", SCENARIO, "--device", "cpu", "--set", "cluster.nodes=1", "--json"
-    )
+    code, out, err = dpsim("validate", "run", SCENARIO, "--device", "cpu", "--json")
     assert code == 0, err
     check_both_sides(json.loads(out))
 
@@ -168,6 +174,25 @@ def test_under_torchrun_its_ranks_do_it_and_rank_0_answers():
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     check_both_sides(json.loads(ran.stdout))
+
+
+def test_a_compiled_step_is_one_graph_of_its_own_or_says_that_nothing_compiles_here(monkeypatch):
+    resets = []
+    usual = torch.compiler.reset
+    monkeypatch.setattr(torch.compiler, "reset", lambda: resets.append(usual()))
+    sets = ("cluster.nodes=1", "workload.execution=compile")
+    with joined("gloo", "cpu") as world:
+        counters = torch._dynamo.utils.counters
+        before = counters["stats"]["unique_graphs"]
+        job = Case(SCENARIO, sets).job()
+        if shutil.which("g++") is None:
+            with pytest.raises(DpsimError, match="must be eager here, where torch.compile does"):
+                carry_out(job, world, "real")
+            return
+        row = carry_out(job, world, "real")
+    assert len(resets) == 1
+    assert counters["stats"]["unique_graphs"] > before
+    assert min(row["step_s"]) > 0
 
 
 TWICE = """
