@@ -75,7 +75,7 @@ def prove(
     """
     chosen = list(dict.fromkeys([*names, *BESIDE]))
     for name in chosen:
-        METHODS[name]
+        method_named(name).workers(ranks)  # raises where they are too few
     with tempfile.TemporaryDirectory(prefix="dpsim-train-") as folder:
         told = json.dumps([folder, chosen, training.model_dump(mode="json"), device, backend])
         launch(

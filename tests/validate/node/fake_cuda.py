@@ -3,6 +3,7 @@
 Their clock is the host's, and runs on by what kernels spin, without waiting. What the product asks of CUDA is written down in ``asked``; a name that is not here fails loudly.
 """
 
+import threading
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -51,7 +52,8 @@ class FakeCuda:
         self.uuids = uuids
         self.name = name
         self.asked = []
-        self.current = Stream(self)
+        self.main = Stream(self)
+        self.chosen = threading.local()  # as CUDA has it: each thread has a current stream
         self.peak = 0
         self.host_clock = time.perf_counter
         self.spun = 0.0
@@ -78,7 +80,7 @@ class FakeCuda:
         self.asked.append("synchronize")
 
     def current_stream(self, index):
-        return self.current
+        return getattr(self.chosen, "stream", self.main)
 
     def Stream(self, index):  # noqa: N802 - torch's name
         self.streams += 1
@@ -91,10 +93,10 @@ class FakeCuda:
 
     @contextmanager
     def stream(self, stream):
-        before, self.current = self.current, stream
+        before, self.chosen.stream = self.current_stream(None), stream
         self.asked.append("stream")
         yield
-        self.current = before
+        self.chosen.stream = before
 
     def _sleep(self, cycles):
         self.asked.append(("sleep", cycles))

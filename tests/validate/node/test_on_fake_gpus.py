@@ -16,6 +16,7 @@ import torch.distributed as dist
 from fake_cuda import CYCLES_PER_SECOND, GIB, stand_in
 
 from dpsim.base.errors import DpsimError
+from validate.backends.matrix import why_not
 from validate.emulate import Case
 from validate.microbench import provenance
 from validate.microbench.copies import COPIES
@@ -25,7 +26,8 @@ from validate.microbench.machine import gpu_state
 from validate.microbench.point_to_point import BURST, _burst
 from validate.microbench.settings import Settings
 from validate.microbench.spread import SPREAD
-from validate.node import as_here, check, here, on_node
+from validate.node import Here, as_here, check, here, on_node
+from validate.node.measure import _plan
 from validate.node.program import carry_out
 from validate.node.run import _crowded
 from validate.ranks.device import CudaFace
@@ -256,6 +258,39 @@ def test_the_state_of_a_gpu_is_part_of_what_was_measured(tmp_path, monkeypatch):
     assert provenance()["gpu_state"] == gpu_state()
     smi.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'\nexit 9\n")
     assert "gpu_state" not in provenance()
+
+
+def test_versions_of_cuda_and_nccl_are_told_where_torch_has_them(cuda, monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "12.4")
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 21, 5))
+    assert (provenance()["cuda"], provenance()["nccl"]) == ("12.4", "2.21.5")
+
+
+def test_on_gpus_a_node_is_measured_in_the_precisions_and_sizes_of_gpus():
+    runs = list(_plan(Here("cuda", 8, "NVIDIA H100 80GB HBM3", 80 * GIB), 8, "nccl", ["gpt2"]))
+    assert [(settings.what[0], count) for settings, count in runs] == [
+        ("collectives", 2),
+        ("collectives", 8),
+        ("products", 8),
+        *(("layers", 8), ("spread", 2)) * 2,
+    ]
+    assert {(settings.device, settings.backend) for settings, _ in runs} == {("cuda", "nccl")}
+    assert runs[1][0].sizes()[-1] == GIB
+    assert [settings.precision for settings, _ in runs[3:]] == ["fp32", "fp32", "bf16", "bf16"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "uuids", "why"),
+    [
+        ("nccl", ("GPU-a",), "2 ranks need a GPU each, and there are 1"),
+        ("nccl", ("GPU-a", "GPU-b"), ""),
+        ("gloo", ("GPU-a",), ""),
+    ],
+)
+def test_a_backend_is_tried_where_there_are_gpus_for_its_ranks(monkeypatch, backend, uuids, why):
+    stand_in(monkeypatch, uuids=uuids)
+    monkeypatch.setattr(dist, "is_nccl_available", lambda: True)
+    assert why_not(backend, "cuda", 2) == why
 
 
 def test_a_burst_and_its_answer_are_groups_of_their_own(monkeypatch):

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dpsim.base.errors import UnknownNameError
-from validate.training import METHODS, Record, Training, names_of
+from dpsim.base.errors import DpsimError, UnknownNameError
+from validate.training import METHODS, Record, Training, names_of, prove
 from validate.training import proof as module
 from validate.training.replay import REPLAYS, replay
 
@@ -30,6 +30,11 @@ def record(training, wanted, **changes):
     told = {"losses": wanted.losses[0], "step_s": [0.1] * training.steps}
     parts = {"parts_s": {"compute": [0.05] * training.steps}, "weights": wanted.weights}
     return Record("whole-batch", 0, 1, **{**told, **parts, **changes})
+
+
+def test_too_few_ranks_are_told_before_any_starts():
+    with pytest.raises(DpsimError, match="backup: ranks must be at least 3, but got 2"):
+        prove(["library", "backup"], Training(), ranks=2)
 
 
 def test_what_is_not_its_replay_is_told():

@@ -1,0 +1,131 @@
+"""Three ranks, each with a stand-in for a GPU, that meet by "nccl": gloo under its name.
+
+They go through all that is measured and all ways to train, by the branches that ask for a GPU and
+for NCCL. What they found is written down for the test.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from fake_cuda import stand_in
+
+from validate.emulate import Case
+from validate.microbench import Settings
+from validate.microbench import products as products_module
+from validate.microbench.benchmarks import BENCHMARKS, run_benchmarks
+from validate.node.program import carry_out
+from validate.ranks.launch import connected
+from validate.ranks.processes import joined
+from validate.training import METHODS, Training, train
+
+# torch's own splits a batch over GPUs in C++, where nothing can stand in for them.
+NO_STAND_IN = ("data-parallel",)
+
+
+def nccl_by_gloo(patch, asked):
+    """Let "nccl" be here, and be gloo; its barrier must name a GPU, as no rank may guess it."""
+    group, barrier, new_group = dist.init_process_group, dist.barrier, dist.new_group
+
+    def named(backend, **told):
+        asked.append(("group", backend, sorted(told)))
+        group("gloo", **told)
+
+    def barrier_of(group=None, async_op=False, device_ids=None):
+        asked.append(("barrier", device_ids))
+        return barrier(group=group, async_op=async_op)
+
+    def apart(ranks=None, backend=None, **told):
+        asked.append(("new group", backend))
+        return new_group(ranks, backend=backend, **told)
+
+    patch.setattr(dist, "is_nccl_available", lambda: True)
+    patch.setattr(dist, "init_process_group", named)
+    patch.setattr(dist, "barrier", barrier_of)
+    patch.setattr(dist, "new_group", apart)
+
+
+def without_pinning(patch):
+    """Memory that is pinned for a GPU is plain here."""
+    for name in ("zeros", "empty"):
+        make = getattr(torch, name)
+        patch.setattr(
+            torch, name, lambda *args, pin_memory=False, make=make, **told: make(*args, **told)
+        )
+
+
+def small_products(patch):
+    patch.setattr(products_module, "_SIDES", (16,))
+    patch.setattr(products_module, "_VECTOR", {"cuda": 2**10})
+    patch.setattr(products_module, "_CONV", {"cuda": (1, 2, 4)})
+    patch.setattr(products_module, "_ATTENTION", {"cuda": (1, 1, 8, 4)})
+
+
+def measured(world):
+    """The rows of every benchmark, of every collective, and of one schedule as NCCL's groups."""
+    library = Settings(
+        what=tuple(BENCHMARKS),
+        begin=1024,
+        end=1024,
+        operations=("all",),
+        iterations=1,
+        warmup=0,
+        batch_sizes=(2,),
+        learners=(2,),
+        at_once=True,
+    )
+    ring = {"what": ("collectives",), "operations": ("all-reduce",), "algorithms": ("ring",)}
+    rows = []
+    schedule = library.model_copy(update=ring)
+    # By gloo a schedule takes the way of ranks that share a GPU: through memory of the host.
+    for settings, there in (
+        (library, world),
+        (schedule, world),
+        (schedule, replace(world, backend="gloo")),
+    ):
+        run_benchmarks(there, settings.checked(), rows.append, lambda *told: None)
+    return rows
+
+
+def trained(world):
+    weights, steps = {}, {}
+    for name in METHODS:
+        if name in NO_STAND_IN:
+            continue
+        record = train(name, world, Training(steps=2, batch=4))
+        weights[name] = record.weights.tolist()
+        steps[name] = len(record.step_s)
+        world.barrier()
+    return weights, steps
+
+
+def main(folder, file, cases):
+    patch, asked = pytest.MonkeyPatch(), []
+    cuda = stand_in(patch, uuids=("GPU-a", "GPU-b", "GPU-c"))
+    nccl_by_gloo(patch, asked)
+    without_pinning(patch)
+    small_products(patch)
+    found = {}
+    with joined() as world:
+        connected()
+        found |= {"backend": world.backend, "kind": world.face.kind, "gpu": world.face.identity}
+        found["rows"] = measured(world)
+        begun = len(asked)
+        found["weights"], found["steps"] = trained(world)
+        found["groups"] = [what for what in asked[begun:] if what[0] == "new group"]
+        found["scenarios"] = {
+            name: carry_out(Case(file, tuple(sets)).job(), world, compute)
+            for name, (sets, compute) in cases.items()
+        }
+    found["asked"] = asked
+    found["devices"] = sorted({each[1] for each in cuda.asked if each[0] == "device"})
+    (folder / f"rank-{world.rank}").write_text(json.dumps(found, default=np.ndarray.tolist))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
