@@ -147,8 +147,14 @@ def _of_units(
     layers = _layers(measured, weights, reduced / max(once, 1))
     passes = units.Passes(layers, through(whole), through(scatters))
     # Units of a program are seldom all alike; the median stands for the size that it asked for.
-    used = units.Sharding(median(call.payload_bytes for call in whole), 1, again)
+    size = median(call.payload_bytes for call in whole)
     traced = _span(measured, [*whole, *scatters])
+    # How far ahead units were gathered, no call says: as far as makes the step that was traced,
+    # and where that tells nothing as torch does by itself.
+    used = min(
+        (units.Sharding(size, ahead, again) for ahead in (1, 0, 2)),
+        key=lambda choice: max(_LEAST_ERROR * traced, abs(passes.seconds(choice) - traced)),
+    )
     best = passes.best(used)
     now, after = passes.seconds(used), passes.seconds(best)
     update = measured.optimizer() or 0.0

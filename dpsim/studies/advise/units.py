@@ -1,8 +1,9 @@
 """Which units, how far ahead and what is freed suits a step of fully sharded data parallelism.
 
 A unit's weights are gathered before its forward pass and, where they were freed after it, again
-before its backward pass, ``ahead`` units early; its gradients are scattered after that. Computing
-and communication are two streams, each in order.
+before its backward pass, ``ahead`` units early; its gradients are scattered after that. In the
+forward pass the host asks for a unit early in any case. Computing and communication are two
+streams, each in order.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dpsim.studies.advise.buckets import MIB
 from dpsim.studies.advise.line import Line
 
 _SIZES = (16, 32, 64, 100, 128, 256, 512, 1024, 2048)  # MiB of weights as they are gathered
-_AHEAD = (0, 1, 2)
+_AHEAD = (1, 0, 2)  # torch's own first: of choices alike it is taken
 _SAME = 1e-3
 
 
@@ -56,7 +57,8 @@ class Passes:
         computed = free = 0.0
         there: list[float] = []  # when each gather has ended
         for place, index in enumerate(places):
-            wanted = min(place + sharding.ahead + 1, len(gathers))
+            ahead = sharding.ahead if place >= count else max(sharding.ahead, 1)
+            wanted = min(place + ahead + 1, len(gathers))
             for each in gathers[len(there) : wanted]:
                 # Launched by the unit whose turn it is: never before the unit before has computed.
                 free = max(free, computed) + self.gather.seconds(units[each].weights)
@@ -73,19 +75,25 @@ class Passes:
 
     def best(self, used: Sharding) -> Sharding:
         """The fastest; of those alike, the one that changes least and holds least."""
+        sizes = (used.size, *(float(size) * MIB for size in self._sizes()))
         choices = [
             used,
-            *(
-                Sharding(float(size) * MIB, ahead, reshard)
-                for size, ahead, reshard in product(self._sizes(), _AHEAD, (True, False))
-            ),
+            *(Sharding(*each) for each in product(sizes, _AHEAD, (True, False))),
         ]
         # Computed by the model for `used` as well, and not taken from the trace: what the model
         # gets wrong then cancels out between the choices.
         found = {choice: self.seconds(choice) for choice in choices}
         least = min(found.values()) * (1 + _SAME)
         alike = [choice for choice, taken in found.items() if taken <= least]
-        return min(alike, key=lambda choice: (choice != used, not choice.reshard, choice.size))
+        return min(
+            alike,
+            key=lambda choice: (
+                choice != used,
+                not choice.reshard,
+                choice.size != used.size,
+                choice.size,
+            ),
+        )
 
     def _sizes(self) -> Iterator[int]:
         """Those not far below the smallest gather measured: there the line says nothing."""
