@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
@@ -58,10 +59,15 @@ class _Pattern:
     transfers: Round
     source: IntArray
     destination: IntArray
-    links: IntArray
+    short_links: NDArray[np.int32]  # of a million GPUs they take hundreds of megabytes
     latency: FloatArray
     rate: FloatArray
     cycles: Cycles | None
+
+    @property
+    def links(self) -> IntArray:
+        """The links of each transfer, (transfers, hops)."""
+        return self.short_links.astype(np.int64)
 
 
 class RoundsModel(ScheduleModel):
@@ -199,7 +205,8 @@ class RoundsModel(ScheduleModel):
         rate = max_min_rates(routes.links, self.network.capacities)
         source, destination = transfers.places(self.schedule.ranks)
         cycles = cycles_of(source, destination, self.schedule.places)
-        return _Pattern(transfers, source, destination, routes.links, routes.latency, rate, cycles)
+        links = routes.links.astype(np.int32)
+        return _Pattern(transfers, source, destination, links, routes.latency, rate, cycles)
 
     def _sized(self, pattern: _Pattern, phase: Phase, chunking: Chunking) -> TimedRound:
         """The round with this phase's message sizes.
