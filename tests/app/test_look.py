@@ -19,7 +19,7 @@ SECONDS = 90_000  # a browser's patience, in ms: other work may share the cores
 FILES = sorted(Path(pages_.__file__).parent.glob("[a-z]*.py"))
 PAGES = ("", *(file.stem for file in FILES if file.stem != "what_if"))
 WIDTHS = (1440, 800, 390)
-PRESETS = preset_names()[:10]
+PRESETS = preset_names()
 # Every page over every preset at each width; of these few often: a wide, a middle, a narrow one.
 OFTEN = {
     ("", "llama3-8b-8-h100-fsdp", 390),

@@ -6,7 +6,7 @@ function drawSteps(root, walks) {
   const SVG = "http://www.w3.org/2000/svg";
   const LETTERS = "abcdefghijklmnopqrstuvwxyz";
   const EACH_MS = 1100;
-  const ROW = 34, LABEL = 26, HEAD = 20, FULL = 4, FEW = 8;
+  const ROW = 34, LABEL = 26, EDGE = 6, HEAD = 20, FULL = 4, FEW = 8;
   const NARROW = 480;  // pixels, of a phone
   const BESIDE = 940, BETWEEN = 40;  // from where two panels are side by side, and what is between
   const SHORT = 24;  // pixels of a cell whose sum is told by its first and last rank
@@ -102,11 +102,11 @@ function drawSteps(root, walks) {
     const whole = Math.max(40, 7.6 * letters + 9), apart = ranks <= FULL && !narrow ? 24 : 17;
     // Short sums rather than half of the columns; neither fits on a phone, where one scrolls.
     const short = texts && !narrow && isFinite(last) && LABEL + many * (whole + apart) > room();
-    const leftOver = (room() - LABEL) / many - apart;
-    const wide = short ? Math.max(SHORT, Math.min(leftOver, whole))
+    const each = (room() - LABEL - EDGE) / many, tight = short && each - apart < SHORT;
+    const gap = !texts || tight ? 6 : apart;
+    const wide = short ? Math.max(SHORT, Math.min(each - gap, whole))
       : texts ? whole : numbers ? 22 : 12;
-    const tight = short && leftOver < SHORT, gap = !texts || tight ? 6 : apart;
-    const width = LABEL + many * (wide + gap), height = HEAD + ranks * ROW + 4;
+    const width = LABEL + many * (wide + gap) + EDGE, height = HEAD + ranks * ROW + 4;
     const svg = add(parent, "svg", {width, height, viewBox: [0, 0, width, height].join(" "),
       role: "img", "data-kind": "grid"});
     const described = add(svg, "title", {}, walk.title);
