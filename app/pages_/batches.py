@@ -13,7 +13,7 @@ from app import controls
 from app.charts import chart
 from app.headline import sentence
 from app.plain import plain
-from app.words import field_words
+from app.words import choice_words, field_words
 from dpsim.base.errors import DpsimError
 from dpsim.report.figures.columns_figure import Aim, columns_figure
 from dpsim.report.figures.style import per_second
@@ -162,7 +162,8 @@ def _chart(rows: list[dict[str, Any]]) -> None:
     st.caption(
         f"{len(rows):,} rows" + (f", {failed:,} of which failed (column error)" if failed else "")
     )
-    st.dataframe(rows, hide_index=True)
+    named = [{choice_words(name): value for name, value in row.items()} for row in rows]
+    st.dataframe(named, hide_index=True)
 
 
 def _aims(aim: str) -> tuple[Aim, Aim] | None:

@@ -83,23 +83,24 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
         colour = _COLOURS[number % len(_COLOURS)]
         # More parts than colours: the same colours come again, hatched on the page's ground.
         hatched = number >= len(_COLOURS)
-        said = f"{PART_NAMES[part]}: {human(size, DATA, 3)}, {size / total:.0%}"
+        said = f"{PART_NAMES[part]}: {human(size, DATA, 3)}"
         figure.add_bar(
             y=[memory["gpu"]],
             x=[size / _GIGA],
-            name=PART_NAMES[part],
+            name=said,
             orientation="h",
             width=0.6,
             marker={
                 "color": colour,
                 "pattern": {"shape": "/" if hatched else "", "fgopacity": 0.5},
             },
-            text=[human(size, DATA, 3) if size >= _NARROW * total else ""],
+            # Nothing can be read on hatching; the legend has every size.
+            text=[human(size, DATA, 3) if size >= _NARROW * total and not hatched else ""],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            textfont={} if hatched else {"color": ink_on(colour)},
-            hovertemplate=f"{said}<extra></extra>",
+            textfont={"color": ink_on(colour)},
+            hovertemplate=f"{said}, {size / total:.0%}<extra></extra>",
         )
 
     capacity = memory["capacity_bytes"] / _GIGA

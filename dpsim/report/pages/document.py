@@ -35,7 +35,7 @@ _LAYOUT = (
     # A wide table scrolls in its own box; the page itself never does.
     "table { border-collapse: collapse; display: block; overflow-x: auto; "
     "font-variant-numeric: tabular-nums; }\n"
-    "th, td { padding: 0.25rem 0.8rem; text-align: right; "
+    "th, td { padding: 0.25rem 0.55rem; text-align: right; "
     "border-bottom: 1px solid var(--border); white-space: nowrap; }\n"
     "th:first-child, td:first-child { text-align: left; } "
     "th { background: var(--panel); white-space: normal; }\n"
