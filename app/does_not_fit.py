@@ -28,11 +28,26 @@ def drawn(spec: Spec) -> bool:
         return False
     held, has = human(use.held.total, DATA, 3), human(use.capacity, DATA, 3)
     sentence(f"It does not fit: each {device_words(use.gpu)} has {has} and would hold {held}.")
+    draw_remedies(spec)
+    return True
+
+
+def draw_remedies(spec: Spec) -> None:
+    """Draw what takes how much, and each way out with what it costs, of a ``spec`` too large."""
+    use = memory_of(spec)
     chart(footprint_figure(use), "memory")
     with st.container(border=True, key="ways to fit"):
         st.markdown("**What makes it fit, and what that costs** (press one to do it)")
         _ways(spec, use)
-    return True
+        if not scenario_of(spec).run.allow_out_of_memory:
+            st.button(
+                "simulate it all the same",
+                key="all the same",
+                icon=":material/play_arrow:",
+                on_click=state.try_options,
+                args=([_ALLOW],),
+                help="As if the GPUs had the memory.",
+            )
 
 
 def _ways(spec: Spec, use: MemoryUse) -> None:
@@ -52,14 +67,6 @@ def _ways(spec: Spec, use: MemoryUse) -> None:
     if ways is not None and not ways:
         for line in use.advice():
             st.text(line)
-    st.button(
-        "simulate it all the same",
-        key="all the same",
-        icon=":material/play_arrow:",
-        on_click=state.try_options,
-        args=([_ALLOW],),
-        help="As if the GPUs had the memory.",
-    )
 
 
 def _words(way: Way, use: MemoryUse) -> str:

@@ -52,6 +52,9 @@ def draw() -> None:
         return
 
     chart(breakdown(shown, base), "breakdown")
+    memory = shown.result.memory
+    if memory is not None and not memory.fits:
+        does_not_fit.draw_remedies(view.spec)
     with st.container(key="pictures"):
         left, right = st.columns([3, 2])
     with right:

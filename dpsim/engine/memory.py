@@ -212,6 +212,8 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         units_ahead=aggregation.units_ahead,
         shard_group=aggregation.shard_size(mesh) if stage else None,
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
+        # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
+        whole_over_passes=stage == 0 or aggregation.adds_up_whole(2),
         outer_bytes=scenario.strategy.sync.outer_bytes(mesh),
         cell=scenario.cell,
         execution=workload.execution,

@@ -102,7 +102,8 @@ class Setup:
     ``recompute`` is what backward computes again (with ``checkpointing``; None: everything, in
     segments as they take the least memory). ``gradient_bytes`` is the width in which
     gradients travel. ``shard_group`` is how many workers divide it among them (None: all), and
-    ``whole_gradients`` says that gradients are kept whole over several passes all the same.
+    ``whole_gradients`` says that gradients are kept whole over several passes all the same, and
+    ``whole_over_passes`` that they would be, were the batch taken in several.
     ``units_ahead`` is how many blocks' weights are gathered beyond those in use (None: all).
     ``cell`` is the GPUs that split the model among them, layers, activations and all; each holds an
     equal part. ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the
@@ -120,6 +121,7 @@ class Setup:
     gradient_bytes: int = 4
     shard_group: int | None = None
     whole_gradients: bool = False
+    whole_over_passes: bool = False
     units_ahead: int | None = 1
     outer_bytes: float = 0.0
     cell: int = 1

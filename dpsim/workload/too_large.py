@@ -120,11 +120,20 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
     stages = range(setup.stage, len(STAGES)) if shardable else (setup.stage,)
     for stage, checkpointing in product(stages, sorted({setup.checkpointing, True})):
         changed = replace(setup, stage=stage, checkpointing=checkpointing)
-        batch = min(largest_batch(model, changed, capacity), setup.batch)
+        batch = _largest_pass(model, changed, capacity)
         wanted = {"stage": stage, "checkpointing": checkpointing, "batch": batch}
         changes = {name: value for name, value in wanted.items() if value != getattr(setup, name)}
         if batch and changes:
             yield Remedy(_worded(changes, setup.batch), changes)
+
+
+def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:
+    """The largest batch of a pass up to the present one; of a smaller one there are several."""
+    if footprint(model, setup).total <= capacity:
+        return setup.batch
+    whole = setup.whole_gradients or setup.whole_over_passes
+    several = replace(setup, whole_gradients=whole)
+    return min(largest_batch(model, several, capacity), setup.batch)
 
 
 def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:

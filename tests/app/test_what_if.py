@@ -260,3 +260,17 @@ def test_cost_is_of_tokens_where_there_is_text_and_says_where_a_price_is_set(ope
     free = open_page("what_if", preset="resnet50-16-v100-local-sgd", set=list(QUICK))
     assert metrics(free)["cost / M samples"][0] == "no price"
     assert "set one under Price and power" in html(free)
+
+
+def test_what_does_not_fit_and_is_simulated_all_the_same_has_its_remedies_too(open_page):
+    page = open_page(
+        "what_if",
+        preset="llama3-8b-8-h100-fsdp",
+        set=[*QUICK, "workload.batch_per_gpu=16"],
+    )
+    assert "It does not fit" in html(page)
+    assert "step time" in metrics(page)
+    pressed = [button.label for button in page.button if (button.key or "").startswith("way ")]
+    assert pressed
+    assert all("time per sample" in label for label in pressed)
+    assert not [button for button in page.button if button.key == "all the same"]

@@ -14,6 +14,19 @@ TOO_MUCH = (
     ["workload.batch_per_gpu=480", "workload.gradient_accumulation=5", "cluster.gpu=t4"],
     ["workload.model=gpt2-xl", "workload.batch_per_gpu=2", "workload.optimizer=adam"],
     ["workload.batch_per_gpu=64", "workload.learners_per_gpu=6"],
+    # Over several passes fully sharded gradients are kept whole, which one pass does without.
+    [
+        "cluster.nodes=1",
+        "cluster.node=dgx-h100",
+        "cluster.gpu=h100-sxm-96gb",
+        "workload.model=llama3-8b",
+        "workload.sequence_length=8192",
+        "workload.checkpoint=selective",
+        "workload.precision=bf16",
+        "workload.optimizer=adamw",
+        "workload.batch_per_gpu=16",
+        "strategy.aggregation={kind: sharded, stage: 3, wrap: block}",
+    ],
 )
 
 

@@ -41,7 +41,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
             continue
         shares = [part_s / step for part_s, step in zip(seconds, steps, strict=True)]
         figure.add_bar(
-            name=part.title + _in_legend(seconds, shares),
+            name=_in_legend(part.title, seconds, shares),
             y=labels,
             x=[factor * value for value in seconds],
             orientation="h",
@@ -79,13 +79,15 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
     )
 
 
-def _in_legend(seconds: Sequence[float], shares: Sequence[float]) -> str:
-    """What a part takes in one or two bars, some of which are too narrow for it."""
+def _in_legend(title: str, seconds: Sequence[float], shares: Sequence[float]) -> str:
+    """A part, and what it takes in one or two bars, some of which are too narrow for it."""
     if len(seconds) > _FEW_BARS:
-        return ""
+        return title
     times = " / ".join(human(value, TIME, 3) for value in seconds)
-    share = f", {shares[0]:.0%}" if len(shares) == 1 else ""
-    return f": {times}{share}"
+    if len(shares) > 1:
+        # Two times beside the whole title are more than a phone's width.
+        return f"{title.partition(' (')[0]}: {times}"
+    return f"{title}: {times}, {shares[0]:.0%}"
 
 
 def _ends(times: FloatArray) -> tuple[float, float]:
