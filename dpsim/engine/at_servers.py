@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from typing import cast
 
-import numpy as np
 import simpy
 
 from dpsim.engine.alone import MeetingPoint, Process, Worker
@@ -73,7 +72,7 @@ class AtServers(MeetingPoint):
             replication = self.servers.replication_seconds(nbytes)
             self.network.after(waits + replication, lambda: self._applied(worker))
 
-        self.network.send(self.servers.to_servers, np.array([worker.rank]), float(nbytes), arrived)
+        self.network.send_one(self.servers.to_servers, worker.rank, float(nbytes), arrived)
 
     def _applied(self, worker: Worker) -> None:
         """The servers have applied one of its calls; with the last its gradient is complete."""
@@ -127,8 +126,6 @@ class AtServers(MeetingPoint):
         def arrived(_: object) -> None:
             fetched.succeed()
 
-        self.network.send(
-            self.servers.from_servers, np.array([worker.rank]), float(self._pull), arrived
-        )
+        self.network.send_one(self.servers.from_servers, worker.rank, float(self._pull), arrived)
         yield from worker.wait("exposed_comm", fetched)
         worker.communicated("pull", begin)

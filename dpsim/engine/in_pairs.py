@@ -14,7 +14,7 @@ import numpy as np
 import simpy
 
 from dpsim.base.arrays import IntArray
-from dpsim.collectives import Schedule, ranks_array
+from dpsim.collectives import Schedule
 from dpsim.disturbance import random_stream
 from dpsim.engine.alone import MeetingPoint, Process, Worker
 from dpsim.engine.calls import StagedCall
@@ -76,7 +76,7 @@ class InPairs(MeetingPoint):
         turns = cast("GossipConfig", strategy.aggregation).turns(job.workers, job.setting.seed)
         self._neighbours = [neighbours(job.workers, turn) for turn in turns]
         self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
-        self._rows: dict[tuple[int, int], IntArray] = {}
+        self._rows: dict[tuple[int, int], int] = {}
         self._routes = self._every_route()
 
     def _every_route(self) -> Routes | None:
@@ -93,20 +93,20 @@ class InPairs(MeetingPoint):
         if len(pairs) > _MOST_ROUTES:
             return None
         both = sorted(pairs | {(rank, partner) for partner, rank in pairs})
-        self._rows = dict(zip(both, ranks_array(len(both))[:, None], strict=True))
+        self._rows = {pair: row for row, pair in enumerate(both)}
         routes = self.job.cluster.routes(*np.array(both, dtype=np.int64).T)
         # A worker averages with one neighbour in each step, both ways.
         exchanges = 2 * self.job.workers * self.job.counted.stop
         self.network.fluid.expect(routes, exchanges / max(len(both), 1))
         return routes
 
-    def _ways(self, rank: int, partner: int) -> tuple[Routes, tuple[IntArray, ...]]:
+    def _ways(self, rank: int, partner: int) -> tuple[Routes, tuple[int, int]]:
         """The routes between two workers, and their rows, one for each way."""
         pair = (rank, partner), (partner, rank)
         if self._routes is not None:
             return self._routes, (self._rows[pair[0]], self._rows[pair[1]])
         routes = self.job.cluster.routes(*np.array(pair).T)
-        return routes, tuple(ranks_array(2)[:, None])
+        return routes, (0, 1)
 
     def begin(self, worker: Worker) -> None:
         """Others average with it from now on, too."""
@@ -174,7 +174,7 @@ class InPairs(MeetingPoint):
                 self._threads[rank].give_back()
 
         for way in ways:
-            self.network.send(routes, way, float(self._nbytes), ended)
+            self.network.send_one(routes, way, float(self._nbytes), ended)
 
 
 def neighbours(workers: int, schedule: Schedule) -> list[list[int]]:

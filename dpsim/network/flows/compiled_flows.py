@@ -10,27 +10,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.network.flows.flows_under_way import Arrival, crossed
+from dpsim.network.flows.flows_under_way import Arrival, Ended, OneArrival, crossed
 from dpsim.network.flows.reduction import Reduction, reduction
 from dpsim.topology import Routes
 
-_ARRAYS = (
-    *("group_of", "own_begin", "own_link", "own_replaces", "own_share", "hub_of"),
-    "hubs",
-    *("hub_begin", "hub_link", "hub_share", "capacity"),
-    *("route", "batch", "number", "weight", "size", "left", "rate", "rows"),
-    *("group_weight", "offered", "least_left", "active"),
-    *("room", "load", "level", "least", "used", "full", "seen"),
-    *("replaced_weight", "replaced_rate", "replaced_by", "hub_weight", "hub_rate"),
+
+def _struct(numbers: str, values: str) -> np.dtype[Any]:
+    """A structure of whole numbers, then of doubles."""
+    fields = [
+        *((name, "i8") for name in numbers.split()),
+        *((name, "f8") for name in values.split()),
+    ]
+    return np.dtype(fields)
+
+
+# Those of ``known_routes.c``, field by field.
+_FLOW = _struct("route call number before after", "weight size target due")
+_GROUP = _struct(
+    "own_begin own_end hub first place changed open", "weight rate clock least_target least_due"
 )
-_NUMBERS = ("route", "batch", "number")
-_VALUES = ("weight", "size", "left", "rate")
+_LINK = _struct("on_begin on_end under_begin under_end state", "capacity load room")
+_HUB = _struct("link_begin link_end member_begin member_end open reached", "weight rate")
+_ENTRY = _struct("to", "share")
+_ARRAYS = (
+    *("group_of", "own", "on", "under", "hub_link", "member", "flow", "group", "link", "hub"),
+    *("active", "changed", "groups", "links", "open_member", "heap", "ended_call", "ended_number"),
+)
+_COUNTS = ("flows", "actives", "changes", "hubs")
 
 
 class _Network(ctypes.Structure):
-    """`Network` of ``known_routes.c``, field by field."""
+    """`Network` of the same."""
 
-    _fields_ = [(name, ctypes.c_int64 if name == "hubs" else ctypes.c_void_p) for name in _ARRAYS]
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in _ARRAYS),
+        *((name, ctypes.c_int64) for name in _COUNTS),
+    ]
 
 
 class CompiledFlows:
@@ -44,91 +59,101 @@ class CompiledFlows:
         self, kernel: ctypes.CDLL, capacities: FloatArray, tables: tuple[Routes, ...]
     ) -> None:
         self.any_cut = bool((capacities == 0).any())
-        self.count = 0
         self._capacities = np.array(capacities, dtype=np.float64)
         self._tables = tables
-        self._kept: dict[str, NDArray[np.generic]] = {}  # what the loops hold pointers to
+        self._kept: dict[str, NDArray[Any]] = {}  # what the loops hold pointers to
         self._network = _Network()
         self._at = ctypes.byref(self._network)
-        self._numbers = np.zeros((len(_NUMBERS), 0), dtype=np.int64)
-        self._values = np.zeros((len(_VALUES), 0))
-        self._rows = np.zeros(0, dtype=np.int64)
+        self._flows = np.zeros(0, dtype=_FLOW)
+        self._ended = np.zeros((2, 0), dtype=np.int64)
         self._bind(kernel)
         self._lay()
 
     def _bind(self, kernel: ctypes.CDLL) -> None:
-        pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-        self._advance = _function(kernel, "advance", number, pointer, number, real, real)
-        self._drop = _function(kernel, "drop", None, pointer, number, number)
-        self._share = _function(kernel, "share", real, pointer, number)
+        network, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+        flow = (number, number, number, real, real, real)
+        self._add = _function(kernel, "flows_add", None, network, *flow)
+        self._drop = _function(kernel, "flows_drop", None, network, number)
+        self._move = _function(kernel, "flows_move", None, network, real)
+        self._end = _function(kernel, "flows_end", number, network, real, real)
+        self._share = _function(kernel, "flows_share", real, network)
 
     def _lay(self) -> None:
-        """Reduce the routes, and lay them out for the loops."""
-        found = reduction(self._tables, self._capacities.tobytes())
+        """Reduce the routes, lay them out for the loops, and let the flows in anew."""
+        under_way, left = self._under_way.copy(), self._left().tolist()
         counts = [len(table.links) for table in self._tables]
         begins = [0, *np.cumsum(counts)[:-1].tolist()]
         # By identity, as they are sent: tables are kept, so that no other takes an id over.
         self._first = {id(table): at for table, at in zip(self._tables, begins, strict=True)}
-        self._no_link = np.concatenate([(t.links < 0).all(axis=1) for t in self._tables])
-        self._keep_reduction(found)
+        self._keep_routes(reduction(self._tables, self._capacities.tobytes()))
+        network = self._network
+        network.flows = network.actives = network.changes = 0
+        told = under_way[["route", "call", "number", "weight", "size"]].tolist()
+        for flow, nbytes in zip(told, left, strict=True):
+            self._add(self._at, *flow, nbytes)
 
-    def _keep_reduction(self, found: Reduction) -> None:
+    def _keep_routes(self, found: Reduction) -> None:
+        """The routes, and room for what the loops note of them."""
         own, hub = found.own, found.hub
-        groups, links = len(found.hub_of), len(found.capacity)
-        entries, hubs = len(hub.link), len(hub.begin) - 1
-        self._entries = entries
+        groups, links, hubs = len(found.hub_of), len(found.capacity), len(hub.begin) - 1
+        # A hub's share counts for all of its groups: an entry that replaces it adds what is more.
+        of_hub = np.append(hub.share, 0.0)[found.replaces]
+        on, on_begin = _sorted(own.link, links)
+        under, under_begin = _sorted(hub.link, links)
+        member, member_begin = _sorted(found.hub_of, hubs)
+        self._network.hubs = hubs
         self._keep(
             group_of=found.group_of,
-            own_begin=own.begin,
-            own_link=own.link,
-            own_replaces=found.replaces,
-            own_share=own.share,
-            hub_of=found.hub_of,
-            hub_begin=hub.begin,
+            own=_table(_ENTRY, to=own.link, share=own.share - of_hub),
+            on=_table(_ENTRY, to=own.row[on], share=own.share[on]),
+            under=_table(_ENTRY, to=hub.row[under], share=hub.share[under]),
             hub_link=hub.link,
-            hub_share=hub.share,
-            capacity=found.capacity,
-            group_weight=np.zeros(groups),
-            offered=np.zeros(groups),
-            least_left=np.zeros(groups),
-            active=np.zeros(groups, dtype=np.int64),
-            **{name: np.zeros(links) for name in ("room", "load", "level", "least")},
-            used=np.zeros(links, dtype=np.int64),
-            full=np.zeros(links, dtype=np.int8),
-            seen=np.zeros(links, dtype=np.int8),
-            replaced_weight=np.zeros(entries),
-            replaced_rate=np.zeros(entries),
-            replaced_by=np.zeros(entries, dtype=np.int64),
-            hub_weight=np.zeros(hubs),
-            hub_rate=np.zeros(hubs),
+            member=member,
+            group=_table(_GROUP, **_spans("own", own.begin), hub=found.hub_of),
+            link=_table(
+                _LINK,
+                **_spans("on", on_begin),
+                **_spans("under", under_begin),
+                capacity=found.capacity,
+            ),
+            hub=_table(_HUB, **_spans("link", hub.begin), **_spans("member", member_begin)),
         )
-        self._network.hubs = hubs
-        self._make_answer()
+        for name in ("active", "changed", "groups", "open_member"):
+            self._keep(**{name: np.zeros(groups, dtype=np.int64)})
+        self._keep(links=np.zeros(links, dtype=np.int64), heap=np.zeros(links, dtype=_ENTRY))
 
-    def _keep(self, **arrays: NDArray[np.generic]) -> None:
+    def _keep(self, **arrays: NDArray[Any]) -> None:
         for name, array in arrays.items():
             kept = np.ascontiguousarray(array)
-            # The loops know int8, int64 and double alone.
-            assert kept.itemsize in (1, 8), name
+            # All that the loops know is 8 bytes wide.
+            assert kept.itemsize % 8 == 0, name
             self._kept[name] = kept
             setattr(self._network, name, kept.ctypes.data)
 
+    @property
+    def count(self) -> int:
+        """How many flows are under way."""
+        return int(self._network.flows)
+
+    @property
+    def _under_way(self) -> NDArray[Any]:
+        return self._flows[: self.count]
+
+    def _left(self) -> FloatArray:
+        """Bytes of each flow that have not arrived."""
+        flows = self._under_way
+        if not len(flows):
+            return np.zeros(0)
+        group = self._kept["group_of"][flows["route"]]
+        return np.asarray(flows["target"] - self._kept["group"]["clock"][group])
+
     def _make_room(self, count: int) -> None:
         """Let in so many flows; room at least doubles, so that growing is rare."""
-        room = max(count, 2 * self.count)
-        numbers = np.zeros((len(_NUMBERS), room), dtype=np.int64)
-        values = np.zeros((len(_VALUES), room))
-        numbers[:, : self.count] = self._numbers[:, : self.count]
-        values[:, : self.count] = self._values[:, : self.count]
-        self._numbers, self._values = numbers, values
-        self._keep(**dict(zip(_NUMBERS, numbers, strict=True)))
-        self._keep(**dict(zip(_VALUES, values, strict=True)))
-        self._make_answer()
-
-    def _make_answer(self) -> None:
-        """Room for what the loops list: flows, or a hub's entries."""
-        self._rows = np.zeros(max(self._numbers.shape[1], self._entries), dtype=np.int64)
-        self._keep(rows=self._rows)
+        flows = np.zeros(max(count, 2 * self.count), dtype=_FLOW)
+        flows[: self.count] = self._under_way
+        self._flows = flows
+        self._ended = np.zeros((2, len(flows)), dtype=np.int64)
+        self._keep(flow=flows, ended_call=self._ended[0], ended_number=self._ended[1])
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
         """See `FlowsUnderWay`. All routes are laid anew."""
@@ -139,75 +164,89 @@ class CompiledFlows:
     def add(self, arrival: Arrival) -> None:
         """See `FlowsUnderWay`."""
         first = self._first.get(id(arrival.routes))
-        if first is not None and len(arrival.rows) == 1:  # nearly always so, and twice as fast
-            self._add_one(first + int(arrival.rows[0]), arrival)
-            return
         if first is not None:
             routes = first + arrival.rows
         else:
             routes = self._surprise(arrival.routes.take(arrival.rows))
-        begin, end = self.count, self.count + len(routes)
-        if end > self._numbers.shape[1]:
-            self._make_room(end)
-        self.count = end
-        numbers, values = self._numbers[:, begin:end], self._values[:, begin:end]
-        numbers[0] = routes
-        numbers[1] = arrival.batch
-        numbers[2] = arrival.number
-        values[0] = arrival.weight
-        values[1] = arrival.size
-        # What crosses no link (inside one device) is there as soon as its latency is over.
-        values[2] = np.where(self._no_link[routes], 0.0, arrival.left)
-        # They do not move until rates are shared anew.
-        values[3] = 0.0
+        if self.count + len(routes) > len(self._flows):
+            self._make_room(self.count + len(routes))
+        columns = routes, arrival.number, arrival.weight, arrival.size, arrival.left
+        told = zip(*(column.tolist() for column in columns), strict=True)
+        for route, number, weight, size, left in told:
+            self._add(self._at, route, arrival.batch, number, weight, size, left)
 
-    def _add_one(self, route: int, arrival: Arrival) -> None:
-        if self.count == self._numbers.shape[1]:
+    def add_one(self, arrival: OneArrival) -> None:
+        """See `FlowsUnderWay`."""
+        routes, row, nbytes, call = arrival
+        first = self._first.get(id(routes))
+        if first is None:
+            self.add(arrival.alike)
+            return
+        if self.count == len(self._flows):
             self._make_room(self.count + 1)
-        row, numbers, values = self.count, self._numbers, self._values
-        numbers[0, row] = route
-        numbers[1, row] = arrival.batch
-        numbers[2, row] = arrival.number[0]
-        values[0, row] = arrival.weight[0]
-        values[1, row] = arrival.size[0]
-        values[2, row] = 0.0 if self._no_link[route] else arrival.left[0]
-        values[3, row] = 0.0
-        self.count += 1
+        self._add(self._at, first + row, call, 0, 1.0, nbytes, nbytes)
 
     def _surprise(self, routes: Routes) -> IntArray:
         """Take in routes that were not expected."""
-        first = len(self._no_link)
+        first = sum(len(table.links) for table in self._tables)
         self._tables = (*self._tables, routes)
         self._lay()
         return first + np.arange(len(routes.links))
 
-    def advance(self, seconds: float, now: float) -> IntArray:
+    def move(self, seconds: float) -> None:
         """See `FlowsUnderWay`."""
-        return self._rows[: self._advance(self._at, self.count, seconds, now)]
+        self._move(self._at, seconds)
+
+    def end(self, seconds: float, now: float) -> Ended:
+        """See `FlowsUnderWay`."""
+        calls, numbers = self._ended[:, : self._end(self._at, seconds, now)].tolist()
+        return calls, numbers
 
     def over_cut_links(self) -> IntArray:
         """See `FlowsUnderWay`."""
         cut = np.append(self._capacities == 0, False)  # the last is for -1, no link
         stopped = np.concatenate([cut[crossed(table)[0]].any(axis=1) for table in self._tables])
-        return np.flatnonzero(stopped[self._numbers[0, : self.count]])
+        return np.flatnonzero(stopped[self._under_way["route"]])
 
     def told(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """See `FlowsUnderWay`."""
-        return self._numbers[1][rows], self._numbers[2][rows]
+        return self._flows["call"][rows], self._flows["number"][rows]
 
     def amounts(self, row: int) -> tuple[float, float]:
         """See `FlowsUnderWay`."""
-        return float(self._values[1, row]), float(self._values[2, row])
+        return float(self._flows["size"][row]), float(self._left()[row])
 
     def remove(self, rows: IntArray) -> None:
         """See `FlowsUnderWay`."""
-        self._rows[: len(rows)] = rows
-        self._drop(self._at, self.count, len(rows))
-        self.count -= len(rows)
+        for row in rows[::-1].tolist():
+            self._drop(self._at, row)
 
     def share(self) -> float:
         """See `FlowsUnderWay`."""
-        return float(self._share(self._at, self.count))
+        return float(self._share(self._at))
+
+
+def _table(kind: np.dtype[Any], **columns: NDArray[Any]) -> NDArray[Any]:
+    """An array of structures, with zeros in the fields that are not given."""
+    table = np.zeros(max(map(len, columns.values())), dtype=kind)
+    for name, values in columns.items():
+        table[name] = values
+    return table
+
+
+def _spans(name: str, begin: IntArray) -> dict[str, IntArray]:
+    """Where each span begins and ends, of which one begins where the one before ends."""
+    return {f"{name}_begin": begin[:-1], f"{name}_end": begin[1:]}
+
+
+def _sorted(of: IntArray, count: int) -> tuple[IntArray, IntArray]:
+    """The order by which things ``of`` 0 to ``count`` - 1 stand together, and where each begins.
+
+    Those of -1 are left out.
+    """
+    order = np.argsort(of, kind="stable")
+    begin = np.searchsorted(of[order], np.arange(count + 1))
+    return order[begin[0] :], begin - begin[0]
 
 
 def _function(kernel: ctypes.CDLL, name: str, answers: Any, *takes: Any) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,9 +22,16 @@ from dpsim.topology import Routes
 # Sharing anew among so few flows costs less than finding those that a change can reach.
 _FEW = 1024
 
+# Of a call with one flow: its number, and its weight.
+FIRST = np.zeros(1, dtype=np.int64)
+_ITSELF = np.ones(1)
+
 # What a solve by numpy takes (2.2 GHz Xeon), whatever its size, and for each hop of a flow.
 _SECONDS_A_SOLVE = 1e-4
 _SECONDS_A_HOP = 2e-8
+
+# Calls whose flows are through, and the number of each flow within its call.
+Ended = tuple[list[int], list[int]]
 
 # Classes of links by hop and flow, 0 for none, and the share that each flow takes of them.
 _Hops = tuple[IntArray, FloatArray]
@@ -46,6 +53,29 @@ class Arrival:
     batch: int
     number: IntArray
 
+    def into(self, flows: FlowsUnderWay) -> None:
+        """Let them in."""
+        flows.add(self)
+
+
+class OneArrival(NamedTuple):
+    """The only flow of a call, ``nbytes`` by one ``row`` of ``routes``."""
+
+    routes: Routes
+    row: int
+    nbytes: float
+    batch: int
+
+    def into(self, flows: FlowsUnderWay) -> None:
+        """Let it in."""
+        flows.add_one(self)
+
+    @property
+    def alike(self) -> Arrival:
+        """The same, told as several are."""
+        size = np.array([self.nbytes])
+        return Arrival(self.routes, np.array([self.row]), size, size, _ITSELF, self.batch, FIRST)
+
 
 class FlowsUnderWay(Protocol):
     """Flows that move at max-min fair rates. Rows are good until flows are added or removed."""
@@ -60,11 +90,16 @@ class FlowsUnderWay(Protocol):
     def add(self, arrival: Arrival) -> None:
         """Let in flows that do not move yet."""
 
-    def advance(self, seconds: float, now: float) -> IntArray:
-        """Let all flows move at their rates, until ``now``.
+    def add_one(self, arrival: OneArrival) -> None:
+        """Let in a flow that does not move yet."""
 
-        Returns the rows that are through, but for what rounding leaves at such a clock. Flows that
-        were let in since rates were shared do not move.
+    def move(self, seconds: float) -> None:
+        """Let all flows move at their rates, but for those let in since these were shared."""
+
+    def end(self, seconds: float, now: float) -> Ended:
+        """Let all flows move until ``now``; drop those that are through.
+
+        What rounding leaves at such a clock does not keep them.
         """
 
     def over_cut_links(self) -> IntArray:
@@ -127,10 +162,23 @@ class NumpyFlows:
         self._known = {}
         self._flows.split(child_of)
 
-    def advance(self, seconds: float, now: float) -> IntArray:
+    def add_one(self, arrival: OneArrival) -> None:
+        """See `FlowsUnderWay`."""
+        self.add(arrival.alike)
+
+    def move(self, seconds: float) -> None:
         """See `FlowsUnderWay`."""
         self._flows.advance(seconds)
-        return self._flows.ended(now)
+
+    def end(self, seconds: float, now: float) -> Ended:
+        """See `FlowsUnderWay`."""
+        self.move(seconds)
+        rows = self._flows.ended(now)
+        if not len(rows):
+            return [], []
+        calls, numbers = self.told(rows)
+        self.remove(rows)
+        return calls.tolist(), numbers.tolist()
 
     def over_cut_links(self) -> IntArray:
         """See `FlowsUnderWay`."""

@@ -20,7 +20,15 @@ from simpy.core import EventPriority
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.network.flows.equal_transfers import grouped
-from dpsim.network.flows.flows_under_way import Arrival, FlowsUnderWay, numpy_seconds, under_way
+from dpsim.network.flows.flows_under_way import (
+    FIRST,
+    Arrival,
+    Ended,
+    FlowsUnderWay,
+    OneArrival,
+    numpy_seconds,
+    under_way,
+)
 from dpsim.topology import Routes
 
 Done = Callable[[IntArray], None]
@@ -29,10 +37,6 @@ Reroute = Callable[[IntArray, float], Routes]
 # SimPy runs events of one instant by priority: 0 urgent, 1 normal.
 _AFTER_ALL_ELSE = EventPriority(2)
 _CHECKED = 16  # solves between two looks at the limit of time
-
-# What a call of one flow sends: the first, which stands for itself.
-_FIRST = np.zeros(1, dtype=np.int64)
-_ITSELF = np.ones(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +73,7 @@ class FluidNetwork:
         self._flows: FlowsUnderWay | None = None  # made when the first is let in, or a link changes
         self._expected: tuple[Routes, ...] = ()
         self._work = 0.0
-        self._arriving: list[Arrival] = []
+        self._arriving: list[Arrival | OneArrival] = []
         self._batches: dict[int, _Batch] = {}
         self._calls = 0
         self._updated = env.now
@@ -112,8 +116,8 @@ class FluidNetwork:
         """
         if rows is None:
             rows = np.arange(len(routes.links))
-        if len(rows) == 1:  # nearly always so where workers act alone, and many times as fast
-            self._send_one(routes, rows, np.asarray(nbytes, dtype=np.float64), done, reroute)
+        if len(rows) == 1:
+            self.send_one(routes, int(rows[0]), float(nbytes[0]), done, reroute)
             return
         # Equal transfers share the network's rates equally and end together, so that one flow with
         # a weight stands for all of them, exactly.
@@ -133,14 +137,14 @@ class FluidNetwork:
             arrival = Arrival(routes, taken[group], sent, sent, weight[group], number, group)
             self._after(wait, arrival)
 
-    def _send_one(
-        self, routes: Routes, rows: IntArray, size: FloatArray, done: Done, reroute: Reroute | None
+    def send_one(
+        self, routes: Routes, row: int, nbytes: float, done: Done, reroute: Reroute | None = None
     ) -> None:
+        """`send` of one flow by one row, as workers who act alone do: many times as fast."""
         number = self._calls
         self._calls += 1
         self._batches[number] = _Batch(None, done, reroute, 1)
-        arrival = Arrival(routes, rows, size, size, _ITSELF, number, _FIRST)
-        self._after(float(routes.latency[rows[0]]), arrival)
+        self._after(float(routes.latency[row]), OneArrival(routes, row, nbytes, number))
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
         """Change capacities (B/s) from now on; 0 cuts a link.
@@ -150,17 +154,18 @@ class FluidNetwork:
         if self._flows is None:  # nothing has moved yet: which face it will be may be open
             self._capacities[links] = rate
         else:
+            self._move(self._flows)
             self._flows.set_capacity(links, rate)
         self._touch()
 
-    def _after(self, latency: float, arrival: Arrival) -> None:
+    def _after(self, latency: float, arrival: Arrival | OneArrival) -> None:
         if latency == 0:
             self._arriving.append(arrival)
             self._touch()
         else:
             self.env.timeout(latency).callbacks.append(lambda _: self._arrive(arrival))
 
-    def _arrive(self, arrival: Arrival) -> None:
+    def _arrive(self, arrival: Arrival | OneArrival) -> None:
         self._arriving.append(arrival)
         if not self._settling and self.env.peek() > self.env.now:
             self._settle()  # nothing else happens in this instant
@@ -191,17 +196,19 @@ class FluidNetwork:
         if not self.solves % _CHECKED:
             check()
         flows, now = self.flows, self.env.now
-        self._let_in(flows)
-        ended = flows.advance(now - self._updated, now)
+        if self._arriving:
+            self._move(flows)
+            self._let_in(flows)
+        ended = flows.end(now - self._updated, now)
         self._updated = now
 
         # An end can make its sender send, without latency, what is through at once, and so on.
-        while len(ended):
-            self._end(flows, ended)
+        while ended[0]:
+            self._tell(ended)
             if not self._arriving:
                 break
             self._let_in(flows)
-            ended = flows.advance(0.0, now)
+            ended = flows.end(0.0, now)
 
         if flows.any_cut:
             self._avoid_cut_links(flows)
@@ -210,19 +217,25 @@ class FluidNetwork:
         self._settling = False
         self._set_alarm(seconds)
 
+    def _move(self, flows: FlowsUnderWay) -> None:
+        """Bring all flows up to now."""
+        now = self.env.now
+        flows.move(now - self._updated)
+        self._updated = now
+
     def _let_in(self, flows: FlowsUnderWay) -> None:
         for arrival in self._arriving:
-            flows.add(arrival)
+            arrival.into(flows)
         self._arriving.clear()
 
-    def _end(self, flows: FlowsUnderWay, ended: IntArray) -> None:
-        batches, numbers = flows.told(ended)
-        flows.remove(ended)
-        if len(ended) == 1:  # nearly always so where workers act alone, and twice as fast
-            self._through(int(batches[0]), numbers)
+    def _tell(self, ended: Ended) -> None:
+        """Tell the senders of flows that are through."""
+        if len(ended[0]) == 1:  # nearly always so where workers act alone, and twice as fast
+            (call,), (number,) = ended
+            self._through(call, FIRST if number == 0 else np.array([number]))
             return
         through: dict[int, list[int]] = {}
-        for call, number in zip(batches.tolist(), numbers.tolist(), strict=True):
+        for call, number in zip(*ended, strict=True):
             through.setdefault(call, []).append(number)
         # In the order of the calls, so that what follows does not depend on rows of the table.
         for call in sorted(through):
@@ -256,7 +269,7 @@ class FluidNetwork:
         size, left = flows.amounts(row)
         return Arrival(
             batch.reroute(transfers, left),
-            _FIRST,
+            FIRST,
             np.array([size]),
             np.array([left]),
             np.array([float(len(transfers))]),

@@ -1,322 +1,393 @@
-/* Flows under way and their max-min fair rates, as loops over arrays.
+/* Flows under way over routes that are known beforehand, and their max-min fair rates.
 
-   The arithmetic is that of dpsim/network/maxmin.py (progressive filling), which is the oracle of
-   the tests. What differs is how routes are told. Flows by equal routes are a group. The routes of
-   a hub are alike but for a few links: the hub's entries hold for all its groups, and a group's own
-   entries say where it differs: a link with the share it takes, and the hub's entry that this
-   replaces (-1: none). A share of 0 means that the group leaves that link out.
+   dpsim/network/maxmin.py (progressive filling) is the oracle of the tests. What differs is how
+   routes are told. Flows by equal routes are a group: they have one rate, so that a clock of bytes
+   tells how far all of them are. The routes of a hub are alike but for a few links: the hub's links
+   hold for all its groups, and a group's own entries say where it differs.
 
-   A turn of the filling so takes time that grows with groups and links, and not with their product.
-   Weights are whole numbers, so that what is left of a hub after exclusions is exact. */
+   Only what is joined to a change by shared links is shared anew, in time that grows with its
+   groups and links, and not with the product of both. */
 
 #include <math.h>
 #include <stdint.h>
 
-#define FEW 8            /* candidates kept of a hub, before all of it is looked at */
-#define SAME (1 + 1e-12) /* levels that differ by rounding alone are one */
+/* By its group's clock, all bytes of a flow are there at `target`, nearly all when it is `due`. The
+   flows of a group are a chain (-1: none before, or after). */
+typedef struct {
+    int64_t route, call, number, before, after;
+    double weight, size, target, due;
+} Flow;
 
 typedef struct {
-    /* Groups of routes, and hubs. */
-    const int64_t *group_of;  /* by route */
-    const int64_t *own_begin; /* groups + 1 */
-    const int64_t *own_link, *own_replaces;
-    const double *own_share;
-    const int64_t *hub_of;    /* by group; -1: none */
-    int64_t hubs;
-    const int64_t *hub_begin; /* hubs + 1 */
-    const int64_t *hub_link;
-    const double *hub_share;
-    const double *capacity;   /* B/s by link */
+    int64_t own_begin, own_end;  /* where it differs from its hub */
+    int64_t hub;                 /* -1: none */
+    int64_t first, place, changed, open;
+    double weight, rate, clock, least_target, least_due;
+} Group;
 
-    /* Flows, a row each. */
-    int64_t *route, *batch, *number;
-    double *weight, *size, *left, *rate;
-    int64_t *rows;            /* what an answer or a question lists */
+typedef struct {
+    int64_t on_begin, on_end;       /* groups with an entry of their own for it */
+    int64_t under_begin, under_end; /* hubs that it is a link of */
+    int64_t state;
+    double capacity, load, room;
+} Link;
 
-    /* Scratch: by group, by link, by hub's entry, by hub. */
-    double *group_weight, *offered, *least_left;
-    int64_t *active;
-    double *room, *load, *level, *least;
-    int64_t *used;
-    int8_t *full, *seen;
-    double *replaced_weight, *replaced_rate;
-    int64_t *replaced_by;
-    double *hub_weight, *hub_rate;
+typedef struct {
+    int64_t link_begin, link_end, member_begin, member_end, open, reached;
+    double weight, rate;
+} Hub;
+
+/* `to` a link, a group or a hub. What a group's own entry takes of a link: beyond what its hub
+   counts for it there, or in all (0: it leaves that link of its hub out). */
+typedef struct {
+    int64_t to;
+    double share;
+} Entry;
+
+typedef struct {
+    const int64_t *group_of; /* by route */
+    const Entry *own, *on, *under;
+    const int64_t *hub_link, *member;
+    Flow *flow;
+    Group *group;
+    Link *link;
+    Hub *hub;
+    int64_t *active, *changed;                  /* groups with a flow; groups that have changed */
+    int64_t *groups, *links, *open_member;      /* what a change reaches, and what is left of it */
+    Entry *heap;
+    int64_t *ended_call, *ended_number;
+    int64_t flows, actives, changes, hubs;
 } Network;
 
-/* Let all flows move for some seconds, until `now`; which of them are through, but for what rounding
-   leaves at such a clock: into rows, in order. */
-int64_t advance(Network *net, int64_t flows, double seconds, double now) {
+#define NEAR 1.1 /* links that offer so much more than the least are filled in one go */
+
+enum { SETTLED, OPEN, SPARED };   /* groups */
+enum { ELSEWHERE, REACHED, FULL }; /* links */
+
+static void change(Network *net, int64_t number) {
+    if (net->group[number].changed) return;
+    net->group[number].changed = 1;
+    net->changed[net->changes++] = number;
+}
+
+static void begin_group(Network *net, int64_t number) {
+    Group *group = &net->group[number];
+    group->clock = group->rate = 0;
+    group->least_target = group->least_due = INFINITY;
+    group->first = -1;
+    group->place = net->actives;
+    net->active[net->actives++] = number;
+}
+
+static void end_group(Network *net, int64_t number) {
+    int64_t place = net->group[number].place, last = net->active[--net->actives];
+    net->active[place] = last;
+    net->group[last].place = place;
+}
+
+static void count_in(Group *group, const Flow *flow) {
+    if (flow->target < group->least_target) group->least_target = flow->target;
+    if (flow->due < group->least_due) group->least_due = flow->due;
+}
+
+/* Let in a flow that does not move yet. */
+void flows_add(Network *net, int64_t route, int64_t call, int64_t number, double weight,
+               double size, double left) {
+    int64_t row = net->flows++, of = net->group_of[route];
+    Group *group = &net->group[of];
+    if (group->weight == 0) begin_group(net, of);
+    /* What crosses no link (inside one device) is there as soon as its latency is over. */
+    if (group->hub < 0 && group->own_begin == group->own_end) left = 0;
+    Flow *flow = &net->flow[row];
+    *flow = (Flow){.route = route, .call = call, .number = number, .weight = weight, .size = size};
+    flow->target = group->clock + left;
+    /* But for nearly nothing, and for what a clock of so many bytes rounds off. */
+    flow->due = flow->target * (1 - 1e-15) - 1e-12 * size;
+    flow->before = -1;
+    flow->after = group->first;
+    if (group->first >= 0) net->flow[group->first].before = row;
+    group->first = row;
+    group->weight += weight;
+    count_in(group, flow);
+    change(net, of);
+}
+
+static void set_neighbours(Network *net, const Flow *flow, int64_t before_is, int64_t after_is) {
+    if (flow->before >= 0) net->flow[flow->before].after = after_is;
+    else net->group[net->group_of[flow->route]].first = after_is;
+    if (flow->after >= 0) net->flow[flow->after].before = before_is;
+}
+
+/* Take a flow out of its group's chain; the last one takes its row. */
+static void take_out(Network *net, int64_t row) {
+    Flow *flow = &net->flow[row];
+    int64_t last = --net->flows;
+    net->group[net->group_of[flow->route]].weight -= flow->weight;
+    set_neighbours(net, flow, flow->before, flow->after);
+    if (row == last) return;
+    *flow = net->flow[last];
+    set_neighbours(net, flow, row, row);
+}
+
+/* Flows of a group have been taken out. */
+static void count_anew(Network *net, int64_t number) {
+    Group *group = &net->group[number];
+    group->least_target = group->least_due = INFINITY;
+    for (int64_t row = group->first; row >= 0; row = net->flow[row].after)
+        count_in(group, &net->flow[row]);
+    if (group->first < 0) end_group(net, number);
+    change(net, number);
+}
+
+/* Drop a flow; the last one takes its row. */
+void flows_drop(Network *net, int64_t row) {
+    int64_t group = net->group_of[net->flow[row].route];
+    take_out(net, row);
+    count_anew(net, group);
+}
+
+/* Let all flows move at their rates. */
+void flows_move(Network *net, double seconds) {
+    for (int64_t each = 0; each < net->actives; each++) {
+        Group *group = &net->group[net->active[each]];
+        group->clock += group->rate * seconds;
+    }
+}
+
+/* Let all flows move until `now`. Those that are through, but for what rounding leaves at such a
+   clock, are dropped and listed. */
+int64_t flows_end(Network *net, double seconds, double now) {
     int64_t found = 0;
-    double rounding = now * 1e-15;
-    for (int64_t row = 0; row < flows; row++) net->left[row] -= net->rate[row] * seconds;
-    for (int64_t row = 0; row < flows; row++)
-        if (net->left[row] <= 1e-12 * net->size[row] + net->rate[row] * rounding)
-            net->rows[found++] = row;
+    flows_move(net, seconds);
+    /* Backwards: where a group ends, the last one takes its place. */
+    for (int64_t each = net->actives - 1; each >= 0; each--) {
+        int64_t number = net->active[each];
+        const Group *group = &net->group[number];
+        double reached = group->clock + group->rate * (now * 1e-15);
+        if (group->least_due > reached) continue;
+        for (int64_t row = group->first, after; row >= 0; row = after) {
+            const Flow *flow = &net->flow[row];
+            after = flow->after;
+            if (flow->due > reached) continue;
+            net->ended_call[found] = flow->call;
+            net->ended_number[found++] = flow->number;
+            take_out(net, row);
+            if (after == net->flows) after = row; /* it was the last, which has moved */
+        }
+        count_anew(net, number);
+    }
     return found;
 }
 
-/* Drop the flows in rows (ascending); the last ones take their places. */
-void drop(Network *net, int64_t flows, int64_t gone) {
-    for (int64_t place = gone - 1; place >= 0; place--) {
-        int64_t to = net->rows[place], from = --flows;
-        net->route[to] = net->route[from];
-        net->batch[to] = net->batch[from];
-        net->number[to] = net->number[from];
-        net->weight[to] = net->weight[from];
-        net->size[to] = net->size[from];
-        net->left[to] = net->left[from];
-        net->rate[to] = net->rate[from];
-    }
-}
-
-/* The least of some values, in order, each with its place. */
+/* What a filling is about to go through. */
 typedef struct {
-    int count;
-    int64_t seen;
-    double value[FEW];
-    int64_t place[FEW];
-} Least;
+    int64_t groups, links;
+} Reach;
 
-static inline void offer(Least *least, double value, int64_t place) {
-    least->seen++;
-    if (least->count == FEW && value >= least->value[FEW - 1]) return;
-    int at = least->count < FEW ? least->count++ : FEW - 1;
-    for (; at > 0 && least->value[at - 1] > value; at--) {
-        least->value[at] = least->value[at - 1];
-        least->place[at] = least->place[at - 1];
-    }
-    least->value[at] = value;
-    least->place[at] = place;
+static void reach_link(Network *net, int64_t number, Reach *reach) {
+    Link *link = &net->link[number];
+    if (link->state) return;
+    link->state = REACHED;
+    link->load = 0;
+    link->room = link->capacity;
+    net->links[reach->links++] = number;
 }
 
-static int replaces(const Network *net, int64_t group, int64_t entry) {
-    for (int64_t own = net->own_begin[group]; own < net->own_begin[group + 1]; own++)
-        if (net->own_replaces[own] == entry) return 1;
-    return 0;
+static void reach_group(Network *net, int64_t number, Reach *reach) {
+    Group *group = &net->group[number];
+    if (group->open || group->weight == 0) return;
+    group->open = OPEN;
+    net->groups[reach->groups++] = number;
 }
 
-static int64_t use(Network *net, int64_t link, int64_t used) {
-    if (net->seen[link]) return used;
-    net->seen[link] = 1;
-    net->room[link] = net->capacity[link];
-    net->used[used] = link;
-    return used + 1;
+static void reach_hub(Network *net, int64_t number, Reach *reach) {
+    Hub *hub = &net->hub[number];
+    if (hub->reached) return;
+    hub->reached = 1;
+    hub->weight = hub->rate = 0;
+    hub->open = hub->member_begin;
+    for (int64_t at = hub->link_begin; at < hub->link_end; at++)
+        reach_link(net, net->hub_link[at], reach);
+    for (int64_t at = hub->member_begin; at < hub->member_end; at++)
+        reach_group(net, net->member[at], reach);
 }
 
-/* The groups with a flow and the links that they cross. */
-static int64_t gather(Network *net, int64_t flows, int64_t *used_links) {
-    int64_t groups = 0, used = 0;
-    for (int64_t row = 0; row < flows; row++) {
-        int64_t group = net->group_of[net->route[row]];
-        if (net->group_weight[group] == 0) net->active[groups++] = group;
-        net->group_weight[group] += net->weight[row];
-    }
-    for (int64_t hub = 0; hub < net->hubs; hub++) net->hub_weight[hub] = 0;
-    for (int64_t each = 0; each < groups; each++) {
-        int64_t group = net->active[each], hub = net->hub_of[group];
-        for (int64_t own = net->own_begin[group]; own < net->own_begin[group + 1]; own++)
-            used = use(net, net->own_link[own], used);
-        if (hub < 0 || net->hub_weight[hub] > 0) continue;
-        net->hub_weight[hub] = 1;
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++)
-            used = use(net, net->hub_link[at], used);
-    }
-    *used_links = used;
-    return groups;
+static void reach_from_group(Network *net, int64_t number, Reach *reach) {
+    const Group *group = &net->group[number];
+    for (int64_t own = group->own_begin; own < group->own_end; own++)
+        reach_link(net, net->own[own].to, reach);
+    if (group->hub >= 0) reach_hub(net, group->hub, reach);
 }
 
-/* What each link could offer if all of its flows were alike. */
-static void set_levels(Network *net, int64_t groups, int64_t used) {
-    for (int64_t hub = 0; hub < net->hubs; hub++) {
-        net->hub_weight[hub] = 0;
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++)
-            net->replaced_weight[at] = 0;
+static void reach_from_link(Network *net, int64_t number, Reach *reach) {
+    const Link *link = &net->link[number];
+    for (int64_t on = link->on_begin; on < link->on_end; on++)
+        if (net->on[on].share > 0) reach_group(net, net->on[on].to, reach);
+    for (int64_t under = link->under_begin; under < link->under_end; under++)
+        reach_hub(net, net->under[under].to, reach);
+}
+
+/* The groups and links that are joined to a change. */
+static Reach reach_all(Network *net) {
+    Reach reach = {0, 0};
+    for (int64_t each = 0; each < net->changes; each++) {
+        net->group[net->changed[each]].changed = 0;
+        reach_from_group(net, net->changed[each], &reach);
     }
-    for (int64_t each = 0; each < used; each++) {
-        net->load[net->used[each]] = 0;
-        net->least[net->used[each]] = INFINITY;
+    net->changes = 0;
+    for (int64_t groups = 0, links = 0; groups < reach.groups || links < reach.links;) {
+        if (groups < reach.groups) reach_from_group(net, net->groups[groups++], &reach);
+        else if (reach.groups == net->actives) break; /* no link joins any other */
+        else reach_from_link(net, net->links[links++], &reach);
     }
-    for (int64_t each = 0; each < groups; each++) {
-        int64_t group = net->active[each];
-        double weight = net->group_weight[group];
-        if (net->hub_of[group] >= 0) net->hub_weight[net->hub_of[group]] += weight;
-        for (int64_t own = net->own_begin[group]; own < net->own_begin[group + 1]; own++) {
-            net->load[net->own_link[own]] += net->own_share[own] * weight;
-            if (net->own_replaces[own] >= 0) net->replaced_weight[net->own_replaces[own]] += weight;
+    return reach;
+}
+
+/* What its links have to share with a group. */
+static void load_links(Network *net, int64_t number) {
+    const Group *group = &net->group[number];
+    for (int64_t own = group->own_begin; own < group->own_end; own++)
+        net->link[net->own[own].to].load += net->own[own].share * group->weight;
+    if (group->hub < 0) return;
+    Hub *hub = &net->hub[group->hub];
+    hub->weight += group->weight;
+    net->open_member[hub->open++] = number;
+}
+
+/* Its rate is for good. */
+static void settle_group(Network *net, int64_t number, double rate) {
+    Group *group = &net->group[number];
+    double taken = rate * group->weight;
+    group->rate = rate;
+    group->open = SETTLED;
+    for (int64_t own = group->own_begin; own < group->own_end; own++) {
+        Link *link = &net->link[net->own[own].to];
+        link->load -= net->own[own].share * group->weight;
+        link->room -= net->own[own].share * taken;
+    }
+    if (group->hub < 0) return;
+    net->hub[group->hub].weight -= group->weight;
+    net->hub[group->hub].rate += taken;
+}
+
+/* What a link can still offer each of its open flows, if they are alike. */
+static double offer(const Network *net, const Link *link) {
+    if (link->state == FULL) return INFINITY; /* none is open */
+    double load = link->load, room = link->room;
+    for (int64_t under = link->under_begin; under < link->under_end; under++) {
+        const Hub *hub = &net->hub[net->under[under].to];
+        load += net->under[under].share * hub->weight;
+        room -= net->under[under].share * hub->rate;
+    }
+    if (load <= 0) return INFINITY;
+    return room > 0 ? room / load : 0.0;
+}
+
+/* A link is full: open groups that cross it have their rate for good. Returns how many. */
+static int64_t settle_link(Network *net, Link *link, double rate) {
+    int64_t settled = 0;
+    link->state = FULL;
+    for (int64_t on = link->on_begin; on < link->on_end; on++) {
+        Group *group = &net->group[net->on[on].to];
+        if (!group->open) continue;
+        if (net->on[on].share > 0) {
+            settle_group(net, net->on[on].to, rate);
+            settled++;
+        } else {
+            group->open = SPARED;
         }
     }
-    for (int64_t hub = 0; hub < net->hubs; hub++)
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++)
-            net->load[net->hub_link[at]] +=
-                net->hub_share[at] * (net->hub_weight[hub] - net->replaced_weight[at]);
-    for (int64_t each = 0; each < used; each++) {
-        int64_t link = net->used[each];
-        net->level[link] = net->load[link] > 0 ? net->room[link] / net->load[link] : INFINITY;
+    for (int64_t under = link->under_begin; under < link->under_end; under++) {
+        Hub *hub = &net->hub[net->under[under].to];
+        int64_t kept = hub->member_begin;
+        for (int64_t at = hub->member_begin; at < hub->open; at++) {
+            int64_t number = net->open_member[at];
+            if (net->group[number].open == SPARED) {
+                net->open_member[kept++] = number;
+            } else if (net->group[number].open == OPEN) {
+                settle_group(net, number, rate);
+                settled++;
+            }
+        }
+        hub->open = kept;
     }
+    for (int64_t on = link->on_begin; on < link->on_end; on++)
+        if (net->group[net->on[on].to].open) net->group[net->on[on].to].open = OPEN;
+    return settled;
 }
 
-static int crosses(const Network *net, int64_t hub, int64_t at) {
-    return net->hub_weight[hub] > net->replaced_weight[at];
+/* Look at the first `links` links anew: those that open groups cross go to the front, and into the
+   heap, not in order yet. Returns how many these are, and the least that any of them offers. */
+static int64_t look(Network *net, int64_t links, double *least) {
+    int64_t crossed = 0;
+    *least = INFINITY;
+    for (int64_t each = 0; each < links; each++) {
+        int64_t number = net->links[each];
+        double level = offer(net, &net->link[number]);
+        if (level == INFINITY) continue;
+        net->links[each] = net->links[crossed];
+        net->links[crossed] = number;
+        net->heap[crossed++] = (Entry){number, level};
+        if (level < *least) *least = level;
+    }
+    return crossed;
 }
 
-/* The least level among the hub's entries that the group does not replace (replaced_by tells). */
-static double least_of_hub(const Network *net, const Least *least, int64_t hub, int64_t group) {
-    for (int place = 0; place < least->count; place++)
-        if (net->replaced_by[least->place[place]] != group) return least->value[place];
-    double found = INFINITY;
-    if (least->seen > least->count)
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++)
-            if (net->replaced_by[at] != group && net->level[net->hub_link[at]] < found)
-                found = net->level[net->hub_link[at]];
-    return found;
+static void sink(Entry *heap, int64_t count, int64_t place) {
+    Entry entry = heap[place];
+    for (int64_t child; (child = 2 * place + 1) < count; place = child) {
+        if (child + 1 < count && heap[child + 1].share < heap[child].share) child++;
+        if (heap[child].share >= entry.share) break;
+        heap[place] = heap[child];
+    }
+    heap[place] = entry;
 }
 
-/* What each group is offered: the least level on its way. */
-static void set_offers(Network *net, int64_t groups, Least *least) {
-    for (int64_t hub = 0; hub < net->hubs; hub++) {
-        least[hub].count = 0;
-        least[hub].seen = 0;
-        if (net->hub_weight[hub] == 0) continue;
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++) {
-            net->replaced_by[at] = -1;
-            if (crosses(net, hub, at)) offer(&least[hub], net->level[net->hub_link[at]], at);
+/* Fill those of the first `links` links in the heap that offer at most `most`, the least of them
+   first. What the others offer only grows meanwhile, so that a heap by what each offered when it
+   was last looked at has a lower bound on top. Returns how many groups it settles. */
+static int64_t fill_near(Network *net, int64_t links, double most) {
+    Entry *heap = net->heap;
+    int64_t count = 0, settled = 0;
+    for (int64_t each = 0; each < links; each++)
+        if (heap[each].share <= most) heap[count++] = heap[each];
+    for (int64_t place = count / 2 - 1; place >= 0; place--) sink(heap, count, place);
+    while (count) {
+        Link *link = &net->link[heap->to];
+        double level = offer(net, link);
+        if (level <= heap->share) {
+            settled += settle_link(net, link, level);
+            level = INFINITY;
         }
+        heap->share = level;
+        if (level > most) *heap = heap[--count];
+        sink(heap, count, 0);
     }
-    for (int64_t each = 0; each < groups; each++) {
-        int64_t group = net->active[each], hub = net->hub_of[group];
-        double offered = INFINITY;
-        for (int64_t own = net->own_begin[group]; own < net->own_begin[group + 1]; own++) {
-            if (net->own_share[own] > 0 && net->level[net->own_link[own]] < offered)
-                offered = net->level[net->own_link[own]];
-            if (net->own_replaces[own] >= 0) net->replaced_by[net->own_replaces[own]] = group;
-        }
-        if (hub >= 0) {
-            double shared = least_of_hub(net, &least[hub], hub, group);
-            if (shared < offered) offered = shared;
-        }
-        net->offered[group] = offered;
-    }
+    return settled;
 }
 
-/* The least offer among the groups that cross this entry of their hub. */
-static double least_offer(const Network *net, const Least *least, int64_t groups, int64_t hub,
-                          int64_t at) {
-    for (int place = 0; place < least->count; place++)
-        if (net->replaced_weight[at] == 0 || !replaces(net, least->place[place], at))
-            return least->value[place];
-    double found = INFINITY;
-    if (least->seen > least->count)
-        for (int64_t each = 0; each < groups; each++) {
-            int64_t group = net->active[each];
-            if (net->hub_of[group] == hub && net->offered[group] < found &&
-                !replaces(net, group, at))
-                found = net->offered[group];
-        }
-    return found;
+static void fill(Network *net, Reach reach) {
+    int64_t open = reach.groups, links = reach.links;
+    double least;
+    for (int64_t each = 0; each < reach.groups; each++) load_links(net, net->groups[each]);
+    while (open && (links = look(net, links, &least)) > 0)
+        open -= fill_near(net, links, NEAR * least);
 }
 
-/* A link is full where none of its flows is limited elsewhere, to less than it offers. */
-static void find_full(Network *net, int64_t groups, int64_t used, Least *least) {
-    for (int64_t hub = 0; hub < net->hubs; hub++) least[hub].count = 0, least[hub].seen = 0;
-    for (int64_t each = 0; each < groups; each++) {
-        int64_t group = net->active[each];
-        double offered = net->offered[group];
-        if (net->hub_of[group] >= 0) offer(&least[net->hub_of[group]], offered, group);
-        for (int64_t own = net->own_begin[group]; own < net->own_begin[group + 1]; own++) {
-            int64_t link = net->own_link[own];
-            if (net->own_share[own] > 0 && offered < net->least[link]) net->least[link] = offered;
-        }
-    }
-    for (int64_t hub = 0; hub < net->hubs; hub++)
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++) {
-            if (!crosses(net, hub, at)) continue;
-            double offered = least_offer(net, &least[hub], groups, hub, at);
-            int64_t link = net->hub_link[at];
-            if (offered < net->least[link]) net->least[link] = offered;
-        }
-    for (int64_t each = 0; each < used; each++) {
-        int64_t link = net->used[each];
-        net->full[link] = net->load[link] > 0 && net->level[link] <= net->least[link] * SAME;
-    }
-}
+/* Max-min fair rates of what is joined to a change; returns the seconds until the first of all
+   flows is through. */
+double flows_share(Network *net) {
+    Reach reach = reach_all(net);
+    fill(net, reach);
+    for (int64_t each = 0; each < reach.groups; each++) net->group[net->groups[each]].open = SETTLED;
+    for (int64_t each = 0; each < reach.links; each++) net->link[net->links[each]].state = ELSEWHERE;
+    for (int64_t each = 0; each < net->hubs; each++) net->hub[each].reached = 0;
 
-static int meets_full(const Network *net, int64_t group, const int64_t *full, int64_t count) {
-    for (int64_t own = net->own_begin[group]; own < net->own_begin[group + 1]; own++)
-        if (net->own_share[own] > 0 && net->full[net->own_link[own]]) return 1;
-    for (int64_t place = 0; place < count; place++)
-        if (!replaces(net, group, full[place])) return 1;
-    return 0;
-}
-
-/* Groups that a full link holds have their rate for good; the others go on with what is left. */
-static int64_t settle_full(Network *net, int64_t groups, int64_t used) {
-    int64_t *full = net->rows, kept = 0; /* rows are free while rates are shared */
-    int64_t first[net->hubs + 1];
-    first[0] = 0;
-    for (int64_t hub = 0; hub < net->hubs; hub++) {
-        int64_t count = first[hub];
-        net->hub_rate[hub] = 0;
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++) {
-            net->replaced_rate[at] = 0;
-            if (crosses(net, hub, at) && net->full[net->hub_link[at]]) full[count++] = at;
-        }
-        first[hub + 1] = count;
-    }
-    for (int64_t each = 0; each < used; each++) net->load[net->used[each]] = 0;
-    for (int64_t each = 0; each < groups; each++) {
-        int64_t group = net->active[each], hub = net->hub_of[group];
-        int64_t count = hub < 0 ? 0 : first[hub + 1] - first[hub];
-        if (!meets_full(net, group, hub < 0 ? full : full + first[hub], count)) {
-            net->active[each] = net->active[kept]; /* all stay listed, these in front */
-            net->active[kept++] = group;
-            continue;
-        }
-        double rate = net->offered[group] * net->group_weight[group];
-        if (hub >= 0) net->hub_rate[hub] += rate;
-        for (int64_t own = net->own_begin[group]; own < net->own_begin[group + 1]; own++) {
-            net->load[net->own_link[own]] += net->own_share[own] * rate;
-            if (net->own_replaces[own] >= 0) net->replaced_rate[net->own_replaces[own]] += rate;
-        }
-    }
-    if (kept == groups) return 0; /* none has a link: nothing limits them */
-    for (int64_t hub = 0; hub < net->hubs; hub++)
-        for (int64_t at = net->hub_begin[hub]; at < net->hub_begin[hub + 1]; at++) {
-            double taken = net->hub_rate[hub] - net->replaced_rate[at];
-            if (taken > 0) net->load[net->hub_link[at]] += net->hub_share[at] * taken;
-        }
-    for (int64_t each = 0; each < used; each++) {
-        int64_t link = net->used[each];
-        double room = net->room[link] - net->load[link];
-        net->room[link] = room > 0 ? room : 0.0; /* fmax would be a call */
-    }
-    return kept;
-}
-
-/* Max-min fair rates of all flows; returns the seconds until the first of them is through. */
-double share(Network *net, int64_t flows) {
-    int64_t used, groups = gather(net, flows, &used);
-    Least least[net->hubs + 1];
-    int64_t all = groups;
-    while (groups) {
-        set_levels(net, groups, used);
-        set_offers(net, groups, least);
-        find_full(net, groups, used, least);
-        groups = settle_full(net, groups, used);
-    }
-    for (int64_t each = 0; each < used; each++) net->seen[net->used[each]] = 0;
-    for (int64_t row = 0; row < flows; row++) {
-        int64_t group = net->group_of[net->route[row]];
-        net->rate[row] = net->offered[group];
-        if (net->group_weight[group] > 0 || net->left[row] < net->least_left[group])
-            net->least_left[group] = net->left[row];
-        net->group_weight[group] = 0;
-    }
     double next = INFINITY;
-    for (int64_t each = 0; each < all; each++) {
-        int64_t group = net->active[each];
-        double seconds = net->least_left[group] / net->offered[group];
-        if (net->offered[group] > 0 && seconds < next) next = seconds;
+    for (int64_t each = 0; each < net->actives; each++) {
+        const Group *group = &net->group[net->active[each]];
+        double seconds = (group->least_target - group->clock) / group->rate;
+        if (group->rate > 0 && seconds < next) next = seconds;
     }
     return next;
 }

@@ -80,8 +80,14 @@ class SharedNetwork:
 
         ``done`` is called with rows as they end.
         """
-        sizes = np.array([nbytes] * len(rows))
+        sizes = np.full(len(rows), nbytes)
         self.fluid.send(routes, sizes, lambda ended: done(rows[ended]), rows=rows)
+
+    def send_one(
+        self, routes: Routes, row: int, nbytes: float, done: Callable[[IntArray], None]
+    ) -> None:
+        """`send` over one row, as workers who act alone do: many times as fast."""
+        self.fluid.send_one(routes, row, nbytes, done)
 
     @contextmanager
     def events(self) -> Iterator[Callable[[], None]]:

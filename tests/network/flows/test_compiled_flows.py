@@ -82,15 +82,11 @@ def test_flows_at_servers_move_alike(cluster, seed):
         count += len(rows)
         seconds = [face.share() for face in both]
         assert seconds[1] == pytest.approx(seconds[0], rel=1e-9)
-        ended = [face.advance(seconds[0], 1.0) for face in both]
+        ended = [sorted(zip(*face.end(seconds[0], 1.0), strict=True)) for face in both]
+        assert ended[1] == ended[0]
+        count -= len(ended[0])
         expected, found = (by_flow(face, count) for face in both)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-2)
-        count -= len(ended[0])
-        assert sorted(map(tuple, np.transpose(both[1].told(ended[1])))) == sorted(
-            map(tuple, np.transpose(both[0].told(ended[0])))
-        )
-        for face, gone in zip(both, ended, strict=True):
-            face.remove(gone.copy())
 
 
 @needs_a_compiler
@@ -112,7 +108,7 @@ def test_a_reduction_keeps_the_rates_of_any_flows(long):
     share = np.asarray(tables[0].share)[rows]
     rates = max_min_rates(tables[0].links[rows], network.capacities, share=share)
     assert face.share() == pytest.approx(1e9 / rates.max(), rel=1e-9)
-    face.advance(1.0, 1.0)
+    face.move(1.0)
     np.testing.assert_allclose(by_flow(face, 60), 1e9 - rates, rtol=1e-9)
 
 
@@ -162,15 +158,15 @@ def test_flows_over_a_link_that_is_cut_are_told():
         face.set_capacity(np.array([only_first]), 0.0)
         assert face.any_cut
         assert face.over_cut_links().tolist() == [1]
+        face.remove(np.array([0, 1]))
+        assert face.told(np.array([0]))[1].tolist() == [2]
 
 
 def test_a_route_without_links_is_through_at_once():
     alone = Routes(np.array([[-1, -1], [0, 1]]), np.zeros(2), np.ones((2, 2)))
     for face in faces(np.array([5.0, 10.0]), (alone,)) if kernel() else ():
         sent(face, alone, [0, 1], np.array([10.0, 10.0]), 0)
-        (row,) = face.advance(0.0, 0.0)
-        assert [int(told[0]) for told in face.told(np.array([row]))] == [0, 0]
-        face.remove(np.array([row]))
+        assert face.end(0.0, 0.0) == ([0], [0])
         assert face.share() == 2
 
 

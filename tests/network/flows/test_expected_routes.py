@@ -35,7 +35,7 @@ def test_flows_move_alike_beside_routes_that_were_not_expected():
         for call, (routes, row) in enumerate(steps):
             let_in(flows, routes, row, call)
             flows.share()
-            flows.advance(0.5, 1.0)
+            flows.move(0.5)
             found.append(left(flows, call + 1))
     half = len(found) // 2
     assert found[half:] == [pytest.approx(each, rel=1e-12) for each in found[:half]]
