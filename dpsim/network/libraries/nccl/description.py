@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpsim.hardware import Gpu, links, pcie_rate, typical_gpus
@@ -36,10 +36,12 @@ from dpsim.network.libraries.nccl.network_text import (
     staged_through_the_host,
 )
 from dpsim.network.libraries.nccl.notes import Note
+from dpsim.network.libraries.nccl.selection import PROTOCOLS
 
 XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
 _MESH_LINK = "nvlink2"
 _PAIR = 2
+_ALGORITHMS = ("ring", "tree", "nvls", "nvlstree")
 # Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1; later ones, four at most,
 # are joined directly, each with each.
 _LAST_HYBRID_MESH = 70
@@ -184,18 +186,24 @@ def parse_version(text: str) -> tuple[int, ...] | None:
 
 
 def parse_settings(text: str) -> tuple[str | None, str | None]:
-    """NCCL_ALGO and NCCL_PROTO as stated; anything vaguer ("default (...)") is not a setting.
+    """NCCL_ALGO and NCCL_PROTO as stated, or as plain words: "Ring, 1 channel, LL128".
 
-    Nor is a list: of "Ring,Tree" NCCL chooses.
+    Anything vaguer ("default (...)") is not a setting, nor is a list: of "Ring,Tree" NCCL chooses.
     """
-    algorithm = re.search(r"NCCL_ALGO\s*=\s*(\w+)(?!,\w|\w)", text) or re.search(
-        r"^(ring|tree)\s*\(stated", text, re.IGNORECASE
-    )
-    protocol = re.search(r"NCCL_PROTO\s*=\s*(\w+)(?!,\w|\w)", text)
+    words = [word.strip() for word in re.sub(r"\(stated[^)]*\)", "", text.lower()).split(",")]
     return (
-        algorithm.group(1).lower() if algorithm else None,
-        protocol.group(1).lower() if protocol else None,
+        _setting("NCCL_ALGO", text, words, _ALGORITHMS),
+        _setting("NCCL_PROTO", text, words, tuple(name.lower() for name in PROTOCOLS)),
     )
+
+
+def _setting(variable: str, text: str, words: Sequence[str], names: Sequence[str]) -> str | None:
+    """The one name that ``variable`` is set to in ``text``, else that of ``names`` in ``words``."""
+    stated = re.search(rf"{variable}\s*=\s*([\w,]*\w)", text)
+    if stated:
+        return None if "," in stated.group(1) else stated.group(1).lower()
+    plain = [word for word in words if word in names]
+    return plain[0] if len(plain) == 1 else None
 
 
 def parse_launch(text: str) -> str:

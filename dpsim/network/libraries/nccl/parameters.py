@@ -83,7 +83,7 @@ PARAMS: tuple[Param, ...] = (
     Param("net_tree", "net", "1", 0.97, 0.015, "trees against rings, share of the NICs' rate"),
     Param("net_r", "net", "1", 0.8, 0.2, "exponent over the network"),
     Param("net_q", "net", "1", 6.0, 0.05, "how softly the larger of network and node wins"),
-    Param("net_old", "net", "1", 0.8, 0.3, "share of the line rate left to NCCL before 2.10"),
+    Param("net_old", "net", "1", 0.8, 0.3, "share of the line rate left to NCCL before 2.9"),
     Param("port_share", "machine", "1", 1.0, 0.03, "this machine's port against its family's"),
     Param("host_share", "machine", "1", 1.0, 0.2, "this machine's way through its host's memory"),
     Param("net_share", "machine", "1", 1.0, 0.05, "this machine's NICs against their line rate"),
@@ -98,7 +98,7 @@ OWN_ONLY = frozenset(p.name for p in PARAMS if p.level == "machine")
 COMMON = "common"
 FULL_NODE = 8  # GPUs of the nodes that net_a is stated for
 # before this NCCL, network plugins moved a smaller share of the line rate
-OLD_NCCL = (2, 10)
+OLD_NCCL = (2, 9)
 # PCIe shares sit far from NVLink's: its own centres. Local copies run in device memory, ten times
 # as far from PCIe as from NVLink.
 PCIE_CENTRES: Mapping[str, float] = {
