@@ -160,6 +160,14 @@ def test_versions_of_other_programs_are_not_nccls():
     assert parse_version("24.06 (container)") is None
 
 
+def test_plain_words_are_settings_too():
+    assert parse_settings("Ring, 1 channel, LL128") == ("ring", "ll128")
+    assert parse_settings("Ring (stated)") == ("ring", None)
+    assert parse_settings("Ring, 1 channel, default protocol (LL)") == ("ring", None)
+    assert parse_settings("NVLS (doc says; not valid for A100)") == (None, None)
+    assert parse_settings("Ring, Tree") == (None, None)
+
+
 def test_of_a_list_nccl_chooses():
     assert parse_settings("NCCL_ALGO=Ring,Tree NCCL_PROTO=Simple") == (None, "simple")
     assert parse_settings("NCCL_ALGO=Ring, NCCL_PROTO=LL,LL128") == ("ring", None)

@@ -1,7 +1,9 @@
 """Words of step-time tables that the public ones do not have: another model, a later link or card."""
 
 import pytest
+from step_rows import written
 
+from validate.published.nccl import read_table
 from validate.published.scaling.model import inner_rate, nic_rate, weight_count
 from validate.published.single_gpu.model import obstacles
 from validate.published.tables import constants_file, model_named, packaged_table
@@ -74,3 +76,30 @@ def test_parameters_are_the_tables_then_the_catalogues_then_those_of_a_usual_mod
     assert weight_count("ResNet-50 v1.5", SETTINGS) == 25.6e6
     assert weight_count("GPT-2 XL", SETTINGS) == pytest.approx(1.558e9, rel=1e-3)
     assert weight_count("Frobnicator", SETTINGS) == 60e6
+
+
+@pytest.mark.parametrize(
+    ("columns", "operation"),
+    [
+        ({"collective": "AllReduce"}, "all_reduce"),
+        ({"collective": "all-to-all"}, "alltoall"),
+        ({"collective": "ReduceScatter", "op": "in-place"}, "reduce_scatter"),
+        ({"op": "allgather"}, "all_gather"),
+        ({"op": "out_of_place"}, "all_reduce"),
+        ({}, "all_reduce"),
+    ],
+)
+def test_names_of_collectives(columns, operation, tmp_path):
+    row = {
+        "case_id": "a",
+        "machine": "a",
+        "nodes": "1",
+        "gpus_per_node": "8",
+        "gpu": "H100",
+        "intra_link": "NVLink4",
+        "inter_link": "none",
+        "bytes": "1024",
+        "time_us": "20",
+    } | columns
+    case = read_table(written(tmp_path / "table.csv", [row]), "nccl-tests")[0]
+    assert case.op == operation

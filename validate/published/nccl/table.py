@@ -184,18 +184,28 @@ def _nccl_tests_case(row: Row, identity: dict[str, str]) -> Case:
 
 def _operation(row: Row) -> str:
     """What the column ``collective`` names, or else ``op``, which may also say in which place."""
-    place = row.text("op").replace("-", "_")
-    collective = row.text("collective").replace("-", "_")
+    collective = row.text("collective")
     if collective:
-        if collective not in OPS:
+        operation = _named_operation(collective)
+        if operation is None:
             raise row.error("collective", f"must be one of {', '.join(OPS)}")
-        return collective
-    operation = "all_reduce" if place in ("", "in_place", "out_of_place") else place
-    if operation not in OPS:
+        return operation
+    place = _squeezed(row.text("op"))
+    operation = "all_reduce" if place in ("", "inplace", "outofplace") else _named_operation(place)
+    if operation is None:
         raise row.error(
             "op", f"must be in-place or out-of-place (of an all-reduce), or one of {', '.join(OPS)}"
         )
     return operation
+
+
+def _named_operation(text: str) -> str | None:
+    """The operation of this name, however written: "AllReduce", "all-reduce", "all_to_all"."""
+    return next((name for name in OPS if _squeezed(name) == _squeezed(text)), None)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(letter for letter in text.casefold() if letter.isalpha())
 
 
 def _element(row: Row) -> tuple[int, tuple[Note, ...]]:
@@ -211,7 +221,8 @@ def _element(row: Row) -> tuple[int, tuple[Note, ...]]:
 def _system_case(row: Row, identity: dict[str, str]) -> Case:
     row.count("num_gpus")
     described = describe_system(row.values)
-    if row.text("op") not in OPS:
+    operation = _named_operation(row.text("op"))
+    if operation is None:
         raise row.error("op", f"must be one of {', '.join(OPS)}")
     size, notes = _element(row)
     name = " ".join(identity.values())
@@ -220,7 +231,7 @@ def _system_case(row: Row, identity: dict[str, str]) -> Case:
         name,
         row.text("system"),
         described.machine,
-        row.text("op"),
+        operation,
         size,
         kind,
         identity,
