@@ -153,6 +153,12 @@ def test_racks_of_two_halves_are_one_domain():
     assert (machine.nodes, machine.gpus_per_node) == (1, 72)
 
 
+def test_unknown_gpus_of_amd_are_served_by_its_library():
+    described = describe({"gpu": "Radeon AI PRO R9700", "nodes": "2", "gpus_per_node": "1"})
+    assert described.machine.intra == "xgmi"
+    assert described.notes[0].taken_as == "an MI300X-class GPU: its name is not known"
+
+
 def test_versions_of_other_programs_are_not_nccls():
     assert parse_version("CUDA 12.4, NCCL 2.21.5") == (2, 21, 5)
     assert parse_version("NCCL version 2.19.3+cuda12.3") == (2, 19, 3)

@@ -86,9 +86,10 @@ class Description:
 
 
 def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
-    """The GPU that ``text`` names; an unknown name counts as an A100-class part, and is noted."""
+    """The GPU that ``text`` names; one of an unknown name is like another, and is noted."""
     gpu, known = named_gpu(text)
-    return gpu, [] if known else [Note("gpu", text, "an A100-class GPU: its name is not known")]
+    like = f"an {gpu.name.split('-')[0].upper()}-class GPU"
+    return gpu, [] if known else [Note("gpu", text, f"{like}: its name is not known")]
 
 
 def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[Inside, list[Note]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from dpsim.hardware import Gpu, gpu_named_in, gpus
 
 _UNKNOWN_IS = "a100-sxm-40gb"
+_UNKNOWN_OF_AMD_IS = "mi300x"
+_OF_AMD = re.compile(r"\b(?:amd|radeon|instinct|mi\d{2,3}[a-z]?)\b", re.IGNORECASE)
 
 # RCCL has no compute capability. Its constants here are NVLink's of the same years, Hopper's.
 _RCCL = 94
@@ -12,9 +16,11 @@ _NETWORK = 12.5e9  # B/s of the card beside a GPU of which the catalogue does no
 
 
 def named_gpu(text: str) -> tuple[Gpu, bool]:
-    """The GPU that ``text`` names, and whether one was recognised; if not, an A100."""
+    """The GPU that ``text`` names, and whether one was recognised; if not, an A100 or MI300X."""
     found = gpu_named_in(text)
-    return found or gpus()[_UNKNOWN_IS], found is not None
+    if found is not None:
+        return found, True
+    return gpus()[_UNKNOWN_OF_AMD_IS if _OF_AMD.search(text) else _UNKNOWN_IS], False
 
 
 def is_amd(gpu: Gpu) -> bool:

@@ -32,7 +32,7 @@ _MEASURED = re.compile(
 _NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "quad": 4, "eight": 8}
 _NUMBER_WORDS = "|".join(_NUMBERS)
 _UNIT = r"GB/s|GBps|[GgTt](?:bps|b/s|bit/s|bit|b[Ee]|b|B)|[Gg](?:ig[Ee]?)?"
-# HDR200 and NDR400 say twice what HDR and NDR are.
+# "HDR200" and "NDR400" are HDR and NDR with their rates; NDR200 and HDR100 are half of them.
 _WORD = r"(?i:xdr|ndr200|ndr|hdr100|hdr|edr|fdr|qdr)"
 _NUMERIC = rf"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>{_UNIT})\b"
 _SPEED = rf"(?:{_NUMERIC}|(?:\b|(?<=[x×*]))(?P<word>{_WORD})\d*\b)"
@@ -169,7 +169,9 @@ def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
 
     rate, word = _RATE.search(text), _NAMED.search(text)
     speed = word or rate
-    bits = _bits(speed) if speed else _usual_bits(text, gpu)
+    usual, bits = _usual_cards(text, gpu, local)
+    if speed:
+        usual, bits = local, _bits(speed)
     number = _CARDS.search(text.lower())
     if number:
         return usable_nics(_number(number.group(1)) * each, local), bits, True
@@ -177,7 +179,7 @@ def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
         return local, bits, True
     if rate and (of or not word):
         return _of_a_bare_rate(text, _bits(rate), of, gpu, local)
-    return (1 if bits == _PLAIN_ETHERNET else local), bits, False
+    return usual, bits, False
 
 
 def _of_a_bare_rate(
@@ -193,12 +195,12 @@ def _of_a_bare_rate(
     return 1, bits, bool(of)
 
 
-def _usual_bits(text: str, gpu: Gpu) -> float:
-    """Bit/s of a card where words name the network alone, or nothing."""
+def _usual_cards(text: str, gpu: Gpu, local: int) -> tuple[int, float]:
+    """Cards of ``local`` GPUs and bit/s of each where words name the network alone, or nothing."""
     named = parse_transport(text, gpu)[0]
     if named == "tcp":
-        return _PLAIN_ETHERNET
-    return _USUAL_BITS.get(named, 8 * network_rate(gpu))
+        return 1, _PLAIN_ETHERNET
+    return local, _USUAL_BITS.get(named, 8 * network_rate(gpu))
 
 
 def _number(word: str) -> int:
