@@ -99,7 +99,7 @@ def test_settings_take_the_cards_transport_away():
         ("RTX 3090", 2, "PCIe 4.0 x16 host bridge (PHB)", "pcie", 31.5077e9),
         ("V100-SXM2", 2, "NVLink2 (NV2)", "nvlink-mesh", 50e9),
         ("A100-SXM4", 2, "NV12", "nvswitch", 300e9),
-        ("A100-SXM4", 4, "NVLink3 all-to-all, no NVSwitch", "nvlink-mesh", 300e9),
+        ("A100-SXM4", 4, "NVLink3 all-to-all, no NVSwitch", "nvswitch", 300e9),
         ("H100-SXM5", 2, "NV6 all-to-all", "nvlink-mesh", 150e9),
         ("H100-SXM5", 4, "NVLink4 all-to-all over NVSwitch", "nvswitch", 450e9),
         ("P100-SXM2", 8, "NVLink1 hybrid cube mesh", "nvlink-mesh", 80e9),
@@ -141,9 +141,10 @@ def test_words_for_how_copies_cross_the_bus(gpu, local, text, bus):
         ("NVLink4+NVSwitch3", "NCCL_NVLS_ENABLE=0"),
         ("NVLink4+NVSwitch3", "NCCL_ALGO=^NVLS"),
         ("NVLink4+NVSwitch3, NVLS disabled", ""),
+        ("NVLink4 all-to-all", ""),
     ],
 )
-def test_switches_that_may_not_reduce(inside, settings):
+def test_no_switch_reduces(inside, settings):
     assert machine_of("H100", "NVLink4+NVSwitch3 (NVLS)", "", nodes=1).multicast
     assert not machine_of("H100", inside, "", nodes=1, algo_proto=settings).multicast
 

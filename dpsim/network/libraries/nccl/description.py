@@ -125,10 +125,17 @@ def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
         return Inside(NVSWITCH, rate)
     if capability_of(gpu) <= _LAST_HYBRID_MESH:
         return Inside(NVMESH, _hybrid_mesh_rate(gpu, local))
-    if _DIRECT.search(lower) and local <= _MOST_DIRECT:
+    if _DIRECT.search(lower) and 1 < local < _MOST_DIRECT:
         # A GPU's links are divided among the other three, also where the job has fewer of them.
-        return Inside(NVMESH, rate * max(local - 1, 1) / (_MOST_DIRECT - 1))
+        return Inside(NVMESH, rate * (local - 1) / (_MOST_DIRECT - 1))
+    # Four in full take part as behind a switch: all links of each carry rings.
     return Inside(NVSWITCH, rate)
+
+
+def _has_multicast(lower: str) -> bool:
+    """Whether the words leave NVLS to NCCL: there is a switch, and nobody turned it off."""
+    is_direct = _DIRECT.search(lower) and not _SWITCHED.search(lower)
+    return not (is_direct or _NO_NVLS.search(lower))
 
 
 def _pair_rate(lower: str, gpu: Gpu) -> float:
@@ -245,7 +252,7 @@ def describe(row: Mapping[str, str]) -> Description:
     algorithm, protocol = parse_settings(settings)
     machine = replace(
         _one_node(row, gpu, inside, local),
-        multicast=not _NO_NVLS.search(f"{intra} {settings}".lower()),
+        multicast=inside.kind != NVSWITCH or _has_multicast(f"{intra} {settings}".lower()),
         nodes=nodes,
         transport=transport,
         nic_rate=nic,
