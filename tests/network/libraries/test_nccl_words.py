@@ -101,6 +101,7 @@ def test_settings_take_the_cards_transport_away():
         ("A100-SXM4", 2, "NV12", "nvswitch", 300e9),
         ("A100-SXM4", 4, "NVLink3 all-to-all, no NVSwitch", "nvswitch", 300e9),
         ("H100-SXM5", 2, "NV6 all-to-all", "nvlink-mesh", 150e9),
+        ("H100-SXM5", 3, "NVLink4, no NVSwitch", "nvlink-mesh", 300e9),
         ("H100-SXM5", 4, "NVLink4 all-to-all over NVSwitch", "nvswitch", 450e9),
         ("P100-SXM2", 8, "NVLink1 hybrid cube mesh", "nvlink-mesh", 80e9),
         ("V100-SXM3", 16, "NVLink2+NVSwitch", "nvswitch", 150e9),
@@ -141,7 +142,7 @@ def test_words_for_how_copies_cross_the_bus(gpu, local, text, bus):
         ("NVLink4+NVSwitch3", "NCCL_NVLS_ENABLE=0"),
         ("NVLink4+NVSwitch3", "NCCL_ALGO=^NVLS"),
         ("NVLink4+NVSwitch3, NVLS disabled", ""),
-        ("NVLink4 all-to-all", ""),
+        ("NVLink4, fully connected", ""),
     ],
 )
 def test_no_switch_reduces(inside, settings):
@@ -170,9 +171,10 @@ def test_versions_of_other_programs_are_not_nccls():
 def test_plain_words_are_settings_too():
     assert parse_settings("Ring, 1 channel, LL128") == ("ring", "ll128")
     assert parse_settings("Ring (stated)") == ("ring", None)
-    assert parse_settings("Ring, 1 channel, default protocol (LL)") == ("ring", None)
+    assert parse_settings("Ring, 1 channel, default protocol (LL)") == (None, None)
     assert parse_settings("NVLS (doc says; not valid for A100)") == (None, None)
-    assert parse_settings("Ring, Tree") == (None, None)
+    assert parse_settings("Ring") == (None, None)
+    assert parse_settings("Ring, LL, LL128") == (None, None)
 
 
 def test_of_a_list_nccl_chooses():

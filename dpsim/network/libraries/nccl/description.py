@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpsim.hardware import Gpu, links, pcie_rate, typical_gpus
@@ -36,17 +36,18 @@ from dpsim.network.libraries.nccl.network_text import (
     staged_through_the_host,
 )
 from dpsim.network.libraries.nccl.notes import Note
-from dpsim.network.libraries.nccl.selection import PROTOCOLS
 
 XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
 _MESH_LINK = "nvlink2"
 _PAIR = 2
 _ALGORITHMS = ("ring", "tree", "nvls", "nvlstree")
+_PROTOCOLS = ("ll", "ll128", "simple")
 # Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1; later ones, four at most,
 # are joined directly, each with each.
 _LAST_HYBRID_MESH = 70
 _MOST_DIRECT = 4
-_DIRECT = re.compile(r"all[- ]to[- ]all|fully[- ]connected|mesh|(?:no|without) (?:nv)?switch")
+# "All-to-all" alone does not say it: over a switch it is, too.
+_DIRECT = re.compile(r"fully[- ]connected|\bdirect|mesh|(?:no|without) (?:nv)?switch")
 _SWITCHED = re.compile(r"(?<!no )(?<!no nv)(?<!without )(?<!without nv)switch")
 # NVLinks that are there and not used: "PCIe (NVLink disabled)".
 _NO_NVLINK = re.compile(
@@ -197,21 +198,22 @@ def parse_settings(text: str) -> tuple[str | None, str | None]:
     """NCCL_ALGO and NCCL_PROTO as stated, or as plain words: "Ring, 1 channel, LL128".
 
     Anything vaguer ("default (...)") is not a setting, nor is a list: of "Ring,Tree" NCCL chooses.
+    Plain words without a protocol say what ran, not what it was held to.
     """
-    words = [word.strip() for word in re.sub(r"\(stated[^)]*\)", "", text.lower()).split(",")]
-    return (
-        _setting("NCCL_ALGO", text, words, _ALGORITHMS),
-        _setting("NCCL_PROTO", text, words, tuple(name.lower() for name in PROTOCOLS)),
-    )
+    algorithm, protocol = _variable("NCCL_ALGO", text), _variable("NCCL_PROTO", text)
+    words = [word.strip() for word in text.lower().split(",")]
+    named = [word for word in words if word in _PROTOCOLS]
+    if len(named) == 1 and "NCCL_PROTO" not in text:
+        protocol = named[0]
+        algorithm = algorithm or next((word for word in words if word in _ALGORITHMS), None)
+    held = re.search(r"^(ring|tree)\s*\(stated", text, re.IGNORECASE)
+    return algorithm or (held.group(1).lower() if held else None), protocol
 
 
-def _setting(variable: str, text: str, words: Sequence[str], names: Sequence[str]) -> str | None:
-    """The one name that ``variable`` is set to in ``text``, else that of ``names`` in ``words``."""
-    stated = re.search(rf"{variable}\s*=\s*([\w,]*\w)", text)
-    if stated:
-        return None if "," in stated.group(1) else stated.group(1).lower()
-    plain = [word for word in words if word in names]
-    return plain[0] if len(plain) == 1 else None
+def _variable(name: str, text: str) -> str | None:
+    """The one value that the variable ``name`` is set to in ``text``."""
+    stated = re.search(rf"{name}\s*=\s*([\w,]*\w)", text)
+    return stated.group(1).lower() if stated and "," not in stated.group(1) else None
 
 
 def parse_launch(text: str) -> str:
