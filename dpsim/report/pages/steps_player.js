@@ -106,7 +106,7 @@ function drawSteps(root, walks) {
     const gap = !texts || tight ? 6 : apart;
     const wide = short ? Math.max(SHORT, Math.min(each - gap, whole))
       : texts ? whole : numbers ? 22 : 12;
-    const width = LABEL + many * (wide + gap) + EDGE, height = HEAD + ranks * ROW + 4;
+    const width = LABEL + many * (wide + gap) + (tight ? EDGE : 0), height = HEAD + ranks * ROW + 4;
     const svg = add(parent, "svg", {width, height, viewBox: [0, 0, width, height].join(" "),
       role: "img", "data-kind": "grid"});
     const described = add(svg, "title", {}, walk.title);
