@@ -181,6 +181,14 @@ def test_a_sweep_is_read_from_its_table():
         DpsimError, match="results: must have at least one point that was computed, but has none"
     ):
         of_sweep("results", columns, [failed])
+    torn = [
+        None if name == "scaling_efficiency" else cell
+        for name, cell in zip(columns, row, strict=True)
+    ]
+    with pytest.raises(
+        DpsimError, match="results: must be what dpsim sweep wrote, but scaling_efficiency: "
+    ):
+        of_sweep("results", columns, [torn])
 
 
 @pytest.mark.parametrize(

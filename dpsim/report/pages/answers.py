@@ -102,8 +102,8 @@ class _Profile(_Part):
     residuals: _Residuals
 
 
-class RunAnswer(_Part):
-    """Of ``dpsim run``."""
+class SweptAnswer(_Part):
+    """A point of ``dpsim sweep``, in the shape of ``dpsim run`` as far as it goes."""
 
     name: str
     workers: Annotated[_Count, Field(gt=0)]
@@ -113,9 +113,14 @@ class RunAnswer(_Part):
     throughput_samples_per_s: _Above0
     scaling_efficiency: _Above0
     bytes_sent_per_worker: _Number
-    staleness: _Staleness
     tokens_per_s: _Number | None = None
     mfu: _Number | None = None
+
+
+class RunAnswer(SweptAnswer):
+    """Of ``dpsim run``."""
+
+    staleness: _Staleness
     memory: _Memory | None = None
     cost: _Cost | None = None
     energy: _Energy | None = None

@@ -20,6 +20,7 @@ from dpsim.report.pages.answers import (
     ExplainAnswer,
     RunAnswer,
     ScaleAnswer,
+    SweptAnswer,
     VariantAnswer,
 )
 from dpsim.report.text.tables import headings
@@ -79,19 +80,18 @@ def results_in(content: object, path: str) -> Source:
     if not isinstance(rows, list) or not rows:
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but has no rows")
     for row in rows:
-        _check(path, known, row)
+        _check(path, _MODELS[known], row, f"JSON that {_KNOWN} printed")
     return Source(path, known, tuple(rows), tuple(_label(known, row) for row in rows))
 
 
-def _check(path: str, kind: Kind, row: object) -> None:
-    """Raise DpsimError where a row is none that the command prints, with the place."""
+def _check(path: str, model: type[BaseModel], row: object, wanted: str) -> None:
+    """Raise DpsimError where a row is not as ``model`` has it, with the place."""
     try:
-        _MODELS[kind].model_validate(row)
+        model.model_validate(row)
     except ValidationError as error:
         where, rule, _ = first_problem(error)
         raise DpsimError(
-            f"{path}: must be JSON that {_KNOWN} printed, but {(where or 'a row')[:_LONGEST]}: "
-            f"{rule}"
+            f"{path}: must be {wanted}, but {(where or 'a row')[:_LONGEST]}: {rule}"
         ) from None
 
 
@@ -121,7 +121,7 @@ def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -
 
     Points that failed are left out.
 
-    Raises DpsimError where none is left.
+    Raises DpsimError where none is left, or what is left is not whole.
     """
     listed = [dict(zip(columns, row, strict=True)) for row in rows]
     done = [row for row in listed if row.get("step_time_s") is not None]
@@ -131,6 +131,8 @@ def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -
     place = columns.index("workers")
     varied = [column for column in columns[columns.index("seed") + 1 : place] if column]
     answers = [_answer(row) for row in done]
+    for answer in answers:
+        _check(name, SweptAnswer, answer, "what dpsim sweep wrote")
     labels = [
         _varied({column: row[column] for column in varied}) or str(row["name"]) for row in done
     ]
