@@ -179,6 +179,21 @@ def test_the_mode_is_the_systems_and_charts_follow_it_at_once(look):
         assert colours(page) == found
 
 
+def test_all_columns_of_sixteen_ranks_are_seen_at_once(look):
+    page, errors = look("algorithms")
+    page.goto(page.url.partition("?")[0] + "?ranks=16")
+    page.wait_for_selector("text=ring all-reduce of 16 ranks")
+    page.wait_for_function(SETTLED)
+    beyond = page.locator(".dpsim-steps .scroll").evaluate_all(
+        "(all) => all.map((each) => each.scrollWidth - each.clientWidth)"
+    )
+    assert len(beyond) == 4  # a grid and a circle of each algorithm
+    assert max(beyond) <= 1
+    page.get_by_role("button", name="next round").click()
+    assert page.locator(".dpsim-steps text", has_text="ab").count() > 0
+    assert errors == []
+
+
 def test_who_asks_for_less_motion_gets_none(look):
     page, _ = look("", reduced_motion="reduce")
     lasting = page.evaluate(
