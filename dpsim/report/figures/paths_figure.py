@@ -40,7 +40,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
             "xref": "container",
             "font": {"size": 16},
         },
-        height=_HEIGHT,
+        height=_HEIGHT if len(paths) > 1 else _HEIGHT - 50,
         legend={
             "orientation": "h",
             "x": 0,
@@ -49,7 +49,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
             "yref": "container",
             "yanchor": "bottom",
         },
-        margin={"l": 50, "r": 20, "t": 110, "b": 40},
+        margin={"l": 50, "r": 20, "t": 110 if len(paths) > 1 else 60, "b": 40},
     )
     return in_mode(figure)
 
