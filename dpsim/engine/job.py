@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.engine.calls import StagedCall, calls_in, planned
-from dpsim.network import CollectiveModel, Outcome
+from dpsim.network import CollectiveModel
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
 from dpsim.strategy.sync import Exchanged, Gate
@@ -138,13 +138,13 @@ class Job:
         turns = self.collectives[name]
         return turns[step % len(turns)]
 
-    def on_links(self, outcome: Outcome) -> FloatArray:
+    def on_links(self, loads: FloatArray) -> FloatArray:
         """Bytes on each capacity of `network`; none where the collective has one of its own.
 
         A loss averaged beside servers.
         """
         capacities = len(self.network.capacities)
-        return outcome.loads if len(outcome.loads) == capacities else np.zeros(capacities)
+        return loads if len(loads) == capacities else np.zeros(capacities)
 
     @cached_property
     def period(self) -> int:

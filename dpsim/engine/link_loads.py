@@ -69,13 +69,10 @@ class _Collective(NamedTuple):
     turn: int
 
 
-def collective_loads(
-    job: Job, collective: str, nbytes: int, turn: int = 0
-) -> tuple[FloatArray, float]:
-    """Bytes on each capacity, and seconds, of a collective that all enter together."""
+def collective_loads(job: Job, collective: str, nbytes: int, turn: int = 0) -> FloatArray:
+    """Bytes on each capacity, of a collective that all enter together."""
     # Without stragglers: loads are about what the links carry, not about who comes late.
-    outcome = job.collective(collective, turn).finish(np.zeros(job.workers), nbytes)
-    return job.on_links(outcome), float(outcome.finishes.max())
+    return job.on_links(job.collective(collective, turn).loads(nbytes))
 
 
 @limited()
@@ -96,9 +93,9 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     if nbytes is not None:
         sent = [(sent[0][0], nbytes)]
     for collective, size in sent:
-        on_links, taken = collective_loads(job, collective, size)
-        loads += on_links
-        seconds += taken
+        outcome = job.collective(collective).finish(np.zeros(job.workers), size)
+        loads += job.on_links(outcome.loads)
+        seconds += float(outcome.finishes.max())
     used = {job.collective(collective).algorithm_for(size) for collective, size in sent}
     amount = human(sum(size for _, size in sent), DATA, 3)
     what = (
@@ -180,7 +177,7 @@ def mean_step_loads(job: Job, step_time: float) -> LinkLoads:
     """The loads of the mean of all steps that count, which takes ``step_time`` seconds."""
     loads = np.zeros(len(job.network.capacities))
     for each, share in _collectives(job).items():
-        loads += share * collective_loads(job, *each)[0]
+        loads += share * collective_loads(job, *each)
     return LinkLoads("a step", loads, step_time, "over the step")
 
 

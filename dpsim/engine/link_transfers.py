@@ -94,7 +94,7 @@ def _of_collectives(
                 called[f"{call.name}: {collective}"] = collective, nbytes
     for (name, turn), (start, end) in _spans(sent).items():
         collective, nbytes = called[name]
-        loads, _ = collective_loads(job, collective, nbytes, step + turn)
+        loads = collective_loads(job, collective, nbytes, step + turn)
         for link in np.flatnonzero(loads):
             yield int(link), Transfer(start, end, name, float(loads[link]))
 

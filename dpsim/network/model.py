@@ -131,6 +131,10 @@ class CollectiveModel(ABC):
         together = np.zeros(len(self.ends))
         return float(self.finish(together, nbytes).finishes.max())
 
+    def loads(self, nbytes: int) -> FloatArray:
+        """Bytes on each capacity during the operation, where all enter together."""
+        return self.finish(np.zeros(len(self.ends)), nbytes).loads
+
     @abstractmethod
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes that enters at ``starts``, as the model has it."""

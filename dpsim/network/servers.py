@@ -133,10 +133,14 @@ class ServersModel(CollectiveModel):
 
         Pull: when each worker has everything.
         """
-        ends, loads = self._ends(starts, nbytes), self.servers.loads(self.routes, nbytes)
+        ends, loads = self._ends(starts, nbytes), self.loads(nbytes)
         if self.direction == "pull":
             return Outcome(ends, loads)
         return Outcome(np.full(len(ends), self.arriving(ends, nbytes)), loads)
+
+    def loads(self, nbytes: int) -> FloatArray:
+        """Bytes on each capacity, which do not depend on when flows start."""
+        return self.servers.loads(self.routes, nbytes)
 
     def _ends(self, starts: FloatArray, nbytes: int) -> FloatArray:
         """When each worker's flow ends (s) that starts at ``starts`` (s)."""

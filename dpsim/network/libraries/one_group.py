@@ -24,7 +24,7 @@ class OneGroup(CollectiveModel):
     ) -> None:
         self.whole = whole
         self.ranks = ranks
-        self.loads = loads
+        self._loads = loads
         self.network = SubNetwork(whole.network, ranks)
 
     @property
@@ -40,6 +40,10 @@ class OneGroup(CollectiveModel):
         everyone[self.ranks] = starts
         finishes = self.whole.finish(everyone, nbytes).finishes[self.ranks]
         return Outcome(finishes, self.loads(nbytes))
+
+    def loads(self, nbytes: int) -> FloatArray:
+        """Bytes on each capacity."""
+        return self._loads(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank of the group sends and receives."""

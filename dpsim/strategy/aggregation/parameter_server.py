@@ -144,10 +144,15 @@ class ParameterServerConfig(Aggregation):
         return pull.time_together(model.parameters * ELEMENT)
 
     def place(self, setting: Setting) -> Servers:
-        """The servers on the cluster's CPUs.
+        """The servers on the cluster's CPUs, the same ones whenever they are asked for.
 
         Raises DpsimError where the network has no place for them.
         """
+        if self not in setting.placed:
+            setting.placed[self] = self._place(setting)
+        return setting.placed[self]
+
+    def _place(self, setting: Setting) -> Servers:
         from dpsim.network import Servers
         from dpsim.topology import Hosts
 

@@ -22,6 +22,7 @@ from dpsim.topology import Cluster, ClusterConfig, Mesh
 
 if TYPE_CHECKING:
     from dpsim.collectives import Groups
+    from dpsim.network import Servers
 
 
 _ASKED = "as asked for"
@@ -43,7 +44,7 @@ class Setting:
     ``conditions(network, workers)`` are the other traffic and the link changes on a network in
     which worker i is rank ``workers[i]``. ``groups``: those that meet, where that is not all.
     ``libraries`` gathers what was chosen for the scenario. ``models`` are those that were made on
-    this very cluster, for other scenarios, too.
+    this very cluster, for other scenarios, too; ``placed`` are servers that stand on it.
     """
 
     config: ClusterConfig
@@ -57,6 +58,7 @@ class Setting:
     groups: Groups | None = None
     libraries: list[LibraryChoice] = field(default_factory=list)
     models: dict[Hashable, CollectiveModel] = field(default_factory=dict)
+    placed: dict[Hashable, Servers] = field(default_factory=dict)
 
     def timed(
         self,
