@@ -45,7 +45,7 @@ def chart(
         _remove_title(figure)
     # Without a theme of Streamlit's, which would replace the figure's own colours.
     st.plotly_chart(
-        as_text(in_mode(figure, mode())),
+        as_text(figure if mode() == "light" else in_mode(figure, "dark")),  # figures come light
         key=key,
         theme=None,
         config=_CONFIG,
