@@ -41,6 +41,7 @@ def run_together(
     run = _Run(job, timeline)
     starts, done, over = np.zeros_like(factors), np.zeros_like(factors), np.zeros(len(factors))
     loading = None if job.input is None else job.input.start()
+    alike_from, before = _alike_from(job, factors, timeline), None
     for step, factor in enumerate(factors):
         walk = run.walk
         walk.step = step
@@ -48,18 +49,43 @@ def run_together(
             records.input[step] = walk.load(loading)
         walk.begin(factor)
         starts[step] = walk.time
+        rounds = len(run.rounds)
         busy, done[step] = run.step(step)
-        records.compute[step] = factor * run.whole
-        records.straggler_wait[step] = walk.straggler
-        records.exposed_comm[step] = walk.exposed
-        records.encode[step] = walk.coding
-        # The network's busy seconds that a worker did not wait for ran beside its computing.
-        records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
+        run.keep(records, step, factor, busy)
         walk.end()
         over[step] = walk.time.max()
         progress(step + 1)
+        if step < alike_from:
+            continue
+        now = walk.state()
+        if before is not None and now.repeats(before):
+            later = now.since(before) * np.arange(1.0, len(factors) - step)
+            for times in (starts, done, over):
+                times[step + 1 :] = np.add.outer(later, times[step])
+            run.repeat(records, step, run.rounds[rounds:], later)
+            progress(len(factors))
+            break
+        before = now
     complete(records, job, run.rounds, starts, done, over, log)
     return records
+
+
+def _alike_from(job: Job, factors: FloatArray, timeline: Timeline | None) -> int:
+    """The first step from which on each is the same work as the last one, and none is recorded.
+
+    The clocks are a max-plus system: once a step has moved all of them alike, equal steps after it
+    do so too. Where links change, or input comes at its own times, there is none.
+    """
+    last = len(factors) - 1
+    in_turns = any(len(models) > 1 for models in job.collectives.values())
+    if in_turns or job.input is not None or job.scenario.disturbance.links:
+        return last + 1
+    first, exchange = last, job.exchange(last)
+    while first and job.exchange(first - 1) == exchange:
+        if np.any(factors[first - 1] != factors[last]):
+            break
+        first -= 1
+    return first if timeline is None else max(first, timeline.steps.stop - 1)
 
 
 def complete(
@@ -159,6 +185,25 @@ class _Run:
         self.repeats = not job.scenario.disturbance.links
         marks = {mark for plan in self.plans.values() for mark in plan.marks}
         self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
+
+    def keep(self, records: Steps, step: int, factor: FloatArray, busy: float) -> None:
+        """Keep the seconds of a step in which the network was busy for ``busy`` s."""
+        walk = self.walk
+        records.compute[step] = factor * self.whole
+        records.straggler_wait[step] = walk.straggler
+        records.exposed_comm[step] = walk.exposed
+        records.encode[step] = walk.coding
+        # The network's busy seconds that a worker did not wait for ran beside its computing.
+        records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
+
+    def repeat(
+        self, records: Steps, step: int, rounds: list[tuple[float, float]], later: FloatArray
+    ) -> None:
+        """Let all steps to come be as ``step``, whose ``rounds`` are, so much ``later`` (s)."""
+        for part in ("compute", "straggler_wait", "exposed_comm", "encode", "overlapped_comm"):
+            seconds = getattr(records, part)
+            seconds[step + 1 :] = seconds[step]
+        self.rounds += [(begun + late, ended + late) for late in later for begun, ended in rounds]
 
     def step(self, step: int) -> tuple[float, FloatArray]:
         """One step: the network's busy seconds, and when each worker's gradient was there (s)."""

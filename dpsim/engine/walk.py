@@ -26,9 +26,17 @@ class _Awaited(NamedTuple):
     among: int
 
 
+_SAME = 1e-12  # relative: clocks that differ by less have moved alike
+
+
+def _moved(earlier: FloatArray, later: FloatArray, shift: float) -> bool:
+    """Whether all of some times (s) have moved by ``shift``."""
+    return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkState:
-    """Where all clocks stand at the end of a pass.
+    """Where all clocks stand at the end of a pass, or of a step.
 
     ``waited`` is what has been waited and encoded for since the step began.
     """
@@ -41,8 +49,38 @@ class WalkState:
     waited: tuple[FloatArray, FloatArray, FloatArray]
     noted: int
 
+    def since(self, before: WalkState) -> float:
+        """Seconds that the first worker's clock has moved since ``before``."""
+        return float(self.time[0] - before.time[0])
 
-_SAME = 1e-12  # relative: clocks that differ by less have moved alike
+    def used_since(self, before: WalkState) -> set[Group]:
+        """The groups that have met since ``before``."""
+        # By identity: what no call has touched is the very same vector.
+        return {group for group in self.free if self.free[group] is not before.free[group]}
+
+    def clocks_moved(self, before: WalkState) -> bool:
+        """Whether all clocks have moved alike since ``before``, those of workers and of links."""
+        shift = self.since(before)
+        # Links without limiters are rested at -inf, of which there is no difference.
+        has_limiters = self.rested_at > -np.inf
+        rested = shift if not has_limiters else self.rested_at - before.rested_at
+        return (
+            abs(rested - shift) <= _SAME * abs(self.rested_at)
+            and _moved(before.time, self.time, shift)
+            and all(
+                _moved(before.free[group], self.free[group], shift)
+                for group in self.used_since(before)
+            )
+        )
+
+    def repeats(self, before: WalkState) -> bool:
+        """Whether a step from ``before`` to here comes again as it was, if its work does."""
+        earlier, later, shift = before.awaited, self.awaited, self.since(before)
+        return (
+            self.clocks_moved(before)
+            and earlier.keys() == later.keys()
+            and all(_moved(earlier[where].ends, later[where].ends, shift) for where in later)
+        )
 
 
 class Walk:
@@ -203,10 +241,7 @@ class Walk:
         Only if that one moved all clocks alike; returns whether it did.
         """
         length, end = self.program.pass_length, self.program.end
-        shift = float(now.time[0] - before.time[0])
-
-        def moved(earlier: FloatArray, later: FloatArray) -> bool:
-            return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
+        shift = now.since(before)
 
         def inside(awaited: dict[int, _Awaited], number: int) -> dict[int, _Awaited]:
             """What is awaited, by the position in the next pass or past all passes."""
@@ -220,18 +255,11 @@ class Walk:
         earlier, later = inside(before.awaited, before.at), inside(now.awaited, now.at)
         # What was sent before and is for a later step has no part in these passes.
         idle = {where for where in later if where >= end and later[where] is earlier.get(where)}
-        # By identity: what no call of the pass has touched is the very same vector.
-        used = {group for group in now.free if now.free[group] is not before.free[group]}
-        # Links without limiters are rested at -inf, of which there is no difference.
-        rested = {now.rested_at - before.rested_at} - {shift} if now.rested_at > -np.inf else {}
-        alike = (
-            moved(before.time, now.time)
-            and all(moved(before.free[group], now.free[group]) for group in used)
-            and earlier.keys() == later.keys()
-            and all(moved(earlier[where].ends, later[where].ends) for where in later.keys() - idle)
-            and all(abs(other - shift) <= _SAME * abs(now.rested_at) for other in rested)
-        )
-        if not alike:
+        if not now.clocks_moved(before) or earlier.keys() != later.keys():
+            return False
+        if not all(
+            _moved(earlier[where].ends, later[where].ends, shift) for where in later.keys() - idle
+        ):
             return False
         if self._timeline is not None:
             self._timeline.repeat(self.step, slice(before.noted, now.noted), shift, times)
@@ -239,7 +267,7 @@ class Walk:
         # Times move on by the shift; what was waited for grows by what one pass added to it.
         whole = shift * times
         self.time = now.time + whole
-        self.free |= {group: now.free[group] + whole for group in used}
+        self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
         self.rested_at = now.rested_at + whole
         self._awaited = {
             where + length * times if where < end else where: call

@@ -1,11 +1,13 @@
 """A step is a program of passes: what is sent in each, where it is needed, and what repeats."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
-from dpsim.engine import slow_downs
+from dpsim.engine import Recording, run_scenario, slow_downs
 from dpsim.engine.preparation import prepare
 from dpsim.engine.together import run_together
 from dpsim.engine.walk import Walk
@@ -160,6 +162,46 @@ def test_nodes_drift_apart_in_a_ring_until_the_slower_one_is_heard_everywhere(mo
     np.testing.assert_allclose(shortened.step, whole.step, rtol=1e-12)
     np.testing.assert_allclose(shortened.exposed_comm, whole.exposed_comm, rtol=1e-9)
     np.testing.assert_allclose(shortened.straggler_wait, whole.straggler_wait, rtol=1e-7)
+
+
+FREE = "disturbance={slow: [{workers: [0], factor: 1.3}]}"
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "{overlap: {kind: buckets}}",
+        "{overlap: {kind: priority}}",
+        "{overlap: {kind: buckets}, sync: {kind: ssp, staleness: 2}}",
+        "{overlap: {kind: buckets}, sync: {kind: local-sgd, every: 1}}",
+        "{overlap: {kind: wfbp}, compression: {kind: int8}}",
+        "{aggregation: {kind: sharded}, overlap: {kind: wfbp}}",
+        "{aggregation: {kind: sharded, shard_group: node}, overlap: {kind: wfbp}}",
+    ],
+)
+def test_steps_that_move_all_clocks_alike_are_taken_in_one_go(monkeypatch, strategy):
+    """Where nothing differs from step to step, all are as they are when each is walked."""
+    run = "run={steps: 40, warmup: 0}"
+    job = prepare(load_scenario("scenarios/quickstart.yaml", [FREE, run, f"strategy={strategy}"]))
+    assert job.calls_of  # worked out before collectives are counted
+    shortened, calls = walked(job)
+    monkeypatch.setattr("dpsim.engine.walk.WalkState.repeats", lambda *_: False)
+    whole, all_calls = walked(job)
+    assert calls < 0.5 * all_calls
+    for part in fields(shortened):
+        np.testing.assert_allclose(
+            getattr(shortened, part.name), getattr(whole, part.name), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_steps_that_are_recorded_are_walked():
+    """The last of 30 steps, the 31st of the run, is kept though it is as all before it."""
+    run = "run={steps: 30, warmup: 1}"
+    scenario = load_scenario("scenarios/quickstart.yaml", [FREE, run])
+    kept = run_scenario(scenario, Recording(steps=1, first=29), settle=False)
+    bounds, step = kept.boundaries(), kept.intervals(29)
+    assert min(each.start for each in step) == pytest.approx(bounds[0].min(), rel=1e-9)
+    assert len(step) == len(run_scenario(scenario, Recording(steps=1), settle=False).intervals(0))
 
 
 def walked(job):
