@@ -187,7 +187,7 @@ def test_a_link_changes_in_the_middle_of_a_run(scenario):
 
 
 def test_a_cut_link_without_a_way_around_is_an_error_that_names_it():
-    with pytest.raises(DpsimError, match="no path remains from .* when node0/nic0->"):
+    with pytest.raises(DpsimError, match=r"no path remains from .* when node0/nic0->"):
         simulate(quickstart("disturbance.links=[{link: 'node0/nic0->*', factor: 0}]"))
 
 
