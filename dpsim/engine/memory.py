@@ -209,6 +209,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         # a block each.
         recompute=None if workload.checkpoints_all else workload.recompute,
         learners=workload.learners_per_gpu,
+        weight_bytes=getattr(aggregation, "weight_bytes", None),
         units_ahead=aggregation.units_ahead,
         shard_group=aggregation.shard_size(mesh) if stage else None,
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),

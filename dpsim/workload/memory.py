@@ -101,10 +101,11 @@ class Setup:
     to 3 what they divide among them, ``learners`` the replicas that share each GPU.
     ``recompute`` is what backward computes again (with ``checkpointing``; None: everything, in
     segments as they take the least memory). ``gradient_bytes`` is the width in which
-    gradients travel. ``shard_group`` is how many workers divide it among them (None: all), and
+    gradients travel, ``weight_bytes`` that in which weights are gathered (None: as they are
+    kept). ``shard_group`` is how many workers divide it among them (None: all), and
     ``whole_gradients`` says that gradients are kept whole over several passes all the same, and
-    ``whole_over_passes`` that they would be, were the batch taken in several.
-    ``units_ahead`` is how many blocks' weights are gathered beyond those in use (None: all).
+    ``whole_over_passes`` that they would be, were the batch taken in several. ``units_ahead``
+    is how many blocks' weights are gathered beyond those in use (None: all).
     ``cell`` is the GPUs that split the model among them, layers, activations and all; each holds an
     equal part. ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the
     optimiser's.
@@ -119,6 +120,7 @@ class Setup:
     recompute: Recompute | None = None
     learners: int = 1
     gradient_bytes: int = 4
+    weight_bytes: int | None = None
     shard_group: int | None = None
     whole_gradients: bool = False
     whole_over_passes: bool = False
@@ -283,7 +285,8 @@ def _buckets(model: Model, setup: Setup) -> float:
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
     if setup.shards == 1:
         held = 0
-    return float(state.weights * sum(sizes[:held]) + state.gradients * sum(sizes[:1]))
+    gathered = setup.weight_bytes or state.weights
+    return float(gathered * sum(sizes[:held]) + state.gradients * sum(sizes[:1]))
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:

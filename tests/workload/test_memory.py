@@ -113,11 +113,13 @@ def test_a_fully_sharded_model_gathers_two_blocks_and_reduces_one():
     layers = tuple(
         Layer(f"h.{i}.fc", "linear", (size,), activations=1) for i, size in enumerate((10, 30, 20))
     )
-    held = footprint(
-        Model("blocks", layers, "sample"), Setup(1, "fp16", "adam", stage=3, workers=2)
-    )
+    setup = Setup(1, "fp16", "adam", stage=3, workers=2)
+    held = footprint(Model("blocks", layers, "sample"), setup)
     assert held.buckets == 2 * (30 + 20) + 2 * 30
     assert held.weights == 60
+    # What is gathered in 4 bytes takes them.
+    wide = footprint(Model("blocks", layers, "sample"), replace(setup, weight_bytes=4))
+    assert wide.buckets == 4 * (30 + 20) + 2 * 30
 
 
 def test_a_group_of_one_gathers_nothing():
