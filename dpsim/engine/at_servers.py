@@ -40,9 +40,8 @@ class AtServers(MeetingPoint):
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
         self._open = [0] * job.workers
         self._handed_over: list[simpy.Event | None] = [None] * job.workers
-        self._pull = sum(
-            nbytes for call in job.calls(0) for name, nbytes in call.stages if name == "pull"
-        )
+        self._pushed = {call.name: _staged(call, "push") for call in job.calls(0)}
+        self._pulled = sum(_staged(call, "pull") for call in job.calls(0))
 
     def begin(self, worker: Worker) -> None:
         """Nothing is sent."""
@@ -56,8 +55,7 @@ class AtServers(MeetingPoint):
             self._push(worker, call)
 
     def _push(self, worker: Worker, call: StagedCall) -> None:
-        nbytes = sum(size for name, size in call.stages if name == "push")
-        begin = self.env.now
+        nbytes, begin = self._pushed[call.name], self.env.now
 
         def arrived(_: object) -> None:
             worker.communicated(f"{call.name}: push", begin)
@@ -72,7 +70,7 @@ class AtServers(MeetingPoint):
             replication = self.servers.replication_seconds(nbytes)
             self.network.after(waits + replication, lambda: self._applied(worker))
 
-        self.network.send_one(self.servers.to_servers, worker.rank, float(nbytes), arrived)
+        self.network.send_one(self.servers.to_servers, worker.rank, nbytes, arrived)
 
     def _applied(self, worker: Worker) -> None:
         """The servers have applied one of its calls; with the last its gradient is complete."""
@@ -126,6 +124,11 @@ class AtServers(MeetingPoint):
         def arrived(_: object) -> None:
             fetched.succeed()
 
-        self.network.send_one(self.servers.from_servers, worker.rank, float(self._pull), arrived)
+        self.network.send_one(self.servers.from_servers, worker.rank, self._pulled, arrived)
         yield from worker.wait("exposed_comm", fetched)
         worker.communicated("pull", begin)
+
+
+def _staged(call: StagedCall, stage: str) -> float:
+    """Bytes of a call's stage."""
+    return float(sum(nbytes for name, nbytes in call.stages if name == stage))

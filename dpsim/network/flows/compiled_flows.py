@@ -199,7 +199,10 @@ class CompiledFlows:
 
     def end(self, seconds: float, now: float) -> Ended:
         """See `FlowsUnderWay`."""
-        calls, numbers = self._ended[:, : self._end(self._at, seconds, now)].tolist()
+        found = self._end(self._at, seconds, now)
+        if not found:
+            return [], []
+        calls, numbers = self._ended[:, :found].tolist()
         return calls, numbers
 
     def over_cut_links(self) -> IntArray:

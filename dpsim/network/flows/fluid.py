@@ -176,7 +176,7 @@ class FluidNetwork:
         if not self._settling:
             self._settling = True
             # All starts and ends of this instant first, then one solve for all of them.
-            _AfterAllElse(self.env, 0.0).callbacks.append(self._settle_if_due)
+            _AfterAllElse(self.env, 0.0, self._settle_if_due)
 
     def _settle_if_due(self, event: simpy.Event) -> None:
         if self._settling:  # else the alarm of this very instant came first
@@ -230,12 +230,12 @@ class FluidNetwork:
 
     def _tell(self, ended: Ended) -> None:
         """Tell the senders of flows that are through."""
-        if len(ended[0]) == 1:  # nearly always so where workers act alone, and twice as fast
-            (call,), (number,) = ended
-            self._through(call, FIRST if number == 0 else np.array([number]))
+        calls, numbers = ended
+        if len(calls) == 1:  # nearly always so where workers act alone, and twice as fast
+            self._through(calls[0], np.array(numbers) if numbers[0] else FIRST)
             return
         through: dict[int, list[int]] = {}
-        for call, number in zip(*ended, strict=True):
+        for call, number in zip(calls, numbers, strict=True):
             through.setdefault(call, []).append(number)
         # In the order of the calls, so that what follows does not depend on rows of the table.
         for call in sorted(through):
@@ -280,17 +280,18 @@ class FluidNetwork:
     def _set_alarm(self, seconds: float) -> None:
         self._alarm = None  # an alarm set before is not heard: rates have changed since
         if seconds < np.inf:
-            self._alarm = _AfterAllElse(self.env, seconds)
-            self._alarm.callbacks.append(self._ring)
+            self._alarm = _AfterAllElse(self.env, seconds, self._ring)
 
 
 class _AfterAllElse(simpy.Event):
-    """An event in so many seconds that runs when everything else of its instant has."""
+    """Lets ``action`` happen in so many seconds, when everything else of its instant has."""
 
-    callbacks: list[Callable[[simpy.Event], None]]
-
-    def __init__(self, env: simpy.Environment, seconds: float) -> None:
-        super().__init__(env)
+    def __init__(
+        self, env: simpy.Environment, seconds: float, action: Callable[[simpy.Event], None]
+    ) -> None:
+        # As `simpy.Timeout` does it: a call of its parent's would take half as long again.
+        self.env = env
+        self.callbacks = [action]
         self._ok = True
         self._value = None
         env.schedule(self, _AFTER_ALL_ELSE, seconds)
