@@ -90,6 +90,39 @@ def test_flows_at_servers_move_alike(cluster, seed):
 
 
 @needs_a_compiler
+@pytest.mark.parametrize("seed", range(4))
+def test_flows_in_parts_that_share_no_links_move_alike(seed):
+    """Three parts of ten links; routes of up to three of them, some taken by many flows."""
+    random = np.random.default_rng(seed)
+    part = 10 * random.integers(0, 3, 30)
+    links = np.array([first + random.choice(10, 3, replace=False) for first in part])
+    links[random.random(links.shape) < 0.3] = -1
+    table = Routes(links, np.zeros(30), random.choice([0.5, 1.0], links.shape))
+    capacities = random.uniform(1e8, 1e9, 30)
+    capacities[3] = 0.0  # is cut
+    both = faces(capacities, (table,))
+    count = 0
+    for call in range(80):
+        rows = random.integers(0, 30, random.integers(1, 4))
+        sizes, numbers = random.uniform(1e6, 1e8, len(rows)), np.arange(len(rows))
+        weights = random.integers(1, 3, len(rows)).astype(float)
+        for face in both:
+            face.add(Arrival(table, rows, sizes, sizes, weights, call, numbers))
+        inside = [sorted(zip(*face.end(0.0, 1.0), strict=True)) for face in both]
+        assert inside[1] == inside[0]  # what crosses no link
+        seconds = [face.share() for face in both]
+        assert seconds[1] == pytest.approx(seconds[0], rel=1e-9)
+        # To the first end, or not so far: what others do must not depend on it.
+        moved = random.choice([0.3, 1.0]) * seconds[0] if np.isfinite(seconds[0]) else 1.0
+        ended = [sorted(zip(*face.end(moved, 1.0), strict=True)) for face in both]
+        assert ended[1] == ended[0]
+        count += len(rows) - len(inside[0]) - len(ended[0])
+        expected, found = (by_flow(face, count) for face in both)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-2)
+    assert count > 20
+
+
+@needs_a_compiler
 def test_a_reduction_keeps_the_rates_of_any_flows(long):
     random = np.random.default_rng(0)
     hubs = 0
