@@ -190,6 +190,11 @@ class Result(Shown):
             paces = np.full(self.workers, 1 / compute.mean())
         return self.throughput_samples_per_s / (self.batch_per_worker * float(paces.sum()))
 
+    @property
+    def epoch_time_s(self) -> float | None:
+        """Seconds until all workers together have taken the steps of an epoch; None without one."""
+        return None if self.epoch is None else self.epoch.steps * self.step_of_all_s
+
     @cached_property
     def utilisation(self) -> Utilisation:
         """Tokens per second and shares of the GPUs' peak that the throughput is."""
@@ -283,9 +288,7 @@ class Result(Shown):
         return {"slowest_stage": self.pipeline.slowest_stage(), "most_samples_per_s_per_gpu": most}
 
     def _epoch_json(self) -> dict[str, Any] | None:
-        if self.epoch is None:
-            return None
-        return {**asdict(self.epoch), "time_s": self.epoch.steps * self.step_of_all_s}
+        return None if self.epoch is None else {**asdict(self.epoch), "time_s": self.epoch_time_s}
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim run --json``.

@@ -3,6 +3,7 @@
 import pytest
 
 from dpsim import simulate
+from dpsim.report.text.tables import run_notes
 
 # Three workers take 10.5 s a step, the fourth ten times as long.
 ONE_SLOW = {"slow": [{"workers": [3], "factor": 10}]}
@@ -77,5 +78,6 @@ def test_an_epoch_is_over_when_all_have_taken_its_steps(tiny):
     workload = {"dataset": {"samples": 10 * 4 * 8}}
     cluster = {"network": INSTANT}
     scenario = tiny(4, cluster=cluster, disturbance=ONE_SLOW, sync="asp", workload=workload)
-    epoch = simulate(scenario).to_json()["epoch"]
-    assert epoch["time_s"] == pytest.approx(40 * 10.5 / 3.1, rel=1e-3)
+    result = simulate(scenario)
+    assert result.to_json()["epoch"]["time_s"] == pytest.approx(40 * 10.5 / 3.1, rel=1e-3)
+    assert any("10 steps, 135.5 s: 320 samples" in note for note in run_notes(result))

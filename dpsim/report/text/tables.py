@@ -177,11 +177,10 @@ def _resource_notes(result: Result) -> list[str]:
     if result.pipeline:
         bound = "the step is input-bound" if result.input_bound else "hidden behind the step"
         lines.append(f"input       {bound}; its slowest stage is {result.pipeline.slowest_stage()}")
-    if result.epoch:
+    if result.epoch and result.epoch_time_s is not None:
         epoch = result.epoch
         lines.append(
-            f"epoch       {epoch.steps:,} steps, "
-            f"{human(epoch.steps * result.step_time_s['mean'], TIME)}: "
+            f"epoch       {epoch.steps:,} steps, {human(result.epoch_time_s, TIME)}: "
             f"{epoch.distinct:,} samples, {epoch.repeated:,} repeated, {epoch.dropped:,} left out"
         )
     if result.goodput:
