@@ -7,12 +7,12 @@ from dpsim.network.libraries.nccl import NcclMachine, Note, describe, describe_s
 from dpsim.network.libraries.nccl.description import (
     dtype_bytes,
     parse_gpu,
-    parse_inside,
     parse_launch,
     parse_settings,
     parse_version,
 )
 from dpsim.network.libraries.nccl.gpus import capability_of, named_gpu, nvlink_rate
+from dpsim.network.libraries.nccl.inside_text import parse_inside
 from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.network.libraries.nccl.network_text import parse_nics, parse_transport
 

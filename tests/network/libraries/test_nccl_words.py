@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dpsim.network.libraries.nccl import describe, predict
-from dpsim.network.libraries.nccl.description import parse_inside, parse_settings, parse_version
+from dpsim.network.libraries.nccl.description import parse_settings, parse_version
 from dpsim.network.libraries.nccl.gpus import named_gpu
+from dpsim.network.libraries.nccl.inside_text import parse_inside
 from dpsim.network.libraries.nccl.machine import Bus
 
 SIZES = np.exp2(np.arange(3, 34, 3))

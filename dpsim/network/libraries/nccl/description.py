@@ -11,24 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dpsim.hardware import Gpu, links, pcie_rate, typical_gpus
-from dpsim.network.libraries.nccl.bus_text import parse_bus
-from dpsim.network.libraries.nccl.gpus import (
-    capability_of,
-    is_amd,
-    named_gpu,
-    nvlink_rate,
-    pcie_generation,
-)
-from dpsim.network.libraries.nccl.machine import (
-    MESH_RINGS,
-    NVMESH,
-    NVSWITCH,
-    PCIE,
-    XGMI,
-    Inside,
-    NcclMachine,
-)
+from dpsim.hardware import Gpu
+from dpsim.network.libraries.nccl.gpus import capability_of, named_gpu, nvlink_rate
+from dpsim.network.libraries.nccl.inside_text import has_multicast, parse_inside
+from dpsim.network.libraries.nccl.machine import NVSWITCH, Inside, NcclMachine
 from dpsim.network.libraries.nccl.network_text import (
     nvlink_domain,
     parse_nics,
@@ -37,26 +23,8 @@ from dpsim.network.libraries.nccl.network_text import (
 )
 from dpsim.network.libraries.nccl.notes import Note
 
-XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
-_MESH_LINK = "nvlink2"
-_PAIR = 2
 _ALGORITHMS = ("ring", "tree", "nvls", "nvlstree")
 _PROTOCOLS = ("ll", "ll128", "simple")
-# Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1; later ones, four at most,
-# are joined directly, each with each.
-_LAST_HYBRID_MESH = 70
-_MOST_DIRECT = 4
-# "All-to-all" alone does not say it: over a switch it is, too.
-_DIRECT = re.compile(r"fully[- ]connected|\bdirect|mesh|(?:no|without) (?:nv)?switch")
-_SWITCHED = re.compile(r"(?<!no )(?<!no nv)(?<!without )(?<!without nv)switch")
-# NVLinks that are there and not used: "PCIe (NVLink disabled)".
-_NO_NVLINK = re.compile(
-    r"\b(?:no|without) nvlink|nvlinks? (?:is )?(?:disabled|off|not used|unused|inactive)"
-)
-_NO_NVLS = re.compile(
-    r"nvls_enable=0|algo=\^nvls|\b(?:no|without) nvls|nvls\)? (?:is )?(?:disabled|off|not used)"
-)
-_BRIDGE_GENERATION = 3  # of the bridges of a pair whose generation is not stated (A100, A30, A40)
 
 DTYPE_BYTES = {
     "int8": 1,
@@ -91,95 +59,6 @@ def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
     gpu, known = named_gpu(text)
     like = f"an {gpu.name.split('-')[0].upper()}-class GPU"
     return gpu, [] if known else [Note("gpu", text, f"{like}: its name is not known")]
-
-
-def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[Inside, list[Note]]:
-    """What joins the ``local`` GPUs of a node, by the column ``intra_link`` and their kind.
-
-    ``settings`` is what NCCL was told of it, such as NCCL_P2P_DISABLE=1.
-    """
-    lower = text.lower()
-    if re.search(r"xgmi|infinity fabric", lower) or (is_amd(gpu) and "pci" not in lower):
-        return Inside(XGMI, XGMI_RATE), [
-            Note("intra_link", text, "xGMI under RCCL, not NCCL: constants borrowed from NVLink")
-        ]
-    own = nvlink_rate(gpu)
-    unused = bool(_NO_NVLINK.search(lower))
-    pair = _pair_rate(lower, gpu) if local == _PAIR and not unused else 0.0
-    if pair and (pair < own or own == 0):
-        return Inside(NVMESH, pair), []
-    # A card for bridges reaches all others of its node over PCIe alone.
-    is_card = own == 0 and not ("nvswitch" in lower and _stated_nvlink(lower))
-    if unused or is_card or "pci" in lower:
-        return _parse_pcie(text, gpu, local, settings)
-    notes = [] if "nv" in lower else [Note("intra_link", text, f"NVLink, as {gpu.name} has it")]
-    return _nvlinked(lower, gpu, local), notes
-
-
-def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
-    """What NVLinks join: all by a switch, four at most directly, or the hybrid mesh of a DGX-1."""
-    own, stated = nvlink_rate(gpu), _stated_nvlink(lower)
-    rate = _usual_nvlink_rate(f"nvlink{stated}") if stated else own
-    if not rate or 0 < own < rate:
-        rate = own  # parts with fewer links (H800)
-    if _SWITCHED.search(lower):
-        return Inside(NVSWITCH, rate)
-    if capability_of(gpu) <= _LAST_HYBRID_MESH:
-        return Inside(NVMESH, _hybrid_mesh_rate(gpu, local))
-    if _DIRECT.search(lower) and 1 < local < _MOST_DIRECT:
-        # A GPU's links are divided among the other three, also where the job has fewer of them.
-        return Inside(NVMESH, rate * (local - 1) / (_MOST_DIRECT - 1))
-    # Four in full take part as behind a switch: all links of each carry rings.
-    return Inside(NVSWITCH, rate)
-
-
-def _has_multicast(lower: str) -> bool:
-    """Whether the words leave NVLS to NCCL: there is a switch, and nobody turned it off."""
-    is_direct = _DIRECT.search(lower) and not _SWITCHED.search(lower)
-    return not (is_direct or _NO_NVLS.search(lower))
-
-
-def _pair_rate(lower: str, gpu: Gpu) -> float:
-    """B/s of the links that join two GPUs alone, a bridge or "NV4"; 0 where none are named."""
-    if not re.search(r"\bnv(?:link|\d)|(?<!host )\bbridge", lower):
-        return 0.0
-    counted = re.search(r"\bnv(\d+)\b", lower)
-    is_bridge = gpu.nvlink is not None and gpu.nvlink.bridge
-    most = gpu.nvlink.rate if gpu.nvlink is not None and is_bridge else math.inf
-    if not counted:
-        return most if is_bridge else 0.0
-    link = gpu.nvlink.link if gpu.nvlink else f"nvlink{_stated_nvlink(lower) or _BRIDGE_GENERATION}"
-    return min(int(counted.group(1)) * links()[link].rate.value, most)
-
-
-def _hybrid_mesh_rate(gpu: Gpu, local: int) -> float:
-    """B/s of the rings that a DGX-1 has for its first ``local`` GPUs."""
-    fabric = gpu.nvlink_fabric
-    link, count = (fabric.link, fabric.count) if fabric else (_MESH_LINK, 6)
-    return min(MESH_RINGS.get(local, count), count) * links()[link].rate.value
-
-
-def _stated_nvlink(lower: str) -> int | None:
-    """The generation of NVLink that the words name."""
-    stated = re.search(r"nvlink\s*(?:v|gen)?\s*(\d)", lower)
-    return int(stated.group(1)) if stated else None
-
-
-def _usual_nvlink_rate(link: str) -> float:
-    """B/s of as many of these NVLinks as the GPU of their generation has; 0 for unknown ones."""
-    fabrics = (gpu.nvlink_fabric for gpu in typical_gpus())
-    return next((fabric.rate for fabric in fabrics if fabric and fabric.link == link), 0.0)
-
-
-def _parse_pcie(text: str, gpu: Gpu, local: int, settings: str) -> tuple[Inside, list[Note]]:
-    lower = text.lower()
-    stated = re.search(r"pcie?\s*(?:-?e)?\s*(?:v|gen)?\s*([2-6])\b|gen\s*([2-6])", lower)
-    generation = int(stated.group(1) or stated.group(2)) if stated else pcie_generation(gpu)
-    notes = [] if stated else [Note("intra_link", text, f"PCIe {generation}, as {gpu.name} has it")]
-    lanes = re.search(r"(?<!switch )(?<!switches )\bx(4|8|16)\b", lower)
-    width = int(lanes.group(1)) if lanes else 16
-    bus, said = parse_bus(text, settings, gpu, local)
-    return Inside(PCIE, pcie_rate(generation, width), bus), notes + said
 
 
 def parse_version(text: str) -> tuple[int, ...] | None:
@@ -254,7 +133,7 @@ def describe(row: Mapping[str, str]) -> Description:
     algorithm, protocol = parse_settings(settings)
     machine = replace(
         _one_node(row, gpu, inside, local),
-        multicast=inside.kind != NVSWITCH or _has_multicast(f"{intra} {settings}".lower()),
+        multicast=inside.kind != NVSWITCH or has_multicast(f"{intra} {settings}".lower()),
         nodes=nodes,
         transport=transport,
         nic_rate=nic,
