@@ -99,7 +99,7 @@ def plain_share(
 
 @AT_ITS_OWN
 @pytest.mark.parametrize("together", [1, 3])
-@pytest.mark.parametrize("spares", [0, 1, 4])
+@pytest.mark.parametrize("spares", [0, pytest.param(1, marks=pytest.mark.long), 4])
 def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
     settings = {"workers": 8, "mtbf": 8000, "interval": 100, "cost": 5, "restart": 30}
     settings |= {"repair": 700, "spares": spares, "together": together}

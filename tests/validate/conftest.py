@@ -1,1 +1,30 @@
-"""Puts this folder where tests in the folders below find what they share: ``gone``."""
+"""Puts this folder where tests in the folders below find what they share: ``gone``, ``warm``."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+# The launcher's own tests start what it starts.
+COLD = Path(__file__).parent / "ranks"
+
+
+@pytest.fixture(scope="session")
+def warm():
+    from warm import WarmProcess
+
+    process = WarmProcess()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked_from_one(request):
+    """Ranks of all tests are forks of one process, which has imported torch once."""
+    if COLD in request.path.parents:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        forked = importlib.import_module("validate.ranks.launch.forked")
+        patch.setattr(forked, "subprocess", request.getfixturevalue("warm"))
+        yield
