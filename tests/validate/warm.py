@@ -84,13 +84,16 @@ class WarmProcess:
                 [sys.executable, __file__, str(theirs.fileno())],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
+                # As a server's: what is a pipe cannot be sought in, which Python asks at the start.
+                stdout=self.PIPE,
+                stderr=self.PIPE,
                 pass_fds=[theirs.fileno()],
             )
 
     def close(self):
         if self._process is not None:
             self._control.close()
-            self._process.wait(30)
+            self._process.communicate(timeout=30)
 
 
 def serve(control):
