@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from dpsim.imports.reading import ImportFileError
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
 
 _EVALUATE = "autograd::engine::evaluate_function: "
+_GLOO = "gloo:"
 _ELEMENT_BYTES = {
     "double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "char": 1, "byte": 1,
     "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
@@ -154,7 +156,25 @@ def _steps(trace: Trace) -> list[_Step]:
             step.collectives.append((kernel, operator))
         elif operator is not None:
             _add(step, kernel, operator, owners, updates)
+    # Gloo launches no kernels: its threads mark what they do.
+    for mark in trace.annotations:
+        step = step_of(mark) if mark.name.startswith(_GLOO) else None
+        if step is not None:
+            step.collectives.append((_as_of_nccl(mark), None))
     return steps
+
+
+def _as_of_nccl(mark: Event) -> Event:
+    """A mark of gloo's with what NCCL's kernels say of themselves: operation, elements, type."""
+    elements = prod(mark.dims[0]) if mark.dims and mark.dims[0] else 0
+    types = mark.args.get("Input type")
+    said = {
+        "Collective name": mark.name.removeprefix(_GLOO),
+        "In msg nelems": elements,
+        # Such as c10::BFloat16.
+        "dtype": str(types[0]).removeprefix("c10::") if isinstance(types, list) and types else "",
+    }
+    return replace(mark, args={**mark.args, **said})
 
 
 def _forward(
@@ -277,7 +297,7 @@ def _collectives(step: _Step) -> list[MeasuredCollective]:
             said.args.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
         )
         elements = said.number("In msg nelems") or 0
-        width = _ELEMENT_BYTES.get(str(said.args.get("dtype", "float")).lower(), 4)
+        width = _ELEMENT_BYTES.get(str(said.args.get("dtype")).lower(), 4)
         ranks = said.number("Group size")
         found.append(
             MeasuredCollective(

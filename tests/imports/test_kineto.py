@@ -64,6 +64,22 @@ def test_nccl_calls_have_sizes_and_times(profile, nccl_says):
     assert (call.start_s, call.duration_s) == pytest.approx((160 * US, 60 * US))
 
 
+@pytest.mark.parametrize(("said", "width"), [("float", 4), ("c10::BFloat16", 2), ("double", 8)])
+def test_gloo_s_calls_have_sizes_and_times(profile, said, width):
+    trace = gpu_trace()
+    for event in trace["traceEvents"]:
+        if event["name"].startswith("ncclDevKernel"):
+            event |= {"cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 9}
+            event["args"] = {"Input Dims": [[GRADIENTS // 2, 2]], "Input type": [said]}
+    (call,) = profile(trace).collectives
+    assert (call.operation, call.payload_bytes, call.ranks) == (
+        "all_reduce",
+        width * GRADIENTS,
+        None,
+    )
+    assert (call.start_s, call.duration_s) == pytest.approx((160 * US, 60 * US))
+
+
 def test_kernels_without_an_operator_s_id_are_found_by_their_launch(profile):
     trace = gpu_trace()
     for event in trace["traceEvents"]:

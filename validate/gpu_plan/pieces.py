@@ -19,6 +19,7 @@ from validate.gpu_plan.sizes import Size
 from validate.microbench import Settings, machine, provenance
 from validate.microbench import here as measure_here
 from validate.node import as_here, carry_out, here, node_profile, on_node
+from validate.ranks.launch import launch, loopback
 from validate.ranks.processes import first_line, joined
 
 Row = dict[str, Any]
@@ -203,18 +204,18 @@ class Plan:
         yield from ({"what": name, "not_run": why} for name, why in run.not_run.items())
 
     def _trace(self, clock: Clock) -> Iterator[Row]:
-        """A Kineto trace of two steps, and what ``dpsim import kineto`` makes of it."""
-        from torch import profiler
-
+        """A Kineto trace of two ranks, and what ``import kineto`` and ``advise`` make of it."""
         model = next(iter(self.size.models))
         workload = {"model": model, "batch_per_gpu": self.size.models[model][0]}
         trace = self.folder / "trace.json"
-        with joined(self.backend, self.device) as world:
-            case = self.case(workload, {}, 1)
-            short = Case(case.file, (*case.set, "run.steps=1", "run.warmup=1"))
-            with profiler.profile(record_shapes=True) as recorded:
-                carry_out(short.job(), world, "real")
-        recorded.export_chrome_trace(str(trace))
+        case = self.case(workload, {}, 2)
+        told = json.dumps([case.file, case.set, self.device, str(trace)])
+        command = [sys.executable, "-m", "validate.gpu_plan.traced", told]
+        try:
+            launch(command, loopback(2), timeout_s=max(clock.left_s, 1.0))
+        except DpsimError as error:
+            yield {"what": "trace", "failed": first_line(error)}
+            return
         commands = (["import", "kineto", str(trace)], ["advise", str(trace), "--json"])
         for command in commands:
             ran = subprocess.run(

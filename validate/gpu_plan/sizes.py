@@ -60,7 +60,7 @@ SMALL = Size(
     {"resnet18": (1, 2), "gpt2": (1,)},
     (),
     16,
-    (("fp32", "eager", "none"), ("fp32", "eager", "full"), ("fp32", "compile", "none")),
+    (("fp32", "eager", "none"), ("fp32", "eager", "full")),
     3,
     2**18,
     {
