@@ -94,7 +94,8 @@ class Plan:
         )
         assert found is not None, "no launcher has started this piece"
         self.profile.write_text(found.to_json())
-        yield {"what": "machine", **machine(), **provenance()}
+        place = {key: value for key, value in machine().items() if key != "host"}
+        yield {"what": "machine", **place, **provenance()}
         for what, errors in found.residuals_by.items():
             yield {"what": "node", "of": what, "errors": errors.model_dump()}
 
@@ -216,7 +217,11 @@ class Plan:
         except DpsimError as error:
             yield {"what": "trace", "failed": first_line(error)}
             return
-        commands = (["import", "kineto", str(trace)], ["advise", str(trace), "--json"])
+        model_file = str(self.folder / "model.json")
+        commands = (
+            ["import", "kineto", str(trace), "-o", model_file],
+            ["advise", str(trace), "--json"],
+        )
         for command in commands:
             ran = subprocess.run(
                 [sys.executable, "-m", "dpsim.cli", *command],
@@ -228,5 +233,5 @@ class Plan:
                 "what": "trace",
                 "command": command[0],
                 "returncode": ran.returncode,
-                "said": (ran.stdout or ran.stderr)[-2000:],
+                "said": (ran.stdout or ran.stderr).replace(f"{self.folder}/", "")[-2000:],
             }

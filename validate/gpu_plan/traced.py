@@ -15,8 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from validate.emulate import Case
 from validate.microbench import products_in
-from validate.node.program import twin_of
-from validate.node.task import ScenarioTask
+from validate.node import ScenarioTask, twin_of
 from validate.ranks.launch import connected
 from validate.ranks.processes import joined
 

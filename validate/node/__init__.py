@@ -16,11 +16,13 @@ if find_spec("torch") is None:
 from validate.node.hardware import Here, as_here, check, here
 from validate.node.methods import method_on
 from validate.node.node_profile import node_profile, scenario_here
-from validate.node.program import carry_out
+from validate.node.program import carry_out, twin_of
 from validate.node.run import on_node
+from validate.node.task import ScenarioTask
 
 __all__ = [
     "Here",
+    "ScenarioTask",
     "as_here",
     "carry_out",
     "check",
@@ -29,4 +31,5 @@ __all__ = [
     "node_profile",
     "on_node",
     "scenario_here",
+    "twin_of",
 ]

@@ -15,6 +15,7 @@ from validate.microbench import provenance
 from validate.node.hardware import Here, as_here, here
 from validate.node.measure import MODELS_OF, Progress, measured_runs
 from validate.node.profile import profile_of
+from validate.ranks.processes import ranks_of_launcher
 
 _RANKS_ON_A_PROCESSOR = 4
 
@@ -31,10 +32,8 @@ def node_profile(
 ) -> CalibrationProfile | None:
     """The profile of this node; under a launcher None but on rank 0. Raises DpsimError."""
     found = here(device)
-    if "WORLD_SIZE" in os.environ:
-        count = int(os.environ["WORLD_SIZE"])
-    else:
-        count = ranks or (found.count if found.kind == "cuda" else _RANKS_ON_A_PROCESSOR)
+    usual = found.count if found.kind == "cuda" else _RANKS_ON_A_PROCESSOR
+    count = ranks_of_launcher() or ranks or usual
     chosen = models or MODELS_OF[found.kind]
     runs = list(measured_runs(found, count, backend, minutes, chosen, progress))
     if int(os.environ.get("RANK", "0")):
@@ -52,5 +51,4 @@ def scenario_here(node: Here, ranks: int) -> Scenario:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "here.yaml"
         file.write_text(json.dumps(text))
-        launched = ranks if "RANK" in os.environ else None
-        return as_here(Case(str(file)), node, launched).scenario()
+        return as_here(Case(str(file)), node, ranks_of_launcher()).scenario()

@@ -8,7 +8,6 @@ nccl on GPUs.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +30,7 @@ from validate.node.hardware import (
 from validate.node.methods import deviations, method_on
 from validate.node.program import COMPUTES, Row, carry_out, twin_of
 from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
-from validate.ranks.processes import IMPORTED_LATE, joined
+from validate.ranks.processes import IMPORTED_LATE, joined, ranks_of_launcher
 from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
 
 _TIMEOUT_S = 3600.0
@@ -57,7 +56,7 @@ def on_node(
     """
     if compute not in COMPUTES:
         raise DpsimError(f"--compute must be real or timed here, but got {compute!r}")
-    launched = int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else None
+    launched = ranks_of_launcher()
     found = here(device)
     if take_what_is_here:
         case = as_here(case, found, launched)

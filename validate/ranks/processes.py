@@ -30,6 +30,8 @@ BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
+# How many tasks each has started, of which this process is one.
+_OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
 IMPORTED_LATE = "torch._dynamo"
 """What torch imports, and sympy with it, in the first pass of DDP: a second of each rank."""
 
@@ -120,6 +122,24 @@ class World:
             yield True
         finally:
             self.store.set(name, "done")
+
+
+def ranks_of_launcher(environment: Mapping[str, str] | None = None) -> int | None:
+    """How many ranks torchrun, or who sets the same variables, has started; None without one.
+
+    Raises DpsimError in a task of another launcher, which would start ranks once more.
+    """
+    found = os.environ if environment is None else environment
+    if "RANK" in found:
+        return place_from_environment(found).size
+    for name, launcher in _OTHER_LAUNCHERS.items():
+        if found.get(name, "1") != "1":
+            raise DpsimError(
+                f"RANK must be set in each of the {found[name]} tasks that {launcher} has started, "
+                "with WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, but "
+                "is not: start torchrun on each node, or one task alone"
+            )
+    return None
 
 
 def place_from_environment(environment: Mapping[str, str] | None = None) -> Place:

@@ -18,7 +18,13 @@ if find_spec("torch") is None and os.environ.get("CI") != "true":
 import torch
 
 from validate.collectives.payload import TYPES, Check, poison, promised, reduction, values
-from validate.ranks.processes import Place, choose, first_line, place_from_environment
+from validate.ranks.processes import (
+    Place,
+    choose,
+    first_line,
+    place_from_environment,
+    ranks_of_launcher,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -111,6 +117,16 @@ def test_a_broken_environment_is_named(changed, message):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this is about machines without a GPU")
+def test_tasks_of_another_launcher_are_not_taken_for_one_alone():
+    assert ranks_of_launcher({}) is None
+    assert ranks_of_launcher({"SLURM_STEP_NUM_TASKS": "1"}) is None
+    told = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    assert ranks_of_launcher({**told, "SLURM_STEP_NUM_TASKS": "4"}) == 4
+    for name, launcher in (("SLURM_STEP_NUM_TASKS", "srun"), ("OMPI_COMM_WORLD_SIZE", "mpirun")):
+        with pytest.raises(DpsimError, match=f"each of the 8 tasks that {launcher} has started"):
+            ranks_of_launcher({name: "8"})
+
+
 def test_a_machine_without_a_gpu_uses_gloo_and_says_why_not_nccl():
     backend, face = choose(Place())
     assert (backend, face.place) == ("gloo", torch.device("cpu"))
