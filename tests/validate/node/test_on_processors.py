@@ -176,6 +176,8 @@ def test_under_torchrun_its_ranks_do_it_and_rank_0_answers():
     check_both_sides(json.loads(ran.stdout))
 
 
+# What torch says of its own modules when they are first loaded.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_step_is_one_graph_of_its_own_or_says_that_nothing_compiles_here(monkeypatch):
     resets = []
     usual = torch.compiler.reset
