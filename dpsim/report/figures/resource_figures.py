@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _GIGA = 1e9
 _NARROW = 0.08  # of all that is held: less has no room for words
-_HEIGHT = 360  # pixels: on a phone the legend has a line for each part, which would be scrolled
+_HEIGHT = 420  # pixels: a phone has a line of the legend for each part, in half of them at most
 _COLOURS = (*SERIES, COLOUR["grey"])
 
 
@@ -89,7 +89,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
             x=[size / _GIGA],
             name=said,
             orientation="h",
-            width=0.6,
+            width=0.45,
             marker={
                 "color": colour,
                 "pattern": {"shape": "/" if hatched else "", "fgopacity": 0.5},
