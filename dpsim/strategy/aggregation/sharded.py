@@ -341,9 +341,11 @@ class ShardedConfig(Aggregation):
             for index, (needed, name, elements) in enumerate(places):
                 ready = self._asked_for(index, all_needed, len(forward))
                 size = elements * self.weight_bytes
-                call = CollectiveCall(name, size, ready, needed, "all-gather", "weights")
-                post = index > len(forward) and self.backward_prefetch == "post"
-                gathers.append(replace(call, overtakes=post))
+                first = index > len(forward) and self.backward_prefetch == "post"
+                call = CollectiveCall(
+                    name, size, ready, needed, "all-gather", "weights", overtakes=first
+                )
+                gathers.append(call)
         return tuple(gathers)
 
     def _asked_for(self, index: int, needed: list[int], forward: int) -> int:
