@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from heapq import heapify, heapreplace
 from typing import ClassVar, Literal, Self
