@@ -5,7 +5,8 @@ import pytest
 from measuring import Growth, alone, seconds
 from test_speed import QUICKSTART, own_starts
 
-from dpsim import load_scenario, simulate
+from dpsim import load_scenario
+from dpsim.engine import run_scenario
 from dpsim.network import named_model
 from dpsim.topology import UniformSwitch
 
@@ -19,8 +20,9 @@ PAIRS = "strategy.aggregation.kind=gossip"
 def run(nodes, steps, warmup, *overrides):
     """The quickstart on so many nodes of 8 GPUs."""
     sizes = [f"cluster.nodes={nodes}", f"run.steps={steps}", f"run.warmup={warmup}"]
-    result = simulate(load_scenario(QUICKSTART, [*sizes, *overrides]))
-    assert result.steps.step.shape == (steps, 8 * nodes)
+    # So many steps and no more: whether few of them have settled is chance at some sizes.
+    done = run_scenario(load_scenario(QUICKSTART, [*sizes, *overrides]), settle=False).result
+    assert done.steps.step.shape == (steps, 8 * nodes)
 
 
 def rows(nodes, *arguments):
@@ -36,7 +38,7 @@ def test_servers_of_workers_that_act_alone(measured):
         "asynchronous servers of the quickstart, 20 + 5 steps",
         "1,024 workers",
         taken,
-        limit=30,
+        limit=20,
         memory=memory,
         memory_limit=500,
         growth=growth,

@@ -32,6 +32,7 @@ _GROUP = _struct(
 _LINK = _struct("on_begin on_end under_begin under_end state", "capacity load room")
 _HUB = _struct("link_begin link_end member_begin member_end open reached", "weight rate")
 _ENTRY = _struct("to", "share")
+_OFFER = _struct("link", "level")
 _ARRAYS = (
     *("group_of", "own", "on", "under", "hub_link", "member", "flow", "group", "link", "hub"),
     *("active", "changed", "groups", "links", "open_member", "heap", "ended_call", "ended_number"),
@@ -120,7 +121,7 @@ class CompiledFlows:
         )
         for name in ("active", "changed", "groups", "open_member"):
             self._keep(**{name: np.zeros(groups, dtype=np.int64)})
-        self._keep(links=np.zeros(links, dtype=np.int64), heap=np.zeros(links, dtype=_ENTRY))
+        self._keep(links=np.zeros(links, dtype=np.int64), heap=np.zeros(links, dtype=_OFFER))
 
     def _keep(self, **arrays: NDArray[Any]) -> None:
         for name, array in arrays.items():

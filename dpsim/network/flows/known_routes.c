@@ -37,12 +37,17 @@ typedef struct {
     double weight, rate;
 } Hub;
 
-/* `to` a link, a group or a hub. What a group's own entry takes of a link: beyond what its hub
-   counts for it there, or in all (0: it leaves that link of its hub out). */
+/* `to` a link, a group or a hub. A group takes the share of a link that `on` says (0: it leaves out
+   a link of its hub); `own` has what this is beyond what its hub counts for it there. */
 typedef struct {
     int64_t to;
     double share;
 } Entry;
+
+typedef struct {
+    int64_t link;
+    double level;
+} Offer;
 
 typedef struct {
     const int64_t *group_of; /* by route */
@@ -52,17 +57,19 @@ typedef struct {
     Group *group;
     Link *link;
     Hub *hub;
-    int64_t *active, *changed;                  /* groups with a flow; groups that have changed */
-    int64_t *groups, *links, *open_member;      /* what a change reaches, and what is left of it */
-    Entry *heap;
+    int64_t *active, *changed;             /* groups with a flow; groups that have changed */
+    int64_t *groups, *links, *open_member; /* what a change reaches; a hub's that are open */
+    Offer *heap;
     int64_t *ended_call, *ended_number;
     int64_t flows, actives, changes, hubs;
 } Network;
 
-#define NEAR 1.1 /* links that offer so much more than the least are filled in one go */
+/* Links that offer at most so many times the least are filled before the others are looked at anew:
+   of 128 to 512 nodes at servers few enough, and often enough all that matter. */
+#define NEAR 1.1
 
-enum { SETTLED, OPEN, SPARED };   /* groups */
-enum { ELSEWHERE, REACHED, FULL }; /* links */
+enum { SETTLED, OPEN, SPARED };    /* a group's rate; SPARED: the link that is full is not its */
+enum { ELSEWHERE, REACHED, FULL }; /* a link */
 
 static void change(Network *net, int64_t number) {
     if (net->group[number].changed) return;
@@ -237,7 +244,7 @@ static Reach reach_all(Network *net) {
     net->changes = 0;
     for (int64_t groups = 0, links = 0; groups < reach.groups || links < reach.links;) {
         if (groups < reach.groups) reach_from_group(net, net->groups[groups++], &reach);
-        else if (reach.groups == net->actives) break; /* no link joins any other */
+        else if (reach.groups == net->actives) break; /* hubs without flows were left with no rate */
         else reach_from_link(net, net->links[links++], &reach);
     }
     return reach;
@@ -271,7 +278,7 @@ static void settle_group(Network *net, int64_t number, double rate) {
 }
 
 /* What a link can still offer each of its open flows, if they are alike. */
-static double offer(const Network *net, const Link *link) {
+static double offered(const Network *net, const Link *link) {
     if (link->state == FULL) return INFINITY; /* none is open */
     double load = link->load, room = link->room;
     for (int64_t under = link->under_begin; under < link->under_end; under++) {
@@ -323,43 +330,43 @@ static int64_t look(Network *net, int64_t links, double *least) {
     *least = INFINITY;
     for (int64_t each = 0; each < links; each++) {
         int64_t number = net->links[each];
-        double level = offer(net, &net->link[number]);
+        double level = offered(net, &net->link[number]);
         if (level == INFINITY) continue;
         net->links[each] = net->links[crossed];
         net->links[crossed] = number;
-        net->heap[crossed++] = (Entry){number, level};
+        net->heap[crossed++] = (Offer){number, level};
         if (level < *least) *least = level;
     }
     return crossed;
 }
 
-static void sink(Entry *heap, int64_t count, int64_t place) {
-    Entry entry = heap[place];
+static void sink(Offer *heap, int64_t count, int64_t place) {
+    Offer offer = heap[place];
     for (int64_t child; (child = 2 * place + 1) < count; place = child) {
-        if (child + 1 < count && heap[child + 1].share < heap[child].share) child++;
-        if (heap[child].share >= entry.share) break;
+        if (child + 1 < count && heap[child + 1].level < heap[child].level) child++;
+        if (heap[child].level >= offer.level) break;
         heap[place] = heap[child];
     }
-    heap[place] = entry;
+    heap[place] = offer;
 }
 
 /* Fill those of the first `links` links in the heap that offer at most `most`, the least of them
    first. What the others offer only grows meanwhile, so that a heap by what each offered when it
    was last looked at has a lower bound on top. Returns how many groups it settles. */
 static int64_t fill_near(Network *net, int64_t links, double most) {
-    Entry *heap = net->heap;
+    Offer *heap = net->heap;
     int64_t count = 0, settled = 0;
     for (int64_t each = 0; each < links; each++)
-        if (heap[each].share <= most) heap[count++] = heap[each];
+        if (heap[each].level <= most) heap[count++] = heap[each];
     for (int64_t place = count / 2 - 1; place >= 0; place--) sink(heap, count, place);
     while (count) {
-        Link *link = &net->link[heap->to];
-        double level = offer(net, link);
-        if (level <= heap->share) {
+        Link *link = &net->link[heap->link];
+        double level = offered(net, link);
+        if (level <= heap->level) {
             settled += settle_link(net, link, level);
             level = INFINITY;
         }
-        heap->share = level;
+        heap->level = level;
         if (level > most) *heap = heap[--count];
         sink(heap, count, 0);
     }
