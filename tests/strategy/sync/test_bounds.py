@@ -128,4 +128,8 @@ def test_backups_save_the_wait_for_a_slow_worker(tiny):
             for sync in ("backup", "bsp")
         )
         assert backup.steps.step[:, 0].mean() < 0.6 * bsp.steps.step[:, 0].mean()
-        assert backup.staleness["dropped"] == 0.25
+        assert (backup.steps.counted == [True, True, True, False]).all()
+        # The slow worker makes fewer gradients than the others in the same time.
+        paces = 1 / backup.steps.step.mean(axis=0)
+        assert backup.staleness["dropped"] == pytest.approx(paces[3] / paces.sum())
+        assert 0.09 < backup.staleness["dropped"] < 0.13  # one of ten
