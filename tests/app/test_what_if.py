@@ -10,7 +10,7 @@ import pytest
 from app_pages import QUICK, charts, html, metrics, settled
 
 from app import forms, state, waiting
-from app.answers import explained
+from app.answers import answer, explained, scaled
 from app.headline import numbers
 from app.presets import FIRST, preset_path
 from app.spec import Spec
@@ -274,3 +274,13 @@ def test_what_does_not_fit_and_is_simulated_all_the_same_has_its_remedies_too(op
     assert pressed
     assert all("time per sample" in label for label in pressed)
     assert not [button for button in page.button if button.key == "all the same"]
+
+
+def test_the_curve_goes_through_the_answer_that_the_page_shows():
+    spec = Spec("resnet50-32-v100-25gbe")
+    own = answer(spec, lambda done, total: None).result
+    found = scaled(spec, own, lambda done, total: None)
+    assert found.pop("own") is own
+    others = [each.workers for each in found.values()]
+    assert others
+    assert own.workers not in others
