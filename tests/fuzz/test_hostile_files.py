@@ -161,11 +161,24 @@ def jail() -> Iterator[Jail]:
         yield started
 
 
+# Ten times as large as those above, which takes ten times as long.
+LARGE: dict[str, Callable[[Path], object]] = {
+    "deep lists": _text(10 * DEEP),
+    "deep mappings": _text('{"a":' * 50_000),
+    "5,000 keys": _text("".join(f"k{i}: 1\n" for i in range(5_000))),
+}
+
+
 @pytest.mark.parametrize("reader", READERS)
-def test_no_file_breaks_a_reader(jail: Jail, reader: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "files", [FILES, pytest.param(LARGE, marks=pytest.mark.long)], ids=["all kinds", "large"]
+)
+def test_no_file_breaks_a_reader(
+    jail: Jail, reader: str, files: dict[str, Callable[[Path], object]], tmp_path: Path
+) -> None:
     name, beside, command = READERS[reader]
     wrong = {}
-    for number, (kind, make) in enumerate(FILES.items()):
+    for number, (kind, make) in enumerate(files.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
         make(folder / name)
