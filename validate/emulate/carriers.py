@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
-import torch.distributed as dist
-
 from dpsim.collectives import Schedule, algorithm
 from dpsim.engine import Job, StagedCall
 from dpsim.network import CollectiveModel, FastestModel, HostPathModel, schedule_on
 from dpsim.network.libraries import GlooModel
-from validate.collectives import Executor
+from validate.collectives import Executor, LibraryCollective
 from validate.emulate.clock import now, sleep_until
 from validate.emulate.push_pull import Client
 from validate.ranks.processes import Place, World
@@ -60,15 +57,17 @@ class Scheduled(Carrier):
         self._executor.close()
 
 
-class LibraryAllReduce(Carrier):
-    """``dist.all_reduce``."""
+class ByLibrary(Carrier):
+    """The backend's own collective, on a vector of zeros of the right size."""
 
-    def __init__(self, nbytes: int) -> None:
-        self._vector = torch.zeros(max(-(-nbytes // _FLOAT), 1))
+    def __init__(self, operation: str, nbytes: int, world: World) -> None:
+        self._collective = LibraryCollective(operation, max(-(-nbytes // _FLOAT), 1), world)
+        self._vector, _ = self._collective.buffers(in_place=True)
+        self._vector.zero_()
 
     def carry(self) -> None:
         """One call."""
-        dist.all_reduce(self._vector)
+        self._collective.run(self._vector, self._vector)
 
 
 class ThroughHost(Carrier):
@@ -162,7 +161,7 @@ class Carriers:
         if isinstance(model, HostPathModel):
             return ThroughHost(model, nbytes, self._world)
         if isinstance(model, GlooModel):
-            return LibraryAllReduce(nbytes)
+            return ByLibrary(model.operation, nbytes, self._world)
         return Scheduled(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
 
     def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:

@@ -127,7 +127,7 @@ def _compute_again(blocks: Sequence[nn.Module], *, selective: bool) -> None:
 
     They stay where they are, so that their parameters keep their names.
     """
-    from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    from torch.utils.checkpoint import checkpoint
 
     forwards = [block.forward for block in blocks]
 
@@ -138,11 +138,23 @@ def _compute_again(blocks: Sequence[nn.Module], *, selective: bool) -> None:
 
     settings: dict[str, Any] = {"use_reentrant": False}
     if selective:
-        settings["context_fn"] = lambda: create_selective_checkpoint_contexts(_KeepProducts())
+        settings["context_fn"] = _kept_products()
     first, *others = blocks
     first.forward = partial(checkpoint, all_of_them, **settings)
     for block in others:
         block.forward = lambda x: x
+
+
+def _kept_products() -> Callable[[], Any]:
+    """What torch asks which results stay."""
+    try:
+        from torch.utils.checkpoint import create_selective_checkpoint_contexts
+    except ImportError:  # before torch 2.5
+        raise DpsimError(
+            f"workload.checkpoint: must be none, full, every or fraction with torch "
+            f"{torch.__version__}, but got 'selective'"
+        ) from None
+    return lambda: create_selective_checkpoint_contexts(_KeepProducts())
 
 
 class _KeepProducts:

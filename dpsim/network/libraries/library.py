@@ -21,6 +21,7 @@ _CHOOSES = {
     "mpi": ("auto",),
 }  # the algorithms that a scenario may ask these for
 _IN_GROUPS = ("nccl", "gloo")
+_OPERATIONS = ("all-reduce", "reduce-scatter", "all-gather")  # of gloo and MPI
 
 
 def automatic_library(
@@ -81,9 +82,10 @@ def library_model(
             f"library must be ideal or {' or '.join(_IN_GROUPS)} in groups of some of the workers, "
             f"but got {library!r}"
         )
-    if operation != "all-reduce":
+    if operation not in _OPERATIONS:
         raise DpsimError(
-            f"operation must be all-reduce with library {library}, but got {operation!r}"
+            f"operation must be {' or '.join(_OPERATIONS)} with library {library}, but got "
+            f"{operation!r}"
         )
     if restriction not in _CHOOSES[library]:
         known = " or ".join(_CHOOSES[library])
@@ -93,10 +95,10 @@ def library_model(
     if library == "gloo":
         from dpsim.network.libraries.gloo import GlooModel
 
-        return GlooModel(network, itemsize=itemsize, groups=groups)
+        return GlooModel(network, operation=operation, itemsize=itemsize, groups=groups)
     from dpsim.network.libraries.mpi import MpiModel
 
-    return MpiModel(_cluster(library, network), itemsize=itemsize)
+    return MpiModel(_cluster(library, network), operation=operation, itemsize=itemsize)
 
 
 def _cluster(library: str, network: Network) -> Cluster:

@@ -119,7 +119,7 @@ class ShardedConfig(Aggregation):
             "the host runs ahead: weights are gathered as fast as they come, and take memory."
         ),
     )
-    library: Literal["auto", "ideal", "nccl"] = Field(
+    library: Literal["auto", "ideal", "nccl", "gloo", "mpi"] = Field(
         default="auto",
         description=(
             "Whose reduce-scatter and all-gather these are; auto: nccl on NVIDIA GPUs, else ideal."
@@ -259,7 +259,7 @@ class ShardedConfig(Aggregation):
         if self._has_owners:
             # Pipelined along a ring a broadcast takes as long as a ring that gathers as many bytes:
             # as many hops until the first byte is there, and as many bytes on each link.
-            chain = "all-gather" if library == "ideal" else "broadcast"
+            chain = "broadcast" if library == "nccl" else "all-gather"
             found["broadcast"] = (timed(chain, groups=inside),)
         if reduction == "all-reduce":
             return {**found, reduction: (timed(reduction),)}

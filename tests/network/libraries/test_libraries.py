@@ -247,8 +247,10 @@ def test_other_operations():
     assert NcclModel(cluster("dgx-h100"), operation="all-to-all").algorithm_for(8) == "p2p/Simple"
     with pytest.raises(DpsimError, match="operation must be one that library nccl models"):
         NcclModel(cluster("dgx-h100"), operation="gather")
-    with pytest.raises(DpsimError, match="operation must be all-reduce with library gloo"):
-        library_model("gloo", "auto", cluster("dgx-h100"), operation="all-gather")
+    with pytest.raises(
+        DpsimError, match="all-reduce or reduce-scatter or all-gather with library gloo"
+    ):
+        library_model("gloo", "auto", cluster("dgx-h100"), operation="all-to-all")
 
 
 def test_libraries_are_no_network_models_under_contention():
@@ -280,6 +282,31 @@ def test_gloo_without_bytes_is_its_messages_alone():
         0
     ] == pytest.approx(6 * 1.5 * MESSAGE_SECONDS)
     assert GlooModel(UniformSwitch(1, 1e9, 0.0)).finish(np.zeros(1), 8).finishes[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("operation", "share", "moved"),
+    [("all-gather", 0.5, 0.5), ("reduce-scatter", 1.0, 1.0)],  # torch all-reduces to scatter sums
+)
+def test_gloo_gathers_in_half_of_an_all_reduce(operation, share, moved):
+    whole = GlooModel(UniformSwitch(4, 1e9, 0.0))
+    part = GlooModel(UniformSwitch(4, 1e9, 0.0), operation=operation)
+    start, size = np.zeros(4), 2**24
+    assert part.finish(start, size).finishes == pytest.approx(
+        share * whole.finish(start, size).finishes
+    )
+    assert part.traffic(size).busiest == moved * whole.traffic(size).busiest
+
+
+@pytest.mark.parametrize("operation", ["all-gather", "reduce-scatter"])
+def test_rabenseifner_is_a_reduce_scatter_and_an_all_gather(operation):
+    whole = MpiModel(cluster("dgx-a100", 4))
+    half = MpiModel(cluster("dgx-a100", 4), operation=operation)
+    start, size = np.zeros(32), 2**26
+    assert whole.algorithm_for(size) == "rabenseifner"
+    assert half.finish(start, size).finishes == pytest.approx(
+        whole.finish(start, size).finishes / 2
+    )
 
 
 def test_mpi_doubles_for_small_vectors_and_halves_for_large_ones():

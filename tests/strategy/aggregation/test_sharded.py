@@ -115,3 +115,12 @@ def test_units_may_be_the_blocks_of_a_model_with_their_gradients():
         program.after_backward(0, first) for first, _, _ in reversed(units)
     ]
     assert sum(call.nbytes for call in sent) == 4 * model.parameters
+
+
+@pytest.mark.parametrize("library", ["gloo", "mpi"])
+def test_sharded_steps_meet_by_either(tiny, library):
+    def step(**aggregation):
+        return simulate(tiny(4, aggregation={"kind": "sharded", "library": library, **aggregation}))
+
+    assert step(stage=3).mean_step > step(stage=1).mean_step
+    assert step().libraries[0].library == library

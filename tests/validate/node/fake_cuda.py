@@ -117,6 +117,10 @@ class FakeCuda:
     def mem_get_info(self, index):
         return 80 * GIB - self.in_use, 80 * GIB
 
+    def is_current_stream_capturing(self):
+        # Optimisers ask; torch built for CUDA would go to a driver that is not there.
+        return False
+
 
 def stand_in(patch, **told):
     """Put a `FakeCuda` in the place of torch's."""
