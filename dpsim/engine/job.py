@@ -154,7 +154,7 @@ class Job:
     @cached_property
     def cycle(self) -> int:
         """Steps after which exchanges come again: from one outer step to the next."""
-        return exchange_cycle(self.scenario)
+        return self.scenario.strategy.sync.cycle(self.period)
 
     @cached_property
     def counted(self) -> range:
@@ -165,6 +165,17 @@ class Job:
     def exchange(self, step: int) -> Exchange:
         """What the workers exchange in step ``step``."""
         return exchange_of(self.scenario, step, self.period)
+
+    def exchanges_alike_from(self, last: int) -> int:
+        """The first step from which on all up to ``last`` exchange the same."""
+        own, wanted = self.scenario.strategy.sync.first_own_step, self.exchange(last)
+        # Before its own first step, and in each cycle from there, a strategy exchanges the same.
+        in_a_cycle = range(last - 1, max(last - self.cycle, own) - 1, -1)
+        for step in in_a_cycle:
+            if self.exchange(step) != wanted:
+                return step + 1
+        first = min(own, last)
+        return 0 if first and self.exchange(first - 1) == wanted else first
 
     def calls(self, step: int) -> tuple[StagedCall, ...]:
         """What is communicated in step ``step``, in order; nothing for a worker alone."""

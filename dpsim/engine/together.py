@@ -80,11 +80,8 @@ def _alike_from(job: Job, factors: FloatArray, timeline: Timeline | None) -> int
     in_turns = any(len(models) > 1 for models in job.collectives.values())
     if in_turns or job.input is not None or job.scenario.disturbance.links:
         return last + 1
-    first, exchange = last, job.exchange(last)
-    while first and job.exchange(first - 1) == exchange:
-        if np.any(factors[first - 1] != factors[last]):
-            break
-        first -= 1
+    unlike = np.flatnonzero(np.any(factors != factors[last], axis=1))
+    first = max(job.exchanges_alike_from(last), unlike[-1] + 1 if len(unlike) else 0)
     return first if timeline is None else max(first, timeline.steps.stop - 1)
 
 
