@@ -130,8 +130,13 @@ REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
         ("run.steps=1000000", "cluster.nodes=1000"),
         "must be at most 10000 for 2000 workers",
     ),
+    # Equal ones would be taken in one go.
     "a million steps": (
-        ("run.steps=1000000", "workload.model=resnet152"),
+        (
+            "run.steps=1000000",
+            "workload.model=resnet152",
+            "disturbance={jitter: {kind: lognormal, sigma: 0.1}}",
+        ),
         "s of the processor",
     ),
     "2^64 nodes": (("cluster.nodes=18446744073709551616",), "must be at most 1048576"),
