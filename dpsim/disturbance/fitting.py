@@ -14,7 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
+from dpsim.base.config import first_problem
+from dpsim.base.errors import DpsimError
 from dpsim.disturbance.jitter import CorrelatedJitterConfig, Factors
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 
@@ -78,7 +81,21 @@ class JitterFit:
 
 
 def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
-    """The disturbance that step times of shape (steps, ranks) show."""
+    """The disturbance that step times of shape (steps, ranks) show.
+
+    Raises DpsimError for one that no scenario may have, such as a stall of 10,000 steps.
+    """
+    try:
+        return _fitted(times, nodes)
+    except ValidationError as error:
+        told = first_problem(error)
+        raise DpsimError(
+            f"step times: must show a disturbance that a scenario may have ({told}), but show "
+            f"{told.given:.6g}"
+        ) from None
+
+
+def _fitted(times: Factors, nodes: Sequence[int]) -> JitterFit:
     ranks = times.shape[1]
     # Shape (ranks,). A median, since the steps with stalls and delays are not off yet.
     pace = np.median(times, axis=0)

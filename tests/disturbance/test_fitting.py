@@ -175,3 +175,11 @@ def test_a_file_that_is_no_csv_is_one_clear_line(dpsim, tmp_path):
     code, _, err = dpsim("fit-jitter", path)
     assert code == 2
     assert err.startswith(f"dpsim: {path}: must be a CSV file, but: new-line character")
+
+
+@pytest.mark.parametrize(("row", "column"), [(7, slice(None)), (slice(None), 2)])
+def test_times_that_no_scenario_may_have_are_refused(row, column):
+    times = np.ones((40, 4))
+    times[row, column] = 1e7
+    with pytest.raises(DpsimError, match="step times: must show a disturbance that a scenario may"):
+        fit_jitter(times, [0, 0, 1, 1])
