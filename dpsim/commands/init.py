@@ -179,7 +179,7 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
 def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
     """The scenario of what options say, of answers in a terminal, and of what is usual."""
     from dpsim.hardware import nodes as catalogue_nodes
-    from dpsim.imports import Answers
+    from dpsim.imports import Answers, names_file
 
     if sys.stdin.isatty():
         _ask(said)
@@ -191,7 +191,7 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
         # smaller.
         tried = tuple((said["strategy"], checkpoint) for checkpoint in (False, True))
     # A file is looked for beside the scenario.
-    if ".py:" in said.get("model", "") or said.get("model", "").endswith(".json"):
+    if names_file(said.get("model", "")):
         folder = Path.cwd() if output is None else output.parent
         said["model"] = os.path.relpath(said["model"], folder)
 

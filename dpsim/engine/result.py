@@ -205,9 +205,7 @@ class Result(Shown):
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample whose gradient counted."""
-        samples = self.workers * self.batch_per_worker * (1 - self._dropped)
-        # Those of as many steps as there are workers; a collective of all may be more frequent.
-        samples *= self.traffic.time_s / self.step_of_all_s
+        samples = self.throughput_samples_per_s * self.traffic.time_s
         return self.traffic.sent_in_total / samples if samples else 0.0
 
     @property

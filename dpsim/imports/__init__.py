@@ -12,6 +12,7 @@ from dpsim.imports.first_scenario import (
     Answers,
     Recipe,
     machine_for,
+    names_file,
     scenario_from_answers,
 )
 from dpsim.imports.ibnetdiscover import scenario_from_ibnetdiscover
@@ -55,6 +56,7 @@ __all__ = [
     "fit_nccl_tests",
     "histogram_of",
     "machine_for",
+    "names_file",
     "node_from_nccl_topo",
     "node_from_nvidia_topo",
     "parse_nccl_tests",

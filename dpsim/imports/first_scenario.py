@@ -235,6 +235,11 @@ def _train(draft: ScenarioDraft, answers: Answers) -> None:
         draft.set("workload.checkpoint", "full", "every block is computed again in backward")
 
 
+def names_file(model: str) -> bool:
+    """Whether a model is not of the catalogue but in a file of the user's, by a path."""
+    return ".py:" in model or _is_config(model)
+
+
 def _is_config(model: str) -> bool:
     return model.endswith(".json")
 

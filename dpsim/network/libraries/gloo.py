@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -46,11 +46,12 @@ _SEGMENT = 2**20  # bytes
 
 
 class GlooModel(CollectiveModel):
-    """One of the operations of `_RINGS`.
+    """One of its ``operations``.
 
     All ranks that meet leave together, the predicted time after the last of them entered.
     """
 
+    operations: ClassVar[tuple[str, ...]] = tuple(_RINGS)
     abilities = Ability.NONE
 
     def __init__(

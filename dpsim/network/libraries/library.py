@@ -21,7 +21,6 @@ _CHOOSES = {
     "mpi": ("auto",),
 }  # the algorithms that a scenario may ask these for
 _IN_GROUPS = ("nccl", "gloo")
-_OPERATIONS = ("all-reduce", "reduce-scatter", "all-gather")  # of gloo and MPI
 
 
 def automatic_library(
@@ -82,11 +81,6 @@ def library_model(
             f"library must be ideal or {' or '.join(_IN_GROUPS)} in groups of some of the workers, "
             f"but got {library!r}"
         )
-    if operation not in _OPERATIONS:
-        raise DpsimError(
-            f"operation must be {' or '.join(_OPERATIONS)} with library {library}, but got "
-            f"{operation!r}"
-        )
     if restriction not in _CHOOSES[library]:
         known = " or ".join(_CHOOSES[library])
         raise DpsimError(
@@ -95,10 +89,19 @@ def library_model(
     if library == "gloo":
         from dpsim.network.libraries.gloo import GlooModel
 
+        _check_operation(library, operation, GlooModel.operations)
         return GlooModel(network, operation=operation, itemsize=itemsize, groups=groups)
     from dpsim.network.libraries.mpi import MpiModel
 
+    _check_operation(library, operation, MpiModel.operations)
     return MpiModel(_cluster(library, network), operation=operation, itemsize=itemsize)
+
+
+def _check_operation(library: str, operation: str, known: tuple[str, ...]) -> None:
+    if operation not in known:
+        raise DpsimError(
+            f"operation must be {' or '.join(known)} with library {library}, but got {operation!r}"
+        )
 
 
 def _cluster(library: str, network: Network) -> Cluster:

@@ -21,6 +21,8 @@ of it. They were compared with no measurement.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
@@ -49,11 +51,12 @@ _SCHEDULES = {
 
 
 class MpiModel(CollectiveModel):
-    """One of the operations of `_SCHEDULES`.
+    """One of its ``operations``.
 
     All ranks leave together, the predicted time after the last of them entered.
     """
 
+    operations: ClassVar[tuple[str, ...]] = tuple(_SCHEDULES)
     abilities = Ability.NONE
 
     def __init__(
