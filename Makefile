@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constrain
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run app all bundle docs test test-long bench lint types rules golden clean
+.PHONY: help run app all bundle docs test test-wide test-long bench lint types rules golden clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,8 +24,11 @@ all: .venv/.all ## install every extra into .venv: dashboard, tuning, Dask, torc
 bundle: .venv/.dev ## write a folder of wheels, for a node without network, to dist/bundle (BUNDLE_PYTHON, BUNDLE_MACHINE)
 	@$(BIN)/python -m tools.bundle dist/bundle $(BUNDLE_PYTHON) $(BUNDLE_MACHINE)
 
-test: lint ## lint, types, import arrows and the whole suite, in minutes
+test: lint ## lint, types, import arrows and the suite, in minutes
 	@$(BIN)/python -m pytest -n 2
+
+test-wide: .venv/.dev ## the cases of which `make test` has a selection with every pair of values
+	@$(BIN)/python -m pytest -n 2 -m 'wide and not long'
 
 # Code 5 means that no test is marked long, which is no failure.
 test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs

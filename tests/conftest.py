@@ -26,6 +26,7 @@ os.environ["DPSIM_CATALOGUE"] = ""
 
 import pytest
 from hypothesis import settings
+from pairwise import mark_wide
 
 from dpsim.scenario import Scenario
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
@@ -90,7 +91,9 @@ def group_of(test):
     return next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
+    mark_wide(items)
     items.sort(
         key=lambda item: (
             FIRST.index(group) if (group := group_of(item.nodeid)) in FIRST else len(FIRST)
