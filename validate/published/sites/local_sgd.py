@@ -4,7 +4,8 @@ The workers compute for as long as the run's inner steps took, and then wait for
 bytes a parameter as it sent, over links of the stated rate. Where a source states a range of rates,
 the prediction is at their geometric mean, and its bounds are at both ends. Which pair of sites has
 which rate is not published: on graphs of rates all over the range, given to pairs by chance, the
-simulator says how long the ring takes.
+simulator says how long the ring takes. What a library reaches over a link may be far less than the
+link has: the publishers of both runs say what theirs reached.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from validate.published.tables import packaged_table
 class _Stated:
     """What a source says in words: rates (B/s), and seconds of inner steps between two syncs.
 
+    ``slowest`` and ``fastest`` are rates of links, ``reached`` what the run's library made of them.
     ``commanded`` is the bytes a parameter by the run's published command, where the table has
     others.
     """
 
     slowest: float
     fastest: float
+    reached: float
     inner: float
     workers: int
     commanded: float | None = None
@@ -43,69 +46,77 @@ _MBIT = 1e6 / 8
 # Workers of the first are those of the same run over three continents; rates and times are those
 # of the columns ``link`` and ``notes``. The table has fp16 for OpenDiLoCo, from memory; the command
 # for this run in the README of PrimeIntellect-ai/OpenDiloco names no compression, which is fp32.
+# What was reached: PrimeIntellect-ai/prime, the library of the first run, says in its README that
+# it makes up to 4 Gbit/s between data centres in the USA, "up to 40x" what OpenDiLoCo had made.
 _STATED: Mapping[str, _Stated] = {
-    "intellect1-us": _Stated(500 * _MBIT, 4_000 * _MBIT, 38 * 60, 14),
-    "opendiloco-1b": _Stated(127 * _MBIT, 935 * _MBIT, 67.5 * 60, 4, commanded=4),
+    "intellect1-us": _Stated(500 * _MBIT, 4_000 * _MBIT, 4_000 * _MBIT, 38 * 60, 14),
+    "opendiloco-1b": _Stated(
+        127 * _MBIT, 935 * _MBIT, 4_000 * _MBIT / 40, 67.5 * 60, 4, commanded=4
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeShare:
-    """Shares of time that a run computed, published and predicted at three rates of its links.
+class AtRates:
+    """Shares of time that are computed, by the rate of all links: `_Stated` says which these are.
 
-    ``on_graphs`` is the one that the median of `seconds_on_graphs` gives, ``as_commanded`` that of
-    as many bytes as the run's published command sends, where the table has others.
+    ``middle`` is at the geometric mean of the slowest and the fastest.
+    """
+
+    slowest: float
+    middle: float
+    fastest: float
+    reached: float
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeShare:
+    """The share of time that a run computed, as ``published`` and as predicted.
+
+    ``by_table`` is with as many bytes as the table has, ``by_command`` with those that the run's
+    published command sends, where these are others. ``on_graphs`` is with the table's bytes and
+    the median of `seconds_on_graphs`.
     """
 
     name: str
     published: float
-    predicted: float
-    low: float
-    high: float
+    by_table: AtRates
+    by_command: AtRates | None
     on_graphs: float
-    as_commanded: float | None
-
-    @property
-    def error(self) -> float:
-        """Predicted less published, as a share of the time."""
-        return self.predicted - self.published
 
 
 def compute_shares() -> tuple[ComputeShare, ...]:
     """All runs whose links are stated; a link that is just "internet" predicts nothing."""
-    rows = packaged_table(
-        "wan_local_sgd.csv", ("id", "params", "bytes_per_param", "compute_utilisation")
-    )
-    parameters = rows.numbers("params")
-    sizes = parameters * rows.numbers("bytes_per_param")
-    published = rows.numbers("compute_utilisation")
+    columns = ("id", "params", "bytes_per_param", "compute_utilisation")
+    rows = packaged_table("wan_local_sgd.csv", columns)
     found = []
-    for row, name in enumerate(rows.text("id").tolist()):
+    for name, *numbers in zip(rows.text("id"), *map(rows.numbers, columns[1:]), strict=True):
         stated = _STATED.get(name)
         if stated is None:
             continue
-        middle = math.sqrt(stated.slowest * stated.fastest)
-        predicted, low, high = (
-            _share(stated, float(sizes[row]), rate)
-            for rate in (middle, stated.slowest, stated.fastest)
-        )
-        seconds = float(np.median(seconds_on_graphs(name)))
-        on_graphs = stated.inner / (stated.inner + seconds)
-        as_commanded = None
+        parameters, width, published = map(float, numbers)
+        by_command = None
         if stated.commanded is not None:
-            as_commanded = _share(stated, float(parameters[row]) * stated.commanded, middle)
-        found.append(
-            ComputeShare(name, float(published[row]), predicted, low, high, on_graphs, as_commanded)
-        )
+            by_command = _at_rates(stated, parameters * stated.commanded)
+        on_graphs = _computed(stated, float(np.median(seconds_on_graphs(name))))
+        by_table = _at_rates(stated, parameters * width)
+        found.append(ComputeShare(name, published, by_table, by_command, on_graphs))
     return tuple(found)
 
 
-def _share(stated: _Stated, nbytes: float, rate: float) -> float:
-    """The share of time that is computed where a ring moves ``nbytes`` at ``rate`` B/s."""
+def _at_rates(stated: _Stated, nbytes: float) -> AtRates:
+    """The shares where a ring moves ``nbytes``."""
+    middle = math.sqrt(stated.slowest * stated.fastest)
+    rates = (stated.slowest, middle, stated.fastest, stated.reached)
     chunking = Chunking(round(nbytes), stated.workers)
+    layout, ring = RankLayout(stated.workers), algorithm("ring")
     # Beside minutes of transfer the latency of a round between sites is nothing.
-    costs = Costs(alpha=0.0, beta=1 / rate)
-    seconds = algorithm("ring").exact_time(RankLayout(stated.workers), chunking, costs)
+    costs = [Costs(alpha=0.0, beta=1 / rate) for rate in rates]
+    return AtRates(*(_computed(stated, ring.exact_time(layout, chunking, cost)) for cost in costs))
+
+
+def _computed(stated: _Stated, seconds: float) -> float:
+    """The share of time that is computed where workers wait so many seconds after inner steps."""
     return stated.inner / (stated.inner + seconds)
 
 
