@@ -27,8 +27,9 @@ bundle: .venv/.dev ## write a folder of wheels, for a node without network, to d
 test: lint ## lint, types, import arrows and the suite, in minutes
 	@$(BIN)/python -m pytest -n 2
 
+# Of random cases (hypothesis) there are more here too.
 test-wide: .venv/.dev ## the cases of which `make test` has a selection with every pair of values
-	@$(BIN)/python -m pytest -n 2 -m 'wide and not long'
+	@$(BIN)/python -m pytest -n 2 -m '(wide or hypothesis) and not long and not bench' --hypothesis-profile wide
 
 # Code 5 means that no test is marked long, which is no failure.
 test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs

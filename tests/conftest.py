@@ -38,10 +38,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# How long a random case takes depends on what else the machine does. CI tries more cases.
-CASES = 100 if os.environ.get("CI") == "true" else 25
-settings.register_profile("unhurried", deadline=None, max_examples=CASES)
-settings.load_profile("unhurried")
+# How long a random case takes depends on what else the machine does. `make test-wide` tries more.
+settings.register_profile("few", deadline=None, max_examples=25)
+settings.register_profile("wide", deadline=None, max_examples=100)
+settings.load_profile("few")
 
 # Real ranks measure and hold what the machine has once: one process runs them, one after another.
 # Browsers and sweeps likewise.

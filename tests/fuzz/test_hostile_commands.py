@@ -8,7 +8,6 @@ commands`` tries as many as one likes.
 
 from __future__ import annotations
 
-import os
 import secrets
 from random import Random
 
@@ -17,12 +16,15 @@ from campaign import tried
 from command_cases import case
 from command_line import commands
 
-CASES = 2_000 if os.environ.get("CI") else 60
+FEW, MANY = 60, 2_000
 LONG = 20_000
 
 
-def test_commands_end_in_an_answer_or_a_clear_error() -> None:
-    tried(case, range(CASES), processes=2).check(CASES)
+@pytest.mark.parametrize(
+    "seeds", [range(FEW), pytest.param(range(FEW, MANY), marks=pytest.mark.wide)]
+)
+def test_commands_end_in_an_answer_or_a_clear_error(seeds: range) -> None:
+    tried(case, seeds, processes=2).check(len(seeds))
 
 
 @pytest.mark.long

@@ -6,19 +6,21 @@ bounded time and memory.
 
 from __future__ import annotations
 
-import os
 import secrets
 
 import pytest
 from campaign import tried
 from hostile_cases import case
 
-CASES = 2_000 if os.environ.get("CI") else 150
+FEW, MANY = 150, 2_000
 LONG = 50_000
 
 
-def test_scenarios_end_in_a_result_or_a_clear_error() -> None:
-    tried(case, range(CASES)).check(CASES)
+@pytest.mark.parametrize(
+    "seeds", [range(FEW), pytest.param(range(FEW, MANY), marks=pytest.mark.wide)]
+)
+def test_scenarios_end_in_a_result_or_a_clear_error(seeds: range) -> None:
+    tried(case, seeds).check(len(seeds))
 
 
 @pytest.mark.long
