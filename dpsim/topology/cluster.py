@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,14 +26,38 @@ if TYPE_CHECKING:
     from dpsim.topology.duplex_limits import DuplexLimits
 
 
+class _Tables(NamedTuple):
+    """Routes inside the kinds of nodes, a row for each GPU of each kind, the kinds in their order.
+
+    ``between`` its node's GPUs; ``out`` to its network card and ``back`` from there, which is card
+    ``nic_of`` of the node.
+    """
+
+    between: Paths
+    out: Paths
+    back: Paths
+    nic_of: IntArray
+
+    @classmethod
+    def of(cls, kinds: Sequence[NodeGraph]) -> _Tables:
+        """The tables of all ``kinds``."""
+        most = max(len(kind.gpus) for kind in kinds)
+        return cls(
+            _stacked([kind.between_gpus for kind in kinds], (most,)),
+            _stacked([kind.to_nic for kind in kinds], ()),
+            _stacked([kind.from_nic for kind in kinds], ()),
+            np.concatenate([np.array(kind.nic_of, dtype=np.int64) for kind in kinds]),
+        )
+
+
 class Cluster:
     """Groups of (node, how many of it) on a fabric (None for a single node); ranks go node by node.
 
-    ``node_of`` and ``local_of`` (ranks,) are each rank's node and its place in there;
-    ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) say where each node's begin.
-    ``reduces`` says whether the fabric's switches reduce, ``duplex`` what each direction of a
-    network card's link keeps of its rate while both carry; where that is not all, the capacities of
-    both ways together come after the fabric's.
+    ``ranks`` is the number of GPUs, ``mesh`` these as groups. ``node_of`` and ``local_of`` (ranks,)
+    are each rank's node and its place in there; ``first_rank``, ``first_capacity`` and
+    ``first_port`` (nodes + 1,) say where each node's begin. ``reduces`` says whether the fabric's
+    switches reduce, ``duplex`` what each direction of a network card's link keeps of its rate while
+    both carry; where that is not all, the capacities of both ways together come after the fabric's.
     """
 
     def __init__(
@@ -68,15 +92,14 @@ class Cluster:
 
         self.node_of = np.repeat(np.arange(self.nodes), gpus)
         self.local_of = np.arange(len(self.node_of)) - self.first_rank[self.node_of]
-        # Tables have one row for each GPU of each kind, the kinds one after the other: so they stay
-        # small however many nodes are alike.
+        self.ranks = len(self.node_of)
+        equal = np.ptp(gpus_of_kind) == 0
+        self.mesh = Mesh(self.ranks, int(gpus_of_kind[0]) if equal else None)
+        # One row for each GPU of each kind, not of each node: so tables stay small however many
+        # nodes are alike.
         first_row_of_kind = _starts(gpus_of_kind)
         self._row_of = first_row_of_kind[self.kind_of[self.node_of]] + self.local_of
-
-    @property
-    def ranks(self) -> int:
-        """The number of GPUs."""
-        return len(self.node_of)
+        self._tables = _Tables.of(self.kinds)
 
     @property
     def node(self) -> NodeGraph:
@@ -86,24 +109,12 @@ class Cluster:
     @property
     def per_node(self) -> int:
         """GPUs of each node. Raises DpsimError where nodes differ in it."""
-        numbers = {len(kind.gpus) for kind in self.kinds}
-        if len(numbers) > 1:
+        if self.mesh.per_node is None:
+            numbers = sorted({len(kind.gpus) for kind in self.kinds})
             raise DpsimError(
-                "cluster.groups: must have equal numbers of GPUs per node here, but got "
-                f"{sorted(numbers)}"
+                f"cluster.groups: must have equal numbers of GPUs per node here, but got {numbers}"
             )
-        return numbers.pop()
-
-    @property
-    def inside(self) -> int:
-        """How many of its capacities are inside nodes: those come first."""
-        return sum(len(self.kinds[kind].capacities) for kind in self.kind_of)
-
-    @property
-    def mesh(self) -> Mesh:
-        """Its GPUs as groups of ranks."""
-        numbers = {len(kind.gpus) for kind in self.kinds}
-        return Mesh(self.ranks, numbers.pop() if len(numbers) == 1 else None)
+        return self.mesh.per_node
 
     @cached_property
     def accelerators(self) -> tuple[tuple[Gpu, int], ...]:
@@ -152,7 +163,7 @@ class Cluster:
         return _merged(apart, inside, outside)
 
     def _inside_routes(self, source: IntArray, destination: IntArray) -> Routes:
-        paths = self._between
+        paths = self._tables.between
         row = self._row_of[source]
         there = self.local_of[destination]
         # From (rows, places, hops) to (pairs, hops), in the numbers of one node of the kind.
@@ -161,7 +172,7 @@ class Cluster:
 
     def _outside_routes(self, source: IntArray, destination: IntArray) -> Routes:
         assert self.fabric is not None, "ranks of different nodes are joined by a fabric"
-        out, back = self._to_nic, self._from_nic
+        out, back = self._tables.out, self._tables.back
         from_row, to_row = self._row_of[source], self._row_of[destination]
         between = self.fabric.routes(self.card_of(source), self.card_of(destination))
         first = self.first_capacity[-1]  # of the fabric
@@ -180,31 +191,13 @@ class Cluster:
         # A row of capacities for each pair: out of its node, over the fabric, into the other node.
         return Routes(np.concatenate(hops, axis=1), latency)
 
-    @cached_property
-    def _between(self) -> Paths:
-        most = max(len(kind.gpus) for kind in self.kinds)
-        return _stacked([kind.between_gpus for kind in self.kinds], (most,))
-
-    @cached_property
-    def _to_nic(self) -> Paths:
-        return _stacked([kind.to_nic for kind in self.kinds], ())
-
-    @cached_property
-    def _from_nic(self) -> Paths:
-        return _stacked([kind.from_nic for kind in self.kinds], ())
-
     def _placed(self, links: IntArray, rank: IntArray) -> IntArray:
         """Local capacity numbers of each rank's node as numbers of the whole cluster."""
         return _numbered_from(self.first_capacity[self.node_of[rank], None], links)
 
     def card_of(self, rank: IntArray) -> IntArray:
         """The fabric's port of the network card that each rank uses."""
-        return self.first_port[self.node_of[rank]] + self._nic_of[self._row_of[rank]]
-
-    @cached_property
-    def _nic_of(self) -> IntArray:
-        of_kinds = [np.array(kind.nic_of, dtype=np.int64) for kind in self.kinds]
-        return np.concatenate(of_kinds)
+        return self.first_port[self.node_of[rank]] + self._tables.nic_of[self._row_of[rank]]
 
     def gpu_name(self, rank: int) -> str:
         """The place in the graph at which ``rank`` computes, such as ``node3/gpu0``."""

@@ -5,8 +5,8 @@ It holds devices, full-duplex links, and routes between the node's GPUs and to i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count, pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.hardware import Node
+from dpsim.hardware import Link, Node
 from dpsim.topology.network import ROUTED_BY
 from dpsim.topology.ring_order import ring_order
 
@@ -37,22 +37,28 @@ class NodeGraph:
     network card, where there is none) comes after them and is an end of routes like them. Each
     direction of a link is a capacity, and so is each device with a limit of its own. Messages pass
     through switches and CPUs, not through other GPUs. ``devices[a]`` and ``links[a][b]`` say what
-    is known of a device and of a link's direction.
+    is known of a device and of a link's direction. ``between_gpus`` (gpus, gpus) are the routes
+    from local rank to local rank, ``to_nic`` and ``from_nic`` (gpus,) those to and from the network
+    card of each, `nic_of`.
     """
 
     def __init__(
         self, node: Node, nics: int | None = None, gpus: int | None = None, *, host: bool = False
     ) -> None:
         self.node = node
-        self.devices = _devices(node, nics)
-        self.links = _links(node, nics, self.devices)
+        cards = node.nic_edges(nics)
+        edges = [*node.expand_edges(), *cards]
+        self.nics = [name for name, *_ in cards]
+        kinds = {name: {"kind": name.rstrip("0123456789")} for name in node.device_names()}
+        self.devices: dict[str, dict[str, Any]] = kinds | {
+            nic: {"kind": "nic"} for nic in self.nics
+        }
+        self.links = _links(edges, self.devices)
         self.names: list[str] = []
         self.capacities: FloatArray = np.empty(0)
         self._number_capacities()
         # Shortest paths from a device to all others, kept: a search gives them all at once.
         self._trees: dict[str, dict[str, list[str]]] = {}
-        cards = [name for name in self.devices if name.startswith("nic")]
-        self.nics = sorted(cards, key=lambda name: int(name.removeprefix("nic")))
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
         # As collectives go in rings, ranks are numbered along the best ring that the node has.
         bandwidth = np.array([[self._bandwidth(a, b) for b in used] for a in used])
@@ -60,6 +66,7 @@ class NodeGraph:
         if host:
             self.gpus.append("cpu0" if "cpu0" in self.devices else node.nic_slots[0])
         self.nic_of = self._affinity()
+        self.between_gpus, self.to_nic, self.from_nic = self._tables()
 
     def _number_capacities(self) -> None:
         limits: list[float] = []
@@ -142,26 +149,17 @@ class NodeGraph:
             chosen.append(nearest)
         return chosen
 
-    @cached_property
-    def between_gpus(self) -> Paths:
-        """Routes from each local rank to each other, shapes (gpus, gpus, hops) and (gpus, gpus)."""
-        every_pair = [self.path(a, b) for a in self.gpus for b in self.gpus]
-        flat = self._paths(every_pair)
+    def _tables(self) -> tuple[Paths, Paths, Paths]:
+        """Routes between local ranks, from each to its network card, and from that to it."""
+        every_pair = self._paths([self.path(a, b) for a in self.gpus for b in self.gpus])
         count = len(self.gpus)
-        links = flat.links.reshape(count, count, -1)
-        return Paths(links, flat.latency.reshape(count, count))
-
-    @cached_property
-    def to_nic(self) -> Paths:
-        """Routes from each local rank to its network card, shapes (gpus, hops) and (gpus,)."""
-        cards = [self.nics[number] for number in self.nic_of]
-        return self._paths([self.path(*ends) for ends in zip(self.gpus, cards, strict=True)])
-
-    @cached_property
-    def from_nic(self) -> Paths:
-        """Routes from each local rank's network card to it, shapes (gpus, hops) and (gpus,)."""
-        cards = [self.nics[number] for number in self.nic_of]
-        return self._paths([self.path(*ends) for ends in zip(cards, self.gpus, strict=True)])
+        between = Paths(
+            every_pair.links.reshape(count, count, -1), every_pair.latency.reshape(count, count)
+        )
+        ends = [(gpu, self.nics[card]) for gpu, card in zip(self.gpus, self.nic_of, strict=True)]
+        out = self._paths([self.path(gpu, card) for gpu, card in ends])
+        back = self._paths([self.path(card, gpu) for gpu, card in ends])
+        return between, out, back
 
     def _paths(self, paths: list[list[str]]) -> Paths:
         """A table of paths; one from a device to itself crosses nothing."""
@@ -173,18 +171,12 @@ class NodeGraph:
         return Paths(table, latency)
 
 
-def _devices(node: Node, nics: int | None) -> dict[str, dict[str, Any]]:
-    """The kind of each device, network cards last."""
-    devices = {name: {"kind": name.rstrip("0123456789")} for name in node.device_names()}
-    return devices | {nic: {"kind": "nic"} for nic, *_ in node.nic_edges(nics)}
-
-
 def _links(
-    node: Node, nics: int | None, devices: dict[str, dict[str, Any]]
+    edges: list[tuple[str, str, Link, int]], devices: Iterable[str]
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """What leads from each device to each."""
     links: dict[str, dict[str, dict[str, Any]]] = {device: {} for device in devices}
-    for a, b, link, lanes in [*node.expand_edges(), *node.nic_edges(nics)]:
+    for a, b, link, lanes in edges:
         capacity, latency = link.bandwidth * lanes, link.latency.value
         weight = latency + ROUTED_BY / capacity
         for start, end in ((a, b), (b, a)):  # full duplex: each direction has all of it

@@ -94,7 +94,7 @@ def test_a_dgx1_reaches_what_was_measured_over_all_its_links():
 def test_all_to_all_between_nodes_leaves_by_the_cards():
     model = NcclModel(cluster("dgx-a100", 2), operation="all-to-all")
     outcome = model.finish(np.zeros(16), 2**30)
-    assert outcome.loads[model.cluster.inside :].sum() > 0
+    assert outcome.loads[model.cluster.first_capacity[-1] :].sum() > 0
     assert (outcome.loads / model.network.capacities).max() <= outcome.finishes.max() * (1 + 1e-9)
 
 
@@ -113,8 +113,8 @@ def test_link_loads_are_those_of_rings_that_leave_by_all_cards():
     ring = RoundsModel(algorithm("ring").schedule(16), network)
     model = NcclModel(network, restriction="ring")
     loads = model.finish(np.zeros(16), 2**20).loads
-    outside = loads[network.inside :]
-    assert outside.sum() == pytest.approx(ring.loads(2**20)[network.inside :].sum())
+    outside = loads[network.first_capacity[-1] :]
+    assert outside.sum() == pytest.approx(ring.loads(2**20)[network.first_capacity[-1] :].sum())
     used = outside[outside > 0]
     assert len(used) == 2 * 2 * 8  # two nodes, up and down, eight cards
     np.testing.assert_allclose(used, 2 * 15 / 16 * 2**20 / 8)
@@ -125,7 +125,7 @@ def test_link_loads_are_those_of_rings_that_leave_by_all_cards():
 def test_trees_send_a_vector_up_and_down_between_two_nodes():
     network = cluster("dgx-h100", 2)
     loads = NcclModel(network, restriction="tree").finish(np.zeros(16), 2**20).loads
-    outside = loads[network.inside :]
+    outside = loads[network.first_capacity[-1] :]
     # Half of it in each tree: the sum of a node goes one way, that of both the other.
     np.testing.assert_allclose(outside[outside > 0], 2**20 / 8)
 

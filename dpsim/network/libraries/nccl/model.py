@@ -194,7 +194,7 @@ class NcclModel(CollectiveModel):
         if self.machine.nodes == 1:
             return 1.0
         loads = self._loads(_PROBE, f"{runs}/")
-        outside = slice(self.cluster.inside, None)
+        outside = slice(self.cluster.first_capacity[-1], None)  # the fabric's come last
         links = float((loads[outside] / self.cluster.capacities[outside]).max())
         of_nodes = [network_cards(kind) for kind in self.cluster.kinds]
         usable = min(cards.bandwidth for cards in of_nodes)
