@@ -20,6 +20,7 @@ from dpsim.engine.link_loads import (
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
+    from dpsim.engine.answer import one_time_costs, provenance
     from dpsim.engine.attempt import try_simulate
     from dpsim.engine.beside import bytes_beside
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         prediction_interval,
         step_doubts,
     )
-    from dpsim.engine.job import Job, exchange_cycle
+    from dpsim.engine.job import Job
     from dpsim.engine.kept_jobs import KeptJobs
     from dpsim.engine.kernel import (
         Engine,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use, remedy_values
-    from dpsim.engine.parts import PARTS, Part, PartName
     from dpsim.engine.preparation import (
         bytes_held,
         learner_times,
@@ -57,8 +57,9 @@ if TYPE_CHECKING:
     from dpsim.engine.recording import Recording
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
-    from dpsim.engine.run import Run, one_time_costs, provenance, run_job, run_scenario, simulate
-    from dpsim.engine.steps import Steps, clock_gaps
+    from dpsim.engine.run import Run, run_job, run_scenario, simulate
+    from dpsim.engine.run_length import exchange_cycle
+    from dpsim.engine.steps import PARTS, Part, PartName, Steps, clock_gaps
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target
     from dpsim.engine.together import run_together

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.engine.calls import StagedCall, calls_in, planned
+from dpsim.engine.run_length import averaging_period, counted_steps
 from dpsim.network import CollectiveModel
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
@@ -119,7 +120,7 @@ class Job:
         # is the last of the collectives.
         return next((network for network in used if isinstance(network, Cluster)), self.cluster)
 
-    @cached_property
+    @property
     def kind_of(self) -> IntArray:
         """Each worker's kind of GPU."""
         return self.cluster.accelerator_of
@@ -137,14 +138,6 @@ class Job:
         """The model of the collective ``name`` in step ``step``."""
         turns = self.collectives[name]
         return turns[step % len(turns)]
-
-    def on_links(self, loads: FloatArray) -> FloatArray:
-        """Bytes on each capacity of `network`; none where the collective has one of its own.
-
-        A loss averaged beside servers.
-        """
-        capacities = len(self.network.capacities)
-        return loads if len(loads) == capacities else np.zeros(capacities)
 
     @cached_property
     def period(self) -> int:
@@ -164,18 +157,10 @@ class Job:
 
     def exchange(self, step: int) -> Exchange:
         """What the workers exchange in step ``step``."""
-        return exchange_of(self.scenario, step, self.period)
-
-    def exchanges_alike_from(self, last: int) -> int:
-        """The first step from which on all up to ``last`` exchange the same."""
-        own, wanted = self.scenario.strategy.sync.first_own_step, self.exchange(last)
-        # Before its own first step, and in each cycle from there, a strategy exchanges the same.
-        in_a_cycle = range(last - 1, max(last - self.cycle, own) - 1, -1)
-        for step in in_a_cycle:
-            if self.exchange(step) != wanted:
-                return step + 1
-        first = min(own, last)
-        return 0 if first and self.exchange(first - 1) == wanted else first
+        sync, period = self.scenario.strategy.sync, self.period
+        return Exchange(
+            sync.exchanges(step, period), sync.grouped(step), sync.fragments(step, period)
+        )
 
     def calls(self, step: int) -> tuple[StagedCall, ...]:
         """What is communicated in step ``step``, in order; nothing for a worker alone."""
@@ -208,33 +193,3 @@ class Job:
         Shape (positions, kinds of GPU).
         """
         return np.stack([times.ends for times in self.times], axis=1)
-
-
-def averaging_period(scenario: Scenario) -> int:
-    """Steps between two averagings of models, where models are averaged."""
-    workload, workers = scenario.workload, scenario.cluster.ranks
-    samples = workload.samples_per_gpu
-    epoch = None if workload.dataset is None else workload.dataset.epoch(workers, samples).steps
-    return scenario.strategy.sync.period(workers * samples, epoch)
-
-
-def exchange_cycle(scenario: Scenario) -> int:
-    """Steps after which exchanges come again: a whole period of averaging."""
-    return scenario.strategy.sync.cycle(averaging_period(scenario))
-
-
-def counted_steps(scenario: Scenario) -> int:
-    """How many steps count: those asked for, or a whole period of averaging if that is longer.
-
-    A shorter run would hold no averaging, or not what it costs a step.
-    """
-    run, cycle = scenario.run, exchange_cycle(scenario)
-    last = run.warmup + run.steps - 1
-    own_steps = last >= scenario.strategy.sync.first_own_step
-    return cycle if own_steps and cycle > run.steps else run.steps
-
-
-def exchange_of(scenario: Scenario, step: int, period: int) -> Exchange:
-    """What workers exchange in step ``step`` where models are averaged every ``period`` steps."""
-    sync = scenario.strategy.sync
-    return Exchange(sync.exchanges(step, period), sync.grouped(step), sync.fragments(step, period))

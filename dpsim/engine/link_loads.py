@@ -72,7 +72,16 @@ class _Collective(NamedTuple):
 def collective_loads(job: Job, collective: str, nbytes: int, turn: int = 0) -> FloatArray:
     """Bytes on each capacity, of a collective that all enter together."""
     # Without stragglers: loads are about what the links carry, not about who comes late.
-    return job.on_links(job.collective(collective, turn).loads(nbytes))
+    return _on_network(job, job.collective(collective, turn).loads(nbytes))
+
+
+def _on_network(job: Job, loads: FloatArray) -> FloatArray:
+    """``loads`` on the capacities of the job's network; none of a collective on another one.
+
+    A loss that is averaged beside servers goes over the bare cluster.
+    """
+    capacities = len(job.network.capacities)
+    return loads if len(loads) == capacities else np.zeros(capacities)
 
 
 @limited()
@@ -94,7 +103,7 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
         sent = [(sent[0][0], nbytes)]
     for collective, size in sent:
         outcome = job.collective(collective).finish(np.zeros(job.workers), size)
-        loads += job.on_links(outcome.loads)
+        loads += _on_network(job, outcome.loads)
         seconds += float(outcome.finishes.max())
     used = {job.collective(collective).algorithm_for(size) for collective, size in sent}
     amount = human(sum(size for _, size in sent), DATA, 3)

@@ -16,7 +16,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
-from dpsim.engine.job import Job, counted_steps
+from dpsim.engine.job import Job
+from dpsim.engine.run_length import counted_steps
 from dpsim.engine.utilisation import accelerator
 from dpsim.hardware import CalibrationProfile, Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind

@@ -17,9 +17,8 @@ from dpsim.base.lazy import Shown
 from dpsim.disturbance import Goodput
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
-from dpsim.engine.parts import PARTS, PartName
 from dpsim.engine.spending import Cost, Energy, Spending
-from dpsim.engine.steps import Steps
+from dpsim.engine.steps import PARTS, PartName, Steps
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.engine.utilisation import Utilisation, Work
 from dpsim.strategy.aggregation import LibraryChoice

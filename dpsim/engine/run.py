@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
-from dpsim.base.provenance import stamp
+from dpsim.engine.answer import answer
 from dpsim.engine.calibration import calibrated
-from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
-from dpsim.engine.job import Job, exchange_cycle
+from dpsim.engine.job import Job
 from dpsim.engine.kernel import Engine, engine_for, simulate_steps
-from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
-from dpsim.engine.memory import MemoryUse, memory_use
+from dpsim.engine.link_loads import LinkLoads, mean_step_loads
+from dpsim.engine.memory import memory_use
 from dpsim.engine.preparation import MOST_RECORDS
 from dpsim.engine.recording import Recording
-from dpsim.engine.result import OneTimeCosts, Result
-from dpsim.engine.spending import spending
+from dpsim.engine.result import Result
+from dpsim.engine.run_length import has_events, settled_length, warming_up
 from dpsim.engine.steps import Steps, unsettled
-from dpsim.engine.to_target import time_to_target
-from dpsim.engine.utilisation import work
-from dpsim.hardware import CalibrationProfile
-from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
-from dpsim.strategy.aggregation import ELEMENT, Meeting
-from dpsim.workload import OPTIMIZER_STATES, Epoch, LearnersRow
+from dpsim.scenario import Scenario
 
 if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks
@@ -46,8 +39,6 @@ _LONGER = (2, 8)
 # workers at their own paces are counted whole, which may come to a little more than all.
 _MORE_THAN_ALL = 1.01
 _SHORT = 10  # steps: runs of fewer are warmed up as long as one of these
-# What a result says of its calibration profile.
-_OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
 
 
 def simulate(scenario: Scenario, progress: Progress = lambda done: None) -> Result:
@@ -77,56 +68,14 @@ def run_scenario(
         memory_use(scenario).check()  # before preparing, which takes longer
     if recording.versions or not settle:
         return _run(calibrated(scenario), recording, progress)
-    settled = _with_full_pipes(_in_whole_periods(scenario))
+    settled = settled_length(scenario)
     run = _run(calibrated(settled), recording, progress)
-    if run.unsettled is not None and not _has_events(scenario):
+    if run.unsettled is not None and not has_events(scenario):
         run = _warmed_up(run, recording)
     asked, warmup = scenario.run.warmup, run.scenario.run.warmup
     if warmup != asked:
         run.notes = (f"the first {warmup} steps do not count, instead of {asked}",)
     return run
-
-
-def _in_whole_periods(scenario: Scenario) -> Scenario:
-    """``scenario`` with steps up to the end of a period of averaging, if it has a whole one.
-
-    A part of a period would hold too many averagings, or too few, for its steps. A run that begins
-    before the switch to local steps is taken as it is.
-    """
-    run, cycle = scenario.run, exchange_cycle(scenario)
-    if run.steps < cycle or run.warmup < scenario.strategy.sync.first_own_step:
-        return scenario
-    whole = run.model_copy(update={"steps": run.steps + -run.steps % cycle})
-    return scenario.model_copy(update={"run": whole})
-
-
-def _with_full_pipes(scenario: Scenario) -> Scenario:
-    """``scenario`` with a warm-up in which what lags behind begins to come.
-
-    What is on its way as the counted steps end is then made up for by what was as they began. Where
-    a run is counted from its start, its lags are too.
-    """
-    sync, run = scenario.strategy.sync, scenario.run
-    overlap = 0 if sync.outer_step is None else sync.outer_step.overlap
-    together = scenario.strategy.aggregation.meeting is Meeting.TOGETHER
-    lag = sync.lag if together and run.warmup else 0
-    least = max(lag, overlap)
-    # Workers who may run further ahead than the run is long never wait for what lags.
-    if not least or run.warmup > least or lag > run.warmup + run.steps:
-        return scenario
-    # Step t waits for what was exchanged in step t - lag - 1: from step lag + 1 on there is one.
-    return _warming_up(scenario, least + 1)
-
-
-def _warming_up(scenario: Scenario, steps: int) -> Scenario:
-    settings = scenario.run.model_copy(update={"warmup": steps})
-    return scenario.model_copy(update={"run": settings})
-
-
-def _has_events(scenario: Scenario) -> bool:
-    """Whether something happens at a time or step of its own, which a longer warm-up would hide."""
-    switch = scenario.strategy.sync.first_own_step
-    return bool(scenario.disturbance.links) or switch > scenario.run.warmup
 
 
 @limited()
@@ -153,7 +102,7 @@ def _warmed_up(run: Run, recording: Recording) -> Run:
         warmup = times * max(asked + steps, _SHORT)
         if (warmup + steps) * run.job.workers > MOST_RECORDS:
             break
-        job = replace(run.job, scenario=_warming_up(run.scenario, warmup))
+        job = replace(run.job, scenario=warming_up(run.scenario, warmup))
         run = _run(job, recording, lambda done: None)
         if run.unsettled is None:
             break
@@ -305,109 +254,4 @@ class Run:
     @limited()
     def result(self) -> Result:
         """The answer."""
-        job, scenario = self.job, self.scenario
-        memory = memory_use(scenario, job.model)
-        one_time = one_time_costs(job)
-        crashes = scenario.disturbance.crashes
-        return Result(
-            name=scenario.name,
-            workers=job.workers,
-            batch_per_worker=scenario.workload.samples_per_gpu,
-            steps=self.steps,
-            traffic=step_traffic(job, self.link_loads),
-            alone=job.acts_alone,
-            engine=self.engine.name,
-            approximation=self.engine.approximation,
-            own_pace=job.own_pace,
-            unsettled=self.unsettled,
-            one_time=one_time,
-            to_target=time_to_target(scenario, self.step_time),
-            calibration=_calibration(job, memory),
-            seed=scenario.run.seed,
-            provenance=provenance(),
-            memory=memory,
-            pipeline=job.input,
-            epoch=_epoch(scenario),
-            learners=_learners(scenario, memory),
-            notes=(*memory.model.notes, *self.notes),
-            libraries=tuple(job.setting.libraries),
-            goodput=None
-            if crashes is None
-            else crashes.goodput(job.workers, one_time.startup_s, job.workers_of_nodes),
-            spending=spending(scenario),
-            work=work(scenario, job.model, job.cluster),
-            cautions=_cautions(job),
-            interval=prediction_interval(job, self.steps),
-        )
-
-
-def _cautions(job: Job) -> tuple[str, ...]:
-    """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
-    scenario = job.scenario
-    calibration = scenario.calibration
-    said = (
-        *scenario.cluster.warnings,
-        *dict.fromkeys(_extrapolations(job)),
-        *job.setting.cautions,
-    )
-    if not isinstance(calibration, CalibrationProfile):
-        return said
-    gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
-    return (*said, *calibration.cautions(gpus, job.setting.library))
-
-
-def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
-    """What a result says of where its times come from."""
-    compute = "catalogue" if memory.model.measured is None else "profile"
-    calibration = job.scenario.calibration
-    if isinstance(calibration, MeasuredStep | ComputeScale | MeasuredCell):
-        alone = {"cell"} if job.scenario.cell == 1 else set()
-        said = calibration.model_dump(exclude=alone)
-        return {**said, "compute_scale": job.compute_scale}
-    if isinstance(calibration, CalibrationProfile):
-        return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}
-    return compute
-
-
-def _extrapolations(job: Job) -> Iterator[str]:
-    """A warning for each kind of GPU whose efficiency is another generation's."""
-    if isinstance(job.scenario.calibration, MeasuredStep | ComputeScale):
-        return  # what was measured has the efficiency in it
-    for gpu, stands in borrowed_efficiencies(job):
-        yield (
-            f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
-            f"measured: extrapolated from {stands}"
-        )
-
-
-def _epoch(scenario: Scenario) -> Epoch | None:
-    dataset = scenario.workload.dataset
-    if dataset is None:
-        return None
-    return dataset.epoch(scenario.cluster.ranks, scenario.workload.samples_per_gpu)
-
-
-def provenance() -> dict[str, str]:
-    """What made a result, and when: the part of its JSON that differs from run to run."""
-    return stamp(python=platform.python_version(), numpy=np.__version__)
-
-
-def one_time_costs(job: Job) -> OneTimeCosts:
-    """What ``job`` pays once."""
-    aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
-    # Of a cell each GPU holds a part, and gets that alone.
-    parameters = -(-parameters // job.scenario.cell)
-    # The weights themselves, and as much again for each state that the optimiser keeps.
-    state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
-    startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
-    return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
-
-
-def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:
-    """The best number of learners for each batch, where the scenario asks for several."""
-    workload = scenario.workload
-    if workload.learners_per_gpu == 1 and not workload.utilisation:
-        return ()
-    from dpsim.engine.learners import learners_by_batch
-
-    return learners_by_batch(scenario, memory)
+        return answer(self)

@@ -81,8 +81,20 @@ def _alike_from(job: Job, factors: FloatArray, timeline: Timeline | None) -> int
     if in_turns or job.input is not None or job.scenario.disturbance.links:
         return last + 1
     unlike = np.flatnonzero(np.any(factors != factors[last], axis=1))
-    first = max(job.exchanges_alike_from(last), unlike[-1] + 1 if len(unlike) else 0)
+    first = max(_exchanges_alike_from(job, last), unlike[-1] + 1 if len(unlike) else 0)
     return first if timeline is None else max(first, timeline.steps.stop - 1)
+
+
+def _exchanges_alike_from(job: Job, last: int) -> int:
+    """The first step from which on all up to ``last`` exchange the same."""
+    own, wanted = job.scenario.strategy.sync.first_own_step, job.exchange(last)
+    # Before its own first step, and in each cycle from there, a strategy exchanges the same.
+    in_a_cycle = range(last - 1, max(last - job.cycle, own) - 1, -1)
+    for step in in_a_cycle:
+        if job.exchange(step) != wanted:
+            return step + 1
+    first = min(own, last)
+    return 0 if first and job.exchange(first - 1) == wanted else first
 
 
 def complete(

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     )
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
     from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
-    from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
+    from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
     from dpsim.network.libraries.nccl.model import NcclModel
     from dpsim.network.libraries.nccl.network_text import stated_cards
-    from dpsim.network.libraries.nccl.notes import Note
     from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
     from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
     from dpsim.network.libraries.nccl.physical_values import Facts, facts_of, physical

@@ -10,8 +10,7 @@ import math
 import re
 
 from dpsim.hardware import Gpu
-from dpsim.network.libraries.nccl.machine import Bus
-from dpsim.network.libraries.nccl.notes import Note
+from dpsim.network.libraries.nccl.machine import Bus, Note
 
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 # Not the generation of PCIe: "PCIe 4.0 switch", "Gen 5 switch".

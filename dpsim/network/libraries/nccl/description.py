@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from dpsim.hardware import Gpu
 from dpsim.network.libraries.nccl.gpus import capability_of, named_gpu, nvlink_rate
 from dpsim.network.libraries.nccl.inside_text import has_multicast, parse_inside
-from dpsim.network.libraries.nccl.machine import NVSWITCH, Inside, NcclMachine
+from dpsim.network.libraries.nccl.machine import NVSWITCH, Inside, NcclMachine, Note
 from dpsim.network.libraries.nccl.network_text import (
     nvlink_domain,
     parse_nics,
     parse_transport,
     staged_through_the_host,
 )
-from dpsim.network.libraries.nccl.notes import Note
 
 _ALGORITHMS = ("ring", "tree", "nvls", "nvlstree")
 _PROTOCOLS = ("ll", "ll128", "simple")

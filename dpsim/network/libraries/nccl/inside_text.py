@@ -17,8 +17,8 @@ from dpsim.network.libraries.nccl.machine import (
     PCIE,
     XGMI,
     Inside,
+    Note,
 )
-from dpsim.network.libraries.nccl.notes import Note
 
 XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
 _MESH_LINK = "nvlink2"

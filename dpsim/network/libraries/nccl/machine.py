@@ -128,3 +128,18 @@ class NcclMachine:
     def version_at_least(self, *wanted: int) -> bool:
         """Whether NCCL is at least this version; an unstated version counts as recent."""
         return self.nccl_version is None or self.nccl_version >= wanted
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Note:
+    """What a description left open.
+
+    A text of ``column`` that the rules could not read in full, and what it was taken as.
+    """
+
+    column: str
+    text: str
+    taken_as: str
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.text!r}: taken as {self.taken_as}"

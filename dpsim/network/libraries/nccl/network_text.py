@@ -9,7 +9,7 @@ import re
 
 from dpsim.hardware import Gpu
 from dpsim.network.libraries.nccl.gpus import capability_of, network_rate
-from dpsim.network.libraries.nccl.notes import Note
+from dpsim.network.libraries.nccl.machine import Note
 
 _IB_BITS = {
     "xdr": 800e9,

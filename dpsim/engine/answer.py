@@ -1,0 +1,133 @@
+"""What a run answers: its `Result`, put together from the scenario, the job and its steps."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsim.base.provenance import stamp
+from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
+from dpsim.engine.job import Job
+from dpsim.engine.link_loads import step_traffic
+from dpsim.engine.memory import MemoryUse, memory_use
+from dpsim.engine.result import OneTimeCosts, Result
+from dpsim.engine.spending import spending
+from dpsim.engine.to_target import time_to_target
+from dpsim.engine.utilisation import work
+from dpsim.hardware import CalibrationProfile
+from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
+from dpsim.strategy.aggregation import ELEMENT
+from dpsim.workload import OPTIMIZER_STATES, LearnersRow
+
+if TYPE_CHECKING:
+    from dpsim.engine.run import Run
+
+# What a result says of its calibration profile.
+_OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
+
+
+def answer(run: Run) -> Result:
+    """The result of ``run``."""
+    job, scenario = run.job, run.scenario
+    workload, crashes = scenario.workload, scenario.disturbance.crashes
+    samples = workload.samples_per_gpu
+    memory = memory_use(scenario, job.model)
+    one_time = one_time_costs(job)
+    return Result(
+        name=scenario.name,
+        workers=job.workers,
+        batch_per_worker=samples,
+        steps=run.steps,
+        traffic=step_traffic(job, run.link_loads),
+        alone=job.acts_alone,
+        engine=run.engine.name,
+        approximation=run.engine.approximation,
+        own_pace=job.own_pace,
+        unsettled=run.unsettled,
+        one_time=one_time,
+        to_target=time_to_target(scenario, run.step_time),
+        spending=spending(scenario),
+        work=work(scenario, job.model, job.cluster),
+        calibration=_calibration(job, memory),
+        seed=scenario.run.seed,
+        provenance=provenance(),
+        memory=memory,
+        pipeline=job.input,
+        epoch=None if workload.dataset is None else workload.dataset.epoch(job.workers, samples),
+        learners=_learners(scenario, memory),
+        notes=(*memory.model.notes, *run.notes),
+        libraries=tuple(job.setting.libraries),
+        goodput=None
+        if crashes is None
+        else crashes.goodput(job.workers, one_time.startup_s, job.workers_of_nodes),
+        cautions=_cautions(job),
+        interval=prediction_interval(job, run.steps),
+    )
+
+
+def _cautions(job: Job) -> tuple[str, ...]:
+    """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
+    scenario = job.scenario
+    calibration = scenario.calibration
+    said = (
+        *scenario.cluster.warnings,
+        *dict.fromkeys(_extrapolations(job)),
+        *job.setting.cautions,
+    )
+    if not isinstance(calibration, CalibrationProfile):
+        return said
+    gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
+    return (*said, *calibration.cautions(gpus, job.setting.library))
+
+
+def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
+    """What a result says of where its times come from."""
+    compute = "catalogue" if memory.model.measured is None else "profile"
+    calibration = job.scenario.calibration
+    if isinstance(calibration, MeasuredStep | ComputeScale | MeasuredCell):
+        alone = {"cell"} if job.scenario.cell == 1 else set()
+        said = calibration.model_dump(exclude=alone)
+        return {**said, "compute_scale": job.compute_scale}
+    if isinstance(calibration, CalibrationProfile):
+        return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}
+    return compute
+
+
+def _extrapolations(job: Job) -> Iterator[str]:
+    """A warning for each kind of GPU whose efficiency is another generation's."""
+    if isinstance(job.scenario.calibration, MeasuredStep | ComputeScale):
+        return  # what was measured has the efficiency in it
+    for gpu, stands in borrowed_efficiencies(job):
+        yield (
+            f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
+            f"measured: extrapolated from {stands}"
+        )
+
+
+def provenance() -> dict[str, str]:
+    """What made a result, and when: the part of its JSON that differs from run to run."""
+    return stamp(python=platform.python_version(), numpy=np.__version__)
+
+
+def one_time_costs(job: Job) -> OneTimeCosts:
+    """What ``job`` pays once."""
+    aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
+    # Of a cell each GPU holds a part, and gets that alone.
+    parameters = -(-parameters // job.scenario.cell)
+    # The weights themselves, and as much again for each state that the optimiser keeps.
+    state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
+    startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
+    return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
+
+
+def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:
+    """The best number of learners for each batch, where the scenario asks for several."""
+    workload = scenario.workload
+    if workload.learners_per_gpu == 1 and not workload.utilisation:
+        return ()
+    from dpsim.engine.learners import learners_by_batch
+
+    return learners_by_batch(scenario, memory)

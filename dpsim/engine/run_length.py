@@ -1,0 +1,78 @@
+"""How many steps are simulated: whole periods of averaging, and a warm-up that fills pipes."""
+
+from __future__ import annotations
+
+from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import Meeting
+
+
+def settled_length(scenario: Scenario) -> Scenario:
+    """``scenario`` with as many steps and as long a warm-up as its synchronisation needs."""
+    return _with_full_pipes(_in_whole_periods(scenario))
+
+
+def _in_whole_periods(scenario: Scenario) -> Scenario:
+    """``scenario`` with steps up to the end of a period of averaging, if it has a whole one.
+
+    A part of a period would hold too many averagings, or too few, for its steps. A run that begins
+    before the switch to local steps is taken as it is.
+    """
+    run, cycle = scenario.run, exchange_cycle(scenario)
+    if run.steps < cycle or run.warmup < scenario.strategy.sync.first_own_step:
+        return scenario
+    whole = run.model_copy(update={"steps": run.steps + -run.steps % cycle})
+    return scenario.model_copy(update={"run": whole})
+
+
+def _with_full_pipes(scenario: Scenario) -> Scenario:
+    """``scenario`` with a warm-up in which what lags behind begins to come.
+
+    What is on its way as the counted steps end is then made up for by what was as they began. Where
+    a run is counted from its start, its lags are too.
+    """
+    sync, run = scenario.strategy.sync, scenario.run
+    overlap = 0 if sync.outer_step is None else sync.outer_step.overlap
+    together = scenario.strategy.aggregation.meeting is Meeting.TOGETHER
+    lag = sync.lag if together and run.warmup else 0
+    least = max(lag, overlap)
+    # Workers who may run further ahead than the run is long never wait for what lags.
+    if not least or run.warmup > least or lag > run.warmup + run.steps:
+        return scenario
+    # Step t waits for what was exchanged in step t - lag - 1: from step lag + 1 on there is one.
+    return warming_up(scenario, least + 1)
+
+
+def warming_up(scenario: Scenario, steps: int) -> Scenario:
+    """``scenario`` with the first ``steps`` steps as its warm-up."""
+    settings = scenario.run.model_copy(update={"warmup": steps})
+    return scenario.model_copy(update={"run": settings})
+
+
+def has_events(scenario: Scenario) -> bool:
+    """Whether something happens at a time or step of its own, which a longer warm-up would hide."""
+    switch = scenario.strategy.sync.first_own_step
+    return bool(scenario.disturbance.links) or switch > scenario.run.warmup
+
+
+def averaging_period(scenario: Scenario) -> int:
+    """Steps between two averagings of models, where models are averaged."""
+    workload, workers = scenario.workload, scenario.cluster.ranks
+    samples = workload.samples_per_gpu
+    epoch = None if workload.dataset is None else workload.dataset.epoch(workers, samples).steps
+    return scenario.strategy.sync.period(workers * samples, epoch)
+
+
+def exchange_cycle(scenario: Scenario) -> int:
+    """Steps after which exchanges come again: a whole period of averaging."""
+    return scenario.strategy.sync.cycle(averaging_period(scenario))
+
+
+def counted_steps(scenario: Scenario) -> int:
+    """How many steps count: those asked for, or a whole period of averaging if that is longer.
+
+    A shorter run would hold no averaging, or not what it costs a step.
+    """
+    run, cycle = scenario.run, exchange_cycle(scenario)
+    last = run.warmup + run.steps - 1
+    own_steps = last >= scenario.strategy.sync.first_own_step
+    return cycle if own_steps and cycle > run.steps else run.steps
