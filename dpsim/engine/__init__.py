@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
     from dpsim.engine.run_length import exchange_cycle
+    from dpsim.engine.spending import Cost, Energy
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, clock_gaps
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target
@@ -73,6 +74,8 @@ __all__ = [
     "PARTS",
     "Act",
     "Constants",
+    "Cost",
+    "Energy",
     "Engine",
     "Gradients",
     "Interval",

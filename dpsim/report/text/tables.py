@@ -12,6 +12,8 @@ from dpsim.base.doubt import PredictionInterval
 from dpsim.base.units import DATA, POWER, RATE, TIME, human, size
 from dpsim.engine import (
     PARTS,
+    Cost,
+    Energy,
     LinkLoads,
     PartName,
     Result,
@@ -30,7 +32,7 @@ _COMPARED: tuple[PartName, ...] = ("compute", "exposed_comm", "straggler_wait")
 
 def run_table(result: Result) -> Table:
     """Where the time of a step goes, and what that means."""
-    step = result.step_time_s
+    step, parts = result.step_time_s, result.parts_s
     table = Table(
         title=f"{result.name}: a step takes {human(step['mean'], TIME)}",
         title_justify="left",
@@ -39,7 +41,7 @@ def run_table(result: Result) -> Table:
     table.add_column("part of the step")
     table.add_column("time", justify="right")
     table.add_column("share", justify="right")
-    for part, seconds in result.parts_s.items():
+    for part, seconds in parts.items():
         if seconds > 0:
             table.add_row(
                 PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}"
@@ -49,22 +51,22 @@ def run_table(result: Result) -> Table:
 
 def run_notes(result: Result) -> list[str]:
     """The other figures of a result, a line each."""
-    step = result.step_time_s
-    traffic = result.traffic
+    step, traffic = result.step_time_s, result.traffic
+    samples_per_s, efficiency = result.throughput_samples_per_s, result.scaling_efficiency
+    utilisation, target = result.utilisation, result.to_target
+    hidden, bytes_per_sample = result.overlapped_comm_s, result.bytes_per_sample
+    cost, energy, warnings = result.cost, result.energy, result.warnings
     lines = [
         f"step        median {human(step['median'], TIME)}, 95th percentile "
         f"{human(step['p95'], TIME)}, "
         f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} over seeds (95 %)",
         *_interval_notes(result.interval),
-        f"throughput  {amount(result.throughput_samples_per_s)} samples/s on {result.workers} "
-        "workers, "
-        f"scaling efficiency {result.scaling_efficiency:.1%}",
-        *_utilisation_notes(result.utilisation),
-        f"hidden      {human(result.overlapped_comm_s, TIME, 3)} of communication runs beside "
-        "computation",
+        f"throughput  {amount(samples_per_s)} samples/s on {result.workers} workers, "
+        f"scaling efficiency {efficiency:.1%}",
+        *_utilisation_notes(utilisation),
+        f"hidden      {human(hidden, TIME, 3)} of communication runs beside computation",
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
-        "worker, "
-        f"{human(result.bytes_per_sample, DATA, 3)} per sample"
+        f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
         *(f"library     {each.library} ({each.why})" for each in result.libraries),
     ]
@@ -76,10 +78,10 @@ def run_notes(result: Result) -> list[str]:
         )
 
     lines += _engine_note(result)
-    lines += [f"warning     {warning}" for warning in result.warnings]
+    lines += [f"warning     {warning}" for warning in warnings]
     lines += _resource_notes(result)
-    lines += [] if result.to_target is None else to_target_notes(result.to_target)
-    lines += _spending_notes(result)
+    lines += [] if target is None else to_target_notes(target)
+    lines += _spending_notes(cost, energy)
     return [*lines, _calibration_note(result.calibration)]
 
 
@@ -195,9 +197,8 @@ def _resource_notes(result: Result) -> list[str]:
     return lines
 
 
-def _spending_notes(result: Result) -> list[str]:
+def _spending_notes(cost: Cost | None, energy: Energy | None) -> list[str]:
     """Money and energy, where the scenario has a price."""
-    cost, energy = result.cost, result.energy
     if cost is None:
         return []
     target = "" if cost.to_target is None else f", {cost.to_target:,.4g} to the target"
