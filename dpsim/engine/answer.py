@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpsim.base.provenance import stamp
-from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
+from dpsim.engine.intervals import extrapolations, prediction_interval
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
@@ -74,7 +73,7 @@ def _cautions(job: Job) -> tuple[str, ...]:
     calibration = scenario.calibration
     said = (
         *scenario.cluster.warnings,
-        *dict.fromkeys(_extrapolations(job)),
+        *dict.fromkeys(extrapolations(job)),
         *job.setting.cautions,
     )
     if not isinstance(calibration, CalibrationProfile):
@@ -96,17 +95,6 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     return compute
 
 
-def _extrapolations(job: Job) -> Iterator[str]:
-    """A warning for each kind of GPU whose efficiency is another generation's."""
-    if isinstance(job.scenario.calibration, MeasuredStep | ComputeScale):
-        return  # what was measured has the efficiency in it
-    for gpu, stands in borrowed_efficiencies(job):
-        yield (
-            f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
-            f"measured: extrapolated from {stands}"
-        )
-
-
 def provenance() -> dict[str, str]:
     """What made a result, and when: the part of its JSON that differs from run to run."""
     return stamp(python=platform.python_version(), numpy=np.__version__)
@@ -119,8 +107,9 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     parameters = -(-parameters // job.scenario.cell)
     # The weights themselves, and as much again for each state that the optimiser keeps.
     state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
+    consensus = aggregation.consensus(parameters * ELEMENT, job.setting)
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
-    return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
+    return OneTimeCosts(startup, consensus)
 
 
 def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:

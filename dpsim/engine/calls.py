@@ -82,10 +82,11 @@ def staged(
     # What is not encoded keeps the width that it has; codecs are of float32.
     wire = (call.nbytes,) if codec.exact else codec.stages(elements)
     summed = codec.sums_in_flight
-    payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
     costs = [
         {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)} for gpu in gpus
     ]
+    payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
+    encode = [codec.encode_seconds(elements, **cost) for cost in costs]
     decode = [
         codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0
         for cost in costs
@@ -95,7 +96,7 @@ def staged(
         call.ready,
         call.needed,
         aggregation.stages(call.collective, wire, call.nbytes, sums_in_flight=summed, mesh=mesh),
-        np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
+        np.array(encode),
         np.array(decode),
         call.group,
         call.lag,
@@ -142,14 +143,15 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     if job.silent:
         return ()
     strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
-    wanted = strategy.aggregation.calls_on(job.model, job.program, batch, job.cluster.mesh)
+    program, positions = job.program, job.positions
+    wanted = strategy.aggregation.calls_on(job.model, program, batch, job.cluster.mesh)
     calls = _parts(job, wanted)
     # One plan for all, since all must send in one order: that of the kind they wait for.
-    slowest = job.positions[:, job.positions[-1].argmax()]
+    slowest = positions[:, positions[-1].argmax()]
     # Few policies ask what a collective costs, and to time one takes as long as half a step.
     minds_times = strategy.overlap.minds_times
     alpha, beta = _line(job, calls, grouped=grouped) if minds_times else (0.0, 0.0)
-    return strategy.overlap.step(calls, Outlook(slowest, alpha, beta, job.program.passes))
+    return strategy.overlap.step(calls, Outlook(slowest, alpha, beta, program.passes))
 
 
 def averaging(job: Job) -> tuple[CollectiveCall, ...]:

@@ -110,6 +110,17 @@ def borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
             yield gpu, stands
 
 
+def extrapolations(job: Job) -> Iterator[str]:
+    """A warning for each kind of GPU whose efficiency is another generation's."""
+    if isinstance(job.scenario.calibration, MeasuredStep | ComputeScale):
+        return  # what was measured has the efficiency in it
+    for gpu, stands in borrowed_efficiencies(job):
+        yield (
+            f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
+            f"measured: extrapolated from {stands}"
+        )
+
+
 def communication_doubt(job: Job) -> Doubt:
     """The error of a job's collectives: that of the one which carries most at once."""
     if job.setting.transport is not None:

@@ -41,11 +41,11 @@ def exact_for(job: Job) -> str | None:
     It times one collective at a time, alone on its links. That is exact where all workers carry out
     the same ones in one order and nothing else is on the links.
     """
-    models = (model for turns in job.collectives.values() for model in turns)
     undisturbed = not job.by_messages and not job.scenario.disturbance.on_links
-    one_group = all(len(model.meeting) == 1 for model in models)
     # Calls of one communicator follow one another; those of two may run side by side.
     together = {call.group for calls in job.calls_of.values() for call in calls}
+    models = (model for turns in job.collectives.values() for model in turns)
+    one_group = all(len(model.meeting) == 1 for model in models)
     if undisturbed and one_group and len(together) <= 1:
         return None
     reason: str | None = imported("dpsim.engine.events:inexact_because")(job)

@@ -259,7 +259,7 @@ def learner_times(
     Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
     of the model (``updated``).
     """
-    workload = scenario.workload
+    workload, efficiency = scenario.workload, _measured_efficiency(scenario, gpu)
     return compute_times(
         model,
         accelerator(gpu),
@@ -273,7 +273,7 @@ def learner_times(
         transformer=transformer,
         learners=learners,
         updated=updated,
-        efficiency=_measured_efficiency(scenario, gpu),
+        efficiency=efficiency,
     )
 
 

@@ -90,10 +90,8 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
     if scenario.strategy.sync.difference or not isinstance(model, str):
         return None
     task = task_for(model, scenario.workload.optimizer)
-    return None if task is None else _to_target(task, scenario, step_time_s)
-
-
-def _to_target(task: Task, scenario: Scenario, step_time_s: float) -> TimeToTarget:
+    if task is None:
+        return None
     gpus = scenario.cluster.ranks
     batch = gpus * scenario.workload.samples_per_gpu
     steps = task.steps(batch)

@@ -73,11 +73,11 @@ def model_flop(model: Model) -> float:
 
 def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
     """What a sample of ``scenario`` is to the GPUs of its cluster."""
-    recompute, flop = scenario.workload.recompute, model_flop(model)
-    again = 0.0 if recompute is None else recompute.of(model).flop
-    precision = scenario.workload.precision
+    precision, recompute = scenario.workload.precision, scenario.workload.recompute
     peaks = [count * _peak(gpu, precision) for gpu, count in cluster.accelerators]
     total = sum(peaks) if all(peaks) else 0.0
+    flop = model_flop(model)
+    again = 0.0 if recompute is None else recompute.of(model).flop
     return Work(model.tokens, flop, flop + again, total, cluster.ranks)
 
 

@@ -55,9 +55,10 @@ class Cluster:
 
     ``ranks`` is the number of GPUs, ``mesh`` these as groups. ``node_of`` and ``local_of`` (ranks,)
     are each rank's node and its place in there; ``first_rank``, ``first_capacity`` and
-    ``first_port`` (nodes + 1,) say where each node's begin. ``reduces`` says whether the fabric's
-    switches reduce, ``duplex`` what each direction of a network card's link keeps of its rate while
-    both carry; where that is not all, the capacities of both ways together come after the fabric's.
+    ``first_port`` (nodes + 1,) say where each node's begin. ``capacities`` are B/s, node by node,
+    then the fabric's. ``reduces`` says whether its switches reduce, ``duplex`` what each direction
+    of a network card's link keeps of its rate while both carry; where that is not all, the
+    capacities of both ways together come last.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Cluster:
         first_row_of_kind = _starts(gpus_of_kind)
         self._row_of = first_row_of_kind[self.kind_of[self.node_of]] + self.local_of
         self._tables = _Tables.of(self.kinds)
+        self.capacities = _rates(groups, fabric, self.duplex_limits)
 
     @property
     def node(self) -> NodeGraph:
@@ -133,18 +135,6 @@ class Cluster:
         """Each rank's place in ``accelerators``."""
         ranks = [count for _, count in self.accelerators]
         return np.repeat(np.arange(len(ranks)), ranks)
-
-    @cached_property
-    def capacities(self) -> FloatArray:
-        """B/s of every capacity: node by node, then the fabric's."""
-        parts = []
-        for kind, count in zip(self.kinds, self._counts, strict=True):
-            parts.append(np.tile(kind.capacities, count))
-        if self.fabric is not None:
-            parts.append(self.fabric.capacities)
-        if self.duplex_limits is not None:
-            parts.append(self.duplex_limits.capacities)
-        return np.concatenate(parts)
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """The route of each pair of ranks.
@@ -274,6 +264,18 @@ class Cluster:
 def _starts(sizes: IntArray) -> IntArray:
     """Where each of several parts begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _rates(
+    groups: Sequence[tuple[NodeGraph, int]], fabric: Fabric | None, limits: DuplexLimits | None
+) -> FloatArray:
+    """B/s of every capacity, in the order of their numbers."""
+    parts = [np.tile(kind.capacities, count) for kind, count in groups]
+    if fabric is not None:
+        parts.append(fabric.capacities)
+    if limits is not None:
+        parts.append(limits.capacities)
+    return np.concatenate(parts)
 
 
 def _numbered_from(first: IntArray | int, links: IntArray) -> IntArray:

@@ -204,22 +204,26 @@ class ClusterConfig(Config):
             raise DpsimError(f"cluster with {servers} nodes for servers: {error}") from None
 
     def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
-        groups = [(self._node_graph(part, host), part.nodes) for part in parts]
         # A single node needs no fabric: its network cards lead nowhere.
-        if sum(part.nodes for part in parts) == 1:
+        ports = self._ports(parts) if sum(part.nodes for part in parts) > 1 else None
+        groups = [(self._node_graph(part, host), part.nodes) for part in parts]
+        if ports is None:
             return Cluster(groups, None)
-        cards = np.array(self._cards_by_node(parts))
-        links = [self._link(part) for part in parts]
-        ends = [part.nodes * self._cards(part) for part in parts]
-        rate = _alike([link.bandwidth for link in links], ends)
-        latency = _alike([link.latency.value for link in links], ends)
-        ports = Ports(int(cards.sum()), rate, latency, cards)
         return Cluster(
             groups,
             self.network.fabric_of(ports),
             reduces=self.network.reduces,
             duplex=self.network.duplex,
         )
+
+    def _ports(self, parts: tuple[NodeGroup, ...]) -> Ports:
+        """Where the nodes' network cards end on the fabric."""
+        cards = np.array(self._cards_by_node(parts))
+        links = [self._link(part) for part in parts]
+        ends = [part.nodes * self._cards(part) for part in parts]
+        rate = _alike([link.bandwidth for link in links], ends)
+        latency = _alike([link.latency.value for link in links], ends)
+        return Ports(int(cards.sum()), rate, latency, cards)
 
     def _node_graph(self, part: NodeGroup, host: bool) -> NodeGraph:
         # The node as it is used: library models read its GPU and its network link.

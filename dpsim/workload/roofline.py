@@ -182,38 +182,16 @@ def compute_times(
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
             raise DpsimError(f"{name} must be at least 1, but got {number}")
-    constants = efficiency or fitted(accelerator.generation, execution)
     accelerator.peak(precision)  # raises, whatever was measured, where the GPU has none
-    bandwidth = accelerator.memory_bandwidth * constants.memory
-    recomputed = None if recompute is None else recompute.of(model)
+    constants = efficiency or fitted(accelerator.generation, execution)
     if transformer is None and efficiency is None:
         law = _transformer_law(model, precision)
         transformer = law and law(accelerator.generation, execution, kernels)
-    # Measured layers count before any model of them, and the constants of transformers, which know
-    # the shapes of their products, before those of all models.
-    if model.measured is not None:
-        forward, backward = model.measured.forward(batch), model.measured.backward(batch)
-        backward = backward + _again(forward, recomputed)
-    elif transformer is not None:
-        work = _Passes(*transformer.pass_times(model, accelerator, batch, precision))
-        forward, backward = work.queued(transformer.launch, recomputed)
-    else:
-        work = _Passes.of(
-            model,
-            batch,
-            precision,
-            _speeds(model, accelerator, precision, constants),
-            bandwidth,
-            constants,
-        )
-        forward, backward = work.queued(constants.launch, recomputed)
-    measured = None if model.measured is None else model.measured.optimizer()
-    if measured is None:
-        update = updated * _update(model, optimizer, bandwidth, constants, learners)
-        # The loss is read and the next batch handed over, whoever updates the weights.
-        update += constants.step
-    else:
-        update = updated * measured * learners
+    recomputed = None if recompute is None else recompute.of(model)
+    forward, backward = _pass_times(
+        model, accelerator, batch, precision, constants, transformer, recomputed
+    )
+    update = _update(model, optimizer, accelerator, constants, learners, updated)
     times = LayerTimes(forward, backward, update, accumulation)
     if transformer is None:
         return times
@@ -223,6 +201,32 @@ def compute_times(
         copy_traffic=transformer.copies,
         memory_rate=transformer.memory * accelerator.memory_bandwidth,
     )
+
+
+def _pass_times(
+    model: Model,
+    accelerator: Accelerator,
+    batch: int,
+    precision: Precision,
+    constants: Efficiency,
+    transformer: TransformerEfficiency | None,
+    recomputed: Recomputation | None,
+) -> tuple[FloatArray, FloatArray]:
+    """Seconds of each layer in a forward and a backward pass.
+
+    Measured layers count before any model of them, and the constants of transformers, which know
+    the shapes of their products, before those of all models.
+    """
+    if model.measured is not None:
+        forward, backward = model.measured.forward(batch), model.measured.backward(batch)
+        return forward, backward + _again(forward, recomputed)
+    if transformer is not None:
+        work = _Passes(*transformer.pass_times(model, accelerator, batch, precision))
+        return work.queued(transformer.launch, recomputed)
+    speed = _speeds(model, accelerator, precision, constants)
+    bandwidth = accelerator.memory_bandwidth * constants.memory
+    work = _Passes.of(model, batch, precision, speed, bandwidth, constants)
+    return work.queued(constants.launch, recomputed)
 
 
 def _transformer_law(
@@ -286,16 +290,26 @@ def _speeds(
 
 
 def _update(
-    model: Model, optimizer: Optimizer, bandwidth: float, constants: Efficiency, learners: int
+    model: Model,
+    optimizer: Optimizer,
+    accelerator: Accelerator,
+    constants: Efficiency,
+    learners: int,
+    updated: float,
 ) -> float:
-    """Seconds of the update: its traffic, or the launches of its kernels if they take longer.
+    """Seconds of the update: as measured, or its traffic or launches, whichever takes longer.
 
     Learners share the memory, so their traffic adds up. Each has a host thread of its own, so
     launches pass at the same time.
     """
+    measured = None if model.measured is None else model.measured.optimizer()
+    if measured is not None:
+        return updated * measured * learners
+    bandwidth = accelerator.memory_bandwidth * constants.memory
     traffic = learners * update_bytes(optimizer) * model.parameters / bandwidth
     launches = constants.update_launches * len(model.tensors().elements) * constants.launch
-    return max(traffic, launches)
+    # The loss is read and the next batch handed over, whoever updates the weights.
+    return updated * max(traffic, launches) + constants.step
 
 
 def _again(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu, gpu_named_in, gpus
 
 _UNKNOWN_IS = "a100-sxm-40gb"
@@ -26,6 +27,13 @@ def named_gpu(text: str) -> tuple[Gpu, bool]:
 def is_amd(gpu: Gpu) -> bool:
     """Whether it is one of AMD's, which RCCL serves."""
     return gpu.architecture.startswith("cdna")
+
+
+def served_capability(gpu: Gpu) -> int:
+    """`capability_of` a GPU that NCCL or RCCL serves; raises DpsimError for any other."""
+    if gpu.capability is None and not is_amd(gpu):
+        raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
+    return capability_of(gpu)
 
 
 def capability_of(gpu: Gpu) -> int:

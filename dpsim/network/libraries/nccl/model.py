@@ -15,7 +15,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import Traffic, algorithm, ranks_array, traffic
+from dpsim.collectives import Schedule, Traffic, algorithm, ranks_array, traffic
 from dpsim.network.libraries.nccl.channels import mesh_loads, ring_loads, rings, tree_loads
 from dpsim.network.libraries.nccl.machine import NVMESH, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
@@ -107,14 +107,19 @@ class NcclModel(CollectiveModel):
             )
 
     @cached_property
-    def _ring(self) -> RoundsModel:
+    def _schedule(self) -> Schedule:
+        """What is counted as its traffic, whichever algorithm runs."""
         chosen = algorithm(self._schedule_name, self._name)
         if self.groups is not None:
             from dpsim.collectives import in_groups
 
             chosen = in_groups(chosen, self.groups)
-        schedule = chosen.schedule(self.cluster.ranks)
-        return RoundsModel(schedule, self.cluster, itemsize=self.itemsize)
+        return chosen.schedule(self.cluster.ranks)
+
+    @cached_property
+    def _by_schedule(self) -> RoundsModel:
+        """What loads links where channels do not say it."""
+        return RoundsModel(self._schedule, self.cluster, itemsize=self.itemsize)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """All ranks that meet leave together (s), having entered at ``starts``.
@@ -128,7 +133,7 @@ class NcclModel(CollectiveModel):
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity by the channels of what runs (``name``)."""
         if self._schedule_name == _WITHOUT_CHANNELS:
-            return self._ring.loads(nbytes)
+            return self._by_schedule.loads(nbytes)
         kept = self._kept_loads
         if (nbytes, name) not in kept:
             loads = nbytes * self._loads_of_a_byte(name.split("/", maxsplit=1)[0])
@@ -163,7 +168,7 @@ class NcclModel(CollectiveModel):
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Those of its rings: trees cross the same cards."""
         if self._schedule_name == _WITHOUT_CHANNELS:
-            yield from self._ring.crossings()
+            yield from self._by_schedule.crossings()
             return
         for source, destination in rings(self._meeting, self.machine.gpus_per_node):
             routes = self.cluster.routes(source, destination)
@@ -174,7 +179,7 @@ class NcclModel(CollectiveModel):
         from dpsim.network.libraries.one_group import OneGroup
 
         if self._schedule_name == _WITHOUT_CHANNELS:
-            return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
+            return OneGroup(self, ranks, self._by_schedule.of_group(ranks).loads)
         alone = copy(self)
         alone._meeting, alone._kept_loads = ranks[None], {}
 
@@ -215,8 +220,7 @@ class NcclModel(CollectiveModel):
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
         if self.operation in CHAINS:
             return self._chain_traffic(nbytes)
-        schedule = self._ring.schedule
-        return traffic(schedule, schedule.chunking(nbytes, self.itemsize))
+        return traffic(self._schedule, self._schedule.chunking(nbytes, self.itemsize))
 
     def _chain_traffic(self, nbytes: int) -> Traffic:
         """Each rank passes the vector on, but for the last of its chain."""

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsim.base.errors import DpsimError
 from dpsim.collectives import RankLayout
-from dpsim.hardware import Gpu, Link, pcie_rate
-from dpsim.network.libraries.nccl.gpus import capability_of, is_amd
+from dpsim.hardware import Link, pcie_rate
+from dpsim.network.libraries.nccl.gpus import is_amd, served_capability
 from dpsim.network.libraries.nccl.machine import (
     NVMESH,
     NVSWITCH,
@@ -43,7 +42,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         local = among.groups_of("library nccl in groups")
         nodes = among.ranks // local
     capability, _, name = min(
-        (_capability(kind.node.gpu), place, kind.node.gpu.name)
+        (served_capability(kind.node.gpu), place, kind.node.gpu.name)
         for place, kind in enumerate(cluster.kinds)
     )
     inside = min((_inside(kind) for kind in cluster.kinds), key=lambda found: found.rate)
@@ -72,14 +71,6 @@ def _own_cards(cluster: Cluster, groups: Groups) -> float:
     here = [np.intersect1d(ranks, node) for ranks in meeting if (ranks < len(node)).any()]
     counts = [len(np.unique(cluster.card_of(ranks))) for ranks in here]
     return min(counts) / len(np.unique(cluster.card_of(node)))
-
-
-def _capability(gpu: Gpu) -> int:
-    if is_amd(gpu):
-        return capability_of(gpu)  # RCCL is NCCL there
-    if gpu.capability is None:
-        raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
-    return gpu.capability
 
 
 def _inside(kind: NodeGraph) -> Inside:
