@@ -3,9 +3,9 @@
 ``"25 Gbit/s"``, ``"1.5 us"``, ``"100 MiB"`` to and from SI floats (seconds, bytes, FLOP).
 
 ``b`` and ``bit`` are bits, ``B`` is a byte, k/M/G/T/P are powers of 1000 and Ki/Mi/Gi/Ti powers of
-1024. Amounts of data are bytes inside, rates bytes per second. The few units stand here in a table:
-a library of all units takes longer to import than a small scenario to simulate, and reads ``Gb`` as
-gilbert.
+1024. Amounts of data are bytes inside, rates bytes per second. Datasheets' ``Gbps`` is Gbit/s and
+``TFLOPS`` TFLOP/s. The few units stand here in a table: a library of all units takes longer to
+import than a small scenario to simulate, and reads ``Gb`` as gilbert.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ _UNITS = {
     **dict.fromkeys(("FLOP", "FLOPs", "flop", "flops"), (Fraction(1), Powers(operation=1))),
     **dict.fromkeys(("watt", "watts", "W"), (Fraction(1), Powers(power=1))),
     **dict.fromkeys(("joule", "joules", "J"), (Fraction(1), Powers(power=1, time=1))),
+    # As datasheets write rates.
+    "bps": (Fraction(1, 8), Powers(data=1, time=-1)),
+    "Bps": (Fraction(1), Powers(data=1, time=-1)),
+    "FLOPS": (Fraction(1), Powers(operation=1, time=-1)),
 }
 
 

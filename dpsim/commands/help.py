@@ -165,7 +165,17 @@ class Group(TyperGroup):
 
 
 def _say_clearly(error: Exception) -> None:
-    """Make one line of the message of an error of usage, which repeats what was typed."""
+    """Make one line of the message of an error of usage, which repeats what was typed.
+
+    Raises DpsimError instead where an option's value is wrong.
+    """
+    # pydantic's errors alone have a list of them; help must not wait for its import.
+    problems = getattr(error.__cause__, "errors", None)
+    if problems is not None:
+        from dpsim.scenario import broken_rule
+
+        option = error.param.opts[0]  # type: ignore[attr-defined]
+        raise DpsimError(f"{option}: {broken_rule(problems()[0])}") from None
     # Only click's errors of usage have one; of others the message is not for users.
     if hasattr(error, "format_message"):
         error.message = clear_line(error.message)  # type: ignore[attr-defined]
@@ -195,6 +205,7 @@ class Commands(typer.Typer):
             # Typer makes a group of what has a callback, even before it has a command.
             callback=_program if is_whole else _nothing if cls.homes else None,
             no_args_is_help=True,
+            context_settings={"help_option_names": ["--help", "-h"]},
             pretty_exceptions_enable=False,
             add_completion=is_whole,
             rich_markup_mode=None,

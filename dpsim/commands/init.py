@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.options import Json, Length, Output
 
@@ -23,6 +23,15 @@ _MOST_TOKENS = 16_384  # of a pass, where nobody says how many samples
 _MOST_SAMPLES = 64
 # What is tried, in this order, where nobody says how to train: the first that fits is taken.
 _TRIED: tuple[tuple[str, bool], ...] = (("ddp", False), ("fsdp", False), ("fsdp", True))
+
+# The option that names a thing of each kind.
+_NAMED_BY = {
+    "GPU": "--gpu",
+    "node": "--node",
+    "link": "--network",
+    "model": "--model",
+    "strategy": "--strategy",
+}
 
 GpuName = Annotated[str | None, typer.Option("--gpu", help="The GPU: H100, A100, rtx-4090.")]
 Nodes = Annotated[int | None, typer.Option("--nodes", min=1, help="Number of machines.")]
@@ -133,7 +142,11 @@ def init(
         "precision": precision,
     }
     said = {name: value for name, value in given.items() if value is not None}
-    draft = _drafted(said, output) if source is None else _configured(source, said)
+    try:
+        draft = _drafted(said, output) if source is None else _configured(source, said)
+    except UnknownNameError as error:
+        option = _NAMED_BY.get(error.what)
+        raise DpsimError(f"{option}: {error}" if option else str(error)) from None
     _write(draft, output, as_json=as_json)
 
 
@@ -179,7 +192,7 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
 def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
     """The scenario of what options say, of answers in a terminal, and of what is usual."""
     from dpsim.hardware import nodes as catalogue_nodes
-    from dpsim.imports import Answers, names_file
+    from dpsim.imports import Answers, names_file, strategy_named
 
     if sys.stdin.isatty():
         _ask(said)
@@ -187,9 +200,12 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
         said["gpu"] = catalogue_nodes()[said["node"]].gpu.name
     tried = _TRIED
     if "strategy" in said:
+        said["strategy"] = strategy_named(said["strategy"])
         # A strategy that was asked for is kept: recomputing activations is all that makes it
         # smaller.
         tried = tuple((said["strategy"], checkpoint) for checkpoint in (False, True))
+    if Path(said.get("model", ""), "config.json").is_file():
+        said["model"] = str(Path(said["model"], "config.json"))
     # A file is looked for beside the scenario.
     if names_file(said.get("model", "")):
         folder = Path.cwd() if output is None else output.parent

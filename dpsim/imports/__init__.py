@@ -14,6 +14,7 @@ from dpsim.imports.first_scenario import (
     machine_for,
     names_file,
     scenario_from_answers,
+    strategy_named,
 )
 from dpsim.imports.ibnetdiscover import scenario_from_ibnetdiscover
 from dpsim.imports.kineto import profile_kineto
@@ -73,5 +74,6 @@ __all__ = [
     "scenario_from_ibnetdiscover",
     "scenario_from_slurm",
     "scenario_from_torchtitan",
+    "strategy_named",
     "trace_files",
 ]

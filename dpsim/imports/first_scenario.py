@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.registry import Registry
 from dpsim.base.units import RATE, parse
 from dpsim.hardware import Gpu, Node, gpus, links, nodes
 from dpsim.imports.scenario_draft import ScenarioDraft, Value
-from dpsim.workload import build_model
+from dpsim.workload import build_model, precision_named
 
 # Machines that no cloud or site calls its own come first: the makers', then plain boxes of cards.
 _PLAIN_MACHINES = ("dgx", "hgx", "pcie", "single")
 _PRECISIONS = ("bf16", "fp16", "fp32")  # the first that the GPU computes in
+_HALVES = ("bf16", "fp16")
 _LATENCY = "10 us"
 _HEADING = "Written by dpsim init. Run it: dpsim run FILE; change one value: --set cluster.nodes=8"
 
@@ -124,6 +126,21 @@ STRATEGIES: Registry[Recipe] = Registry(
 )
 
 
+_ALSO_CALLED = {"zero-3": "fsdp", "fsdp2": "fsdp", "hybrid": "hsdp", "ps": "parameter-server"}
+
+
+def strategy_named(name: str) -> str:
+    """The strategy that users call ``name``, in any case: "FSDP", "ZeRO-3", "zero1".
+
+    Raises UnknownNameError.
+    """
+    plain = re.sub(r"zero[ _]?(?=\d)", "zero-", name.lower()).replace("_", "-")
+    found = _ALSO_CALLED.get(plain, plain)
+    if found not in STRATEGIES:
+        raise UnknownNameError(STRATEGIES.what, name, STRATEGIES)
+    return found
+
+
 def scenario_from_answers(answers: Answers) -> ScenarioDraft:
     """The scenario, with a comment on each value.
 
@@ -132,8 +149,11 @@ def scenario_from_answers(answers: Answers) -> ScenarioDraft:
     draft = ScenarioDraft(_name(answers), "dpsim init", heading=_HEADING)
     _place(draft, answers)
     _train(draft, answers)
-    for path, value, comment in STRATEGIES[answers.strategy].values:
+    values = STRATEGIES[answers.strategy].values
+    for path, value, comment in values:
         draft.set(path, value, comment)
+    if _SHARDED in values and _precision(answers) in _HALVES:
+        draft.set("strategy.aggregation.weight_bytes", 2, "gathered in half precision")
     draft.set("run.steps", 20, "simulated, after which figures are means")
     draft.set("run.warmup", 2, "simulated before them, and not counted")
     return draft
@@ -142,7 +162,8 @@ def scenario_from_answers(answers: Answers) -> ScenarioDraft:
 def machine_for(gpu: str, count: int | None = None) -> str:
     """The catalogue's node that comes nearest to machines with ``count`` such GPUs.
 
-    Of that GPU, else of one with the same ports; of no cloud, where there is such a one.
+    Of one with the same ports, of that GPU if one of these has as many; of no cloud, where there
+    is such a one.
     """
     wanted = gpus()[gpu]
 
@@ -151,9 +172,9 @@ def machine_for(gpu: str, count: int | None = None) -> str:
         plain = (n for n, start in enumerate(_PLAIN_MACHINES) if name.startswith(start))
         # The smallest comes first, False before True: an earlier entry outweighs all later ones.
         return (
+            _ports(node.gpu) != _ports(wanted),
             count is not None and node.gpus < count,
             node.gpu.name != wanted.name,
-            _ports(node.gpu) != _ports(wanted),
             0 if count is None else node.gpus - count,
             next(plain, len(_PLAIN_MACHINES)),
             -node.gpus,
@@ -173,7 +194,8 @@ def _ports(gpu: Gpu) -> tuple[object, ...]:
 
 
 def _name(answers: Answers) -> str:
-    model = answers.model.rpartition("/")[2].partition(".py:")[0].removesuffix(".json")
+    whole = answers.model.removesuffix("/config.json")
+    model = whole.rpartition("/")[2].partition(".py:")[0].removesuffix(".json")
     return f"{model}-{answers.strategy}-{answers.nodes}x{gpus().canonical(answers.gpu)}"
 
 
@@ -197,20 +219,31 @@ def _place(draft: ScenarioDraft, answers: Answers) -> None:
         draft.set("cluster.network.fabric", "single-switch", "or leaf-spine, fat-tree, torus, ...")
     if answers.network is not None:
         _join(draft, answers.network)
-    if answers.nics is not None:
-        draft.set("cluster.network.nics_per_node", answers.nics, "cards of a node in use")
+    if answers.network is not None or answers.nics is not None:
+        # Written out, since a machine of eight fast cards seldom has as many of another link.
+        nics = answers.nics or node.nics.count
+        draft.set("cluster.network.nics_per_node", nics, "cards of each machine, of such a link")
 
 
 def _join(draft: ScenarioDraft, network: str) -> None:
     """Say what link each network card has: one of the catalogue, or one of a rate."""
-    # A rate is per second and has a slash; no name of a link does.
-    if "/" not in network:
+    if not _is_rate(network):
         draft.set("cluster.network.nic", links().canonical(network), "dpsim catalogue links")
         return
-    # For its error alone: the file gets the rate as it was written.
-    parse(network, RATE)
     draft.set("cluster.network.nic.rate", network, "each card's, each way")
     draft.assume("cluster.network.nic.latency", _LATENCY, "that of Ethernet in a data centre")
+
+
+def _is_rate(network: str) -> bool:
+    """Whether it is a rate such as "5 Gbit/s". Raises DpsimError for one per something else."""
+    try:
+        parse(network, RATE)
+    except DpsimError as error:
+        # No name of a link has a slash.
+        if "/" in network:
+            raise DpsimError(f"--network: {error}") from None
+        return False
+    return True
 
 
 def _train(draft: ScenarioDraft, answers: Answers) -> None:
@@ -227,12 +260,19 @@ def _train(draft: ScenarioDraft, answers: Answers) -> None:
     draft.set("workload.batch_per_gpu", answers.batch, "samples of a GPU and pass")
     if answers.global_batch is not None:
         draft.set("workload.global_batch", answers.global_batch, "samples of a step, all GPUs")
-    peak = gpus()[answers.gpu].peak
-    precision = answers.precision or next(each for each in _PRECISIONS if each in peak)
+    precision = _precision(answers)
     draft.set("workload.precision", precision, "of matrix products; weights are fp32")
     draft.set("workload.optimizer", _optimizer(answers), "or adam, sgd")
     if answers.checkpoint:
         draft.set("workload.checkpoint", "full", "every block is computed again in backward")
+
+
+def _precision(answers: Answers) -> str:
+    """What was said, in the scenario's words, or the first usual one that the GPU computes in."""
+    if answers.precision is not None:
+        return precision_named(answers.precision)
+    peak = gpus()[answers.gpu].peak
+    return next(each for each in _PRECISIONS if each in peak)
 
 
 def names_file(model: str) -> bool:

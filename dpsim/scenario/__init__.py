@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dpsim.scenario.json_schema import text
     from dpsim.scenario.overrides import Override, apply_overrides
     from dpsim.scenario.shipped_files import shipped
+    from dpsim.scenario.wording import broken_rule
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -57,6 +58,7 @@ __all__ = [
     "Shape",
     "SweepConfig",
     "apply_overrides",
+    "broken_rule",
     "error",
     "fields_of",
     "from_text",

@@ -94,9 +94,15 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
         elif shape.options or root.nearest(path).child(part):
             # Otherwise it is a tag or a label where nothing is known.
             parent, chosen = whole, shape
-            path += (part,)
+            if not _is_bare(part, root.at(path)):
+                path += (part,)
             shape = whole = shape.below(part)
     return _Located(error, path, branches, whole, parent, chosen)
+
+
+def _is_bare(part: object, given: Node | None) -> bool:
+    """Whether the file has a value without its source, and so no key ``value``."""
+    return part == "value" and given is not None and not isinstance(given.value, dict)
 
 
 def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
@@ -175,11 +181,18 @@ def _rule(found: _Located, given: Node) -> str:
     union = found.shape.union()
     if union and found.type.endswith("_type") and _RULES.get(found.type) == "must be a mapping":
         return _mapping_with_kind(union, given)
-    if found.type in _RULES:
-        rule = _RULES[found.type].format_map(context)
-    else:
-        rule = found.error["msg"].replace("Input should", "must")
-    return f"{rule}, but got {show(given)}"
+    return f"{_in_words(found.error)}, but got {show(given)}"
+
+
+def broken_rule(error: ErrorDetails) -> str:
+    """The rule that a value on its own breaks, such as an option's, with the value."""
+    return f"{_in_words(error)}, but got {show(_shown(error['input']))}"
+
+
+def _in_words(error: ErrorDetails) -> str:
+    if error["type"] in _RULES:
+        return _RULES[error["type"]].format_map(error.get("ctx", {}))
+    return error["msg"].replace("Input should", "must")
 
 
 def _changed(node: Node) -> Place:

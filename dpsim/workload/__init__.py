@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.workload.builder import Builder
-from dpsim.workload.config import MOST_SAMPLES, WorkloadConfig
+from dpsim.workload.config import MOST_SAMPLES, WorkloadConfig, precision_named
 from dpsim.workload.dataset import DatasetConfig, Epoch
 from dpsim.workload.efficiency import (
     WITHOUT_TENSOR_CORES,
@@ -164,6 +164,7 @@ __all__ = [
     "learners_table",
     "load_model_profile",
     "measured_time",
+    "precision_named",
     "read_file",
     "remedies",
     "shared_times",

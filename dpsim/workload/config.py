@@ -61,6 +61,14 @@ def _batch_or_global_batch(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
 
 
+_PRECISION_OF = {"float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16"}
+
+
+def precision_named(word: str) -> str:
+    """A precision by what torch and its users call it, in any case: "bfloat16" is "bf16"."""
+    return _PRECISION_OF.get(word.lower(), word.lower())
+
+
 class WorkloadConfig(Config):
     """What each GPU computes in a step."""
 
@@ -180,7 +188,12 @@ class WorkloadConfig(Config):
     def _known(cls, model: str | ModelSource) -> str | ModelSource:
         return canonical_name(model) if isinstance(model, str) else model
 
-    @field_validator("precision", "optimizer", "attention", "execution", mode="before")
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _of_torch(cls, word: object) -> object:
+        return precision_named(word) if isinstance(word, str) else word
+
+    @field_validator("optimizer", "attention", "execution", mode="before")
     @classmethod
     def _in_any_case(cls, word: object) -> object:
         """As configurations of other tools write it: BF16, AdamW."""

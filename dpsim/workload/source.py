@@ -74,8 +74,9 @@ class ConfigSource(Config):
 
     config: FilePath = Field(
         description=(
-            "a config.json, relative to the scenario: the families of bert, gpt2, llama, qwen, "
-            "gemma, phi, olmo, mixtral, gpt_neox and vit, and any other by the extra hf"
+            "a config.json or its folder, relative to the scenario: the families of bert, gpt2, "
+            "llama, qwen, gemma, phi, olmo, mixtral, gpt_neox and vit, and any other by the extra "
+            "hf"
         )
     )
 
@@ -84,8 +85,10 @@ class ConfigSource(Config):
     def _readable(cls, path: str) -> str:
         from dpsim.workload.models import from_config
 
-        from_config(path)
-        return path
+        # A model's folder, as Hugging Face lays it out, has its configuration by this name.
+        file = str(Path(path) / "config.json") if Path(path).is_dir() else path
+        from_config(file)
+        return file
 
     def entry(self) -> Images | Tokens:
         """How to build it."""

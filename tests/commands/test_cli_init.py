@@ -124,13 +124,25 @@ def test_from_a_configuration_it_is_what_import_writes(dpsim):
             ["--from", "a.json", "--gpu", "T4"],
             "--gpu: must stand without --from, but stands with it",
         ),
-        (["--gpu", "h1000"], "must be a known GPU, but got 'h1000' (did you mean 'h100'?)"),
+        (["--gpu", "h1000"], "--gpu: must be a known GPU, but got 'h1000' (did you mean 'h100'?)"),
+        (["--nodes", "0"], "--nodes: must be at least 1, but got '0'"),
+        (["--nodes", "2.5"], "--nodes: must be an integer, but got '2.5'"),
+        (
+            ["--gpus-per-node", "9"],
+            "--gpus-per-node: must be at most the 8 of a dgx-h100, but got 9",
+        ),
+        (["--model", "who/knows"], "--model: must be a known model, but got 'who/knows'"),
+        (["--network", "25 GB"], "--network: must be a known link, but got '25 GB'"),
+        (["--nodes", "2", "--network", "5 Gbit/m"], "--network: must be a data rate"),
         (["--input", "3,x"], "--input: must be positive integers such as 3,224,224, but got '3,x'"),
         (
             ["--node", "dgx-h100", "--gpus-per-node", "9"],
             "--gpus-per-node: must be at most the 8 of a dgx-h100, but got 9",
         ),
-        (["--strategy", "dpp"], "must be a known strategy, but got 'dpp' (did you mean 'ddp'?)"),
+        (
+            ["--strategy", "dpp"],
+            "--strategy: must be a known strategy, but got 'dpp' (did you mean 'ddp'?)",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(dpsim, asked, said):
@@ -138,6 +150,28 @@ def test_what_is_wrong_is_one_line(dpsim, asked, said):
     assert (code, out) == (2, "")
     assert err.startswith(f"dpsim: {said}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("FSDP", "fsdp"), ("ZeRO-1", "zero-1"), ("zero3", "fsdp"), ("zero_2", "zero-2")],
+)
+def test_a_strategy_may_be_called_as_others_call_it(dpsim, said, meant):
+    asked = ("init", "--model", "gpt2", "--strategy")
+    assert dpsim(*asked, said) == dpsim(*asked, meant)
+
+
+def test_sharded_weights_travel_in_the_precision_of_products(dpsim):
+    asked = ("init", "--model", "gpt2", "--strategy", "fsdp", "--precision")
+    assert "weight_bytes: 2" in dpsim(*asked, "float16")[1]
+    assert "weight_bytes" not in dpsim(*asked, "fp32")[1]
+
+
+def test_cards_of_another_link_are_counted(dpsim):
+    asked = ("init", "--gpu", "A100", "--nodes", 4, "--model", "resnet50")
+    assert "nics_per_node: 8  #" in dpsim(*asked, "--network", "25GbE")[1]
+    assert "nics_per_node: 1  #" in dpsim(*asked, "--network", "25Gbps", "--nics", 1)[1]
+    assert "nics_per_node" not in dpsim(*asked)[1]
 
 
 def test_machines_are_those_of_the_gpu_else_with_the_same_ports():
@@ -196,6 +230,8 @@ def test_a_model_may_be_a_configuration_of_hugging_face(dpsim, tmp_path):
         "max_position_embeddings": 128,
     }
     (tmp_path / "tiny.json").write_text(json.dumps(sizes))
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub" / "config.json").write_text(json.dumps(sizes))
     (tmp_path / "below").mkdir()
     file = tmp_path / "below" / "first.yaml"
     assert dpsim("init", "--model", tmp_path / "tiny.json", "-o", file)[0] == 0
@@ -203,6 +239,9 @@ def test_a_model_may_be_a_configuration_of_hugging_face(dpsim, tmp_path):
     assert written.name.startswith("tiny-")
     assert written.workload.optimizer == "adamw"
     assert "config: ../tiny.json" in file.read_text().replace('"', "")
+    code, out, _ = dpsim("init", "--model", tmp_path / "hub")
+    assert code == 0
+    assert "name: hub-ddp" in out
     code, _, err = dpsim("init", "--model", tmp_path / "none.json", "-o", file, "--force")
     assert (code, err.count("\n")) == (2, 1)
     assert "none.json: cannot be read" in err

@@ -27,6 +27,12 @@ def test_the_nearest_is_named(override, meant):
         load_scenario(QUICKSTART, [override])
 
 
+def test_a_value_without_its_source_has_no_key_of_its_own():
+    link = "cluster.network.nic={rate: 25 GB, latency: 5 us}"
+    with pytest.raises(ScenarioError, match=r"cluster\.network\.nic\.rate: must be a data rate"):
+        load_scenario(QUICKSTART, [link])
+
+
 def test_a_key_that_stands_in_many_places_is_not_guessed():
     with pytest.raises(ScenarioError, match=r"kind: is not a known key \(known: calibration, "):
         load_scenario(QUICKSTART, ["kind=ssp"])

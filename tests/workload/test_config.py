@@ -32,6 +32,12 @@ def test_defaults():
     assert config.build().name == "resnet50"
 
 
+@pytest.mark.parametrize(("word", "meant"), [("bfloat16", "bf16"), ("FP16", "fp16")])
+def test_a_precision_may_be_called_as_torch_calls_it(word, meant):
+    config = WorkloadConfig(model="gpt2", batch_per_gpu=1, precision=word)
+    assert config.precision == meant
+
+
 def test_sequence_length_reaches_the_model():
     assert (
         WorkloadConfig(model="gpt2-small", batch_per_gpu=1, sequence_length=256).build().sample

@@ -266,6 +266,10 @@ def test_activations_of_a_transformer_block():
         ("Qwen2.5-7B", "qwen2-7b"),
         ("Llama 3.3 70B", "llama3.1-70b"),
         ("VGG-16 (CIFAR-10)", "vgg16-cifar"),
+        ("meta-llama/Meta-Llama-3-8B-Instruct", "llama3-8b"),
+        ("meta-llama/Llama-2-7b-chat-hf", "llama2-7b"),
+        ("mistralai/Mistral-7B-v0.1", "mistral-7b"),
+        ("google-bert/bert-base-uncased", "bert-base"),
     ],
 )
 def test_spellings(spelling, name):
@@ -283,6 +287,11 @@ def test_unknown_name_suggests_the_nearest():
         match=r"must be a known model, but got 'resnet51' \(did you mean 'resnet50'\?\)",
     ):
         build_model("resnet51")
+
+
+def test_a_file_is_no_name():
+    with pytest.raises(DpsimError, match=r"or a file as {config: a/config.json}, but got"):
+        canonical_name("a/config.json")
 
 
 @pytest.mark.parametrize("tokens", [0, -1, 513])

@@ -43,6 +43,14 @@ def test_a_configuration_beside_the_scenario(load):
     assert workload.build().sample == "128 tokens"
 
 
+def test_a_folder_of_hugging_face_has_its_configuration(load, tmp_path):
+    (tmp_path / "here" / "hub").mkdir()
+    (tmp_path / "here" / "hub" / "config.json").write_text(json.dumps(GPT2))
+    workload = load("{config: hub}").workload
+    assert workload.model.config == "here/hub/config.json"
+    assert workload.build().sample == "128 tokens"
+
+
 def test_a_configuration_has_a_sequence_length(load):
     assert (
         load("{config: gpt.json}", "  sequence_length: 32\n").workload.build().sample == "32 tokens"

@@ -370,15 +370,28 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
 }
 
 
+# A repository of Hugging Face: its owner, the model, and how its weights were trained further.
+_REPOSITORY = re.compile(
+    r"[\w-]+/(?:meta-)?(?P<model>[\w.-]+?)(?:-instruct|-chat|-it|-hf|-v0\.1)*", re.IGNORECASE
+)
+
+
 def canonical_name(name: str) -> str:
     """The catalogue's spelling of a model's name.
 
-    ``"ResNet-50"`` is ``"resnet50"``; raises UnknownNameError.
+    ``"ResNet-50"`` is ``"resnet50"`` and ``"meta-llama/Meta-Llama-3-8B"`` is ``"llama3-8b"``.
+    Raises UnknownNameError.
     """
-    try:
-        return _SPELLINGS[_plain(name)]
-    except KeyError:
-        raise UnknownNameError("model", name, MODELS) from None
+    repository = _REPOSITORY.fullmatch(name)
+    spellings = [name, repository["model"]] if repository else [name]
+    for spelling in map(_plain, spellings):
+        if spelling in _SPELLINGS:
+            return _SPELLINGS[spelling]
+    if name.endswith(".json"):
+        raise DpsimError(
+            f"must be a known model, or a file as {{config: {name}}}, but got {name!r}"
+        )
+    raise UnknownNameError("model", name, MODELS)
 
 
 def build_model(name: str, sequence_length: int | None = None) -> Model:
