@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app import limits
 from app.fitted_times import with_fitted_times
-from app.reading import scenario
+from app.limits import check
+from app.reading import admitted, scenario
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
@@ -70,7 +70,7 @@ class Way:
 
 def answer(spec: Spec, report: Report) -> Answer:
     """Simulate ``spec``. Raises DpsimError where it is wrong, or too large for a page."""
-    given = _admitted(spec)
+    given = admitted(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, Recording(steps=1), lambda done: report(done, total))
     # Intervals of three workers and not of all: there may be thousands.
@@ -82,9 +82,10 @@ def answer(spec: Spec, report: Report) -> Answer:
 
 def traced(spec: Spec) -> str:
     """The first steps of ``spec`` as a trace for Perfetto (JSON). Raises DpsimError."""
+    # On demand: a trace is asked for by one button.
     from dpsim.report.trace import STEPS, trace
 
-    return json.dumps(trace(run_scenario(_admitted(spec), Recording(STEPS))), allow_nan=False)
+    return json.dumps(trace(run_scenario(admitted(spec), Recording(STEPS))), allow_nan=False)
 
 
 def node_counts(spec: Spec) -> list[str]:
@@ -107,6 +108,7 @@ def node_counts(spec: Spec) -> list[str]:
 def scaled(spec: Spec, own: Result, report: Report) -> dict[str, Result | DpsimError]:
     """``spec``, whose result is ``own``, at several numbers of nodes, a few steps each."""
     others = node_counts(spec)
+    # The scenario's own point is known, with more steps than those of the others.
     others.remove(str(scenario(spec).cluster.nodes))
     return {**varied(_few_steps(spec), "cluster.nodes", others, report), "own": own}
 
@@ -130,7 +132,7 @@ def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
     few = _few_steps(spec)
     report(0, len(remedies) + 1)
     # The ways' costs are told against the scenario as if it did fit.
-    base = simulate(_admitted(few.with_value("run.allow_out_of_memory", "true")))
+    base = simulate(admitted(few.with_value("run.allow_out_of_memory", "true")))
 
     found = []
     for done, remedy in enumerate(remedies, 1):
@@ -144,7 +146,7 @@ def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
     tried = spec.with_options(options)
     try:
         held = memory_of(tried).held.total
-        result = simulate(_admitted(tried))
+        result = simulate(admitted(tried))
     except DpsimError as error:
         return Way(words, options, 0.0, 0.0, str(error).partition("\n")[0])
     slower = base.throughput_samples_per_s / result.throughput_samples_per_s - 1
@@ -165,12 +167,12 @@ def explained(spec: Spec, report: Report) -> Explanation:
     def tick() -> None:
         report(done, len(KNOBS))
 
-    return explain(_admitted(spec), turned, tick)
+    return explain(admitted(spec), turned, tick)
 
 
 def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
     """The job of ``spec`` and what its links carry in a step, in the mean."""
-    given = _admitted(spec)
+    given = admitted(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, progress=lambda done: report(done, total))
     return run.job, run.link_loads
@@ -183,7 +185,7 @@ def collectives(
 
     Those that its network cannot run are left out.
     """
-    given = _admitted(spec)
+    given = admitted(spec)
     cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)
     rows: list[CollectiveRow] = []
     for done, name in enumerate(algorithms):
@@ -191,7 +193,8 @@ def collectives(
             report(done * len(sizes) + number, len(algorithms) * len(sizes))
             try:
                 rows += collective_rows(cluster, [name], [size], costs=MessageCosts(0.0, cost))
-            except DpsimError:  # an algorithm for other numbers of ranks or other nodes
+            except DpsimError:
+                # It is for other numbers of ranks or other nodes, whatever the size.
                 break
     return rows
 
@@ -199,8 +202,9 @@ def collectives(
 def replayed(spec: Spec, report: Report) -> Replay:
     """The small model of ``spec`` trained for real in simulated time."""
     given = scenario(spec)
+    # Training takes its own number of steps, without warm-up: what it takes is judged by those.
     run = given.run.model_copy(update={"steps": given.replay.steps, "warmup": 0})
-    limits.check(given.model_copy(update={"run": run}))
+    check(given.model_copy(update={"run": run}))
     return replay(given, lambda _, done, total: report(done, total))
 
 
@@ -218,9 +222,10 @@ def varied(
         report(done, len(chosen))
         try:
             found[value] = simulate(
-                _admitted(spec.with_value(path, value)), _ticks(report, done, len(chosen))
+                admitted(spec.with_value(path, value)), _ticks(report, done, len(chosen))
             )
         except DpsimError as error:
+            # What is wrong with one value is its answer: the page says it beside the others.
             found[value] = error
     return found
 
@@ -228,9 +233,3 @@ def varied(
 def _ticks(report: Report, done: int, total: int) -> Callable[[int], None]:
     """Reports the same at every step, so that a cancellation is heard."""
     return lambda _: report(done, total)
-
-
-def _admitted(spec: Spec) -> Scenario:
-    given = scenario(spec)
-    limits.check(given)
-    return given

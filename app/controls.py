@@ -1,6 +1,7 @@
 """Widgets for values of the scenario, and for pages' own choices.
 
-What they show is the view; what is entered changes it.
+What they show is the view; what is entered changes it. So each is told its value before it is
+drawn: Streamlit keeps what was entered last, but the address, undo and presets change the view too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _MOST_DOUBLINGS = 11  # 1 to 1,024; more can be set in the address and in files
 
 def stated(spec: Spec, path: str) -> Any:
     """The plain value at ``path`` of a scenario, None where it says nothing there."""
+    # Places in lists are numbers: ``disturbance.slow[0].factor``.
     way = path.replace("[", ".").replace("]", "").split(".")
     node = document(spec).root.at(tuple(int(word) if word.isdigit() else word for word in way))
     return None if node is None else node.plain()
@@ -46,6 +48,7 @@ def doubled(given: Field) -> None:
     """A number along a logarithmic scale: powers of two, and what is set now."""
     value = stated(state.current().spec, given.path)
     if not isinstance(value, int) or not _is_within(value, given.least, given.most):
+        # It has no place on a scale. A field shows it, so that it can be corrected.
         field(given)
         return
     counts = sorted({*(2**power for power in range(_MOST_DOUBLINGS)), value})
@@ -66,7 +69,6 @@ def union(given: Union, without: tuple[str, ...] = ()) -> None:
     value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     key = f"kind {given.path}"
-    # Streamlit keeps what was chosen last; the address, undo and presets change it behind its back.
     st.session_state[key] = value if value in options else options[0]
     name = given.name if given.key == "kind" else given.key
     st.selectbox(
@@ -113,9 +115,7 @@ def pick(
     words: Callable[[str], str] = choice_words,
 ) -> str:
     """A page's own choice among ``options``, which ``words`` names for people."""
-    chosen = state.choice(name, default)
-    key = f"choice {name}"
-    st.session_state[key] = chosen if chosen in options else default
+    key = _key_of_choice(name, options, default)
     st.selectbox(
         label,
         options,
@@ -149,9 +149,7 @@ def pick_several(
 
 def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
     """A page's own choice among a few ``options``, side by side."""
-    chosen = state.choice(name, default)
-    key = f"choice {name}"
-    st.session_state[key] = chosen if chosen in options else default
+    key = _key_of_choice(name, options, default)
     st.segmented_control(
         label,
         options,
@@ -166,9 +164,7 @@ def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
 
 def slide(label: str, options: Sequence[str], name: str, default: str) -> str:
     """A page's own choice along a scale."""
-    chosen = state.choice(name, default)
-    key = f"choice {name}"
-    st.session_state[key] = chosen if chosen in options else default
+    key = _key_of_choice(name, options, default)
     st.select_slider(label, options, key=key, on_change=_chosen, args=(name, key))
     return str(st.session_state[key])
 
@@ -179,6 +175,15 @@ def write(label: str, name: str, default: str, help_: str | None = None) -> str:
     st.session_state[key] = state.choice(name, default)
     st.text_input(label, key=key, help=help_, on_change=_chosen, args=(name, key))
     return str(st.session_state[key])
+
+
+def _key_of_choice(name: str, options: Sequence[str], default: str) -> str:
+    """The key of a widget, which then shows what is chosen; the default where it is no option."""
+    key = f"choice {name}"
+    chosen = state.choice(name, default)
+    # An address may ask for what another scenario offered.
+    st.session_state[key] = chosen if chosen in options else default
+    return key
 
 
 def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:
@@ -252,6 +257,7 @@ _WIDGETS: dict[str, Callable[[Field, Any, dict[str, Any]], None]] = {
 
 def _entered(given: Field, key: str) -> None:
     value = st.session_state[key]
+    # The file's description was chosen again. It stays: a name is all that could replace it.
     if value == _INLINE:
         return
     if value is None or value == _NONE:
@@ -261,6 +267,7 @@ def _entered(given: Field, key: str) -> None:
             spec = spec.with_value(given.path, "null")
         state.show_spec(spec)
         return
+    # ``shown`` rounds for people; a number that was entered keeps all its digits.
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
 
 

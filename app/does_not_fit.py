@@ -64,6 +64,7 @@ def _ways(spec: Spec, use: MemoryUse) -> None:
         )
         if way.why_not:
             st.caption(plain(reason_words(way.why_not)))
+    # No single change is enough: then it takes more GPUs, or a model that is split.
     if ways is not None and not ways:
         for line in use.advice():
             st.text(line)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from app import limits
-from app.reading import scenario
+from app.reading import admitted
 from app.spec import Spec
 from dpsim.engine import calibrated, fitted_factor
 from dpsim.scenario import MeasuredCell, MeasuredStep
@@ -19,8 +18,7 @@ def with_fitted_times(spec: Spec) -> Spec:
     What is changed would otherwise be fitted to the measured step anew, which it would not have
     taken. Raises DpsimError.
     """
-    given = scenario(spec)
-    limits.check(given)
+    given = admitted(spec)
     if not isinstance(given.calibration, MeasuredStep | MeasuredCell):
         return spec
     return spec.with_value("calibration", json.dumps(fitted_factor(calibrated(given))))

@@ -165,6 +165,7 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
         return None
     if "enum" in first:
         return Field(path, name, type="choice", choices=tuple(map(str, first["enum"])), **about)
+    # One value alone leaves nothing to choose.
     if "const" in first:
         return None
     return _scalar(path, name, first, about)
@@ -202,6 +203,7 @@ def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field
             most=first.get("maximum", first.get("exclusiveMaximum")),
             **about,
         )
+    # A list of plain values is entered as text. One of mappings has widgets elsewhere, or none.
     if kind == "array" and _plain(first.get("items", {})).get("type") not in (
         "integer",
         "number",

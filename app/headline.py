@@ -50,11 +50,10 @@ def _rate(result: Result) -> Number:
     """Tokens per second of text, samples per second of all else."""
     found = result.utilisation
     efficiency = f"scaling efficiency {result.scaling_efficiency:.1%}"
-    if found.tokens_per_s is None:
-        rate = result.throughput_samples_per_s
-        return Number("samples / s", per_second(rate), rate, False, efficiency)
-    rate = found.tokens_per_s
-    return Number("tokens / s", per_second(rate), rate, False, efficiency)
+    name, rate = "tokens / s", found.tokens_per_s
+    if rate is None:
+        name, rate = "samples / s", result.throughput_samples_per_s
+    return Number(name, per_second(rate), rate, False, efficiency)
 
 
 def _of_peak(result: Result) -> Number:
@@ -121,23 +120,26 @@ def _memory(result: Result) -> Number:
     if use is None:
         return Number("memory of a GPU", "unknown", None, True, "this model's is not known")
     held = use.held.total
-    text = f"{_giga(held)} of {human(use.capacity, DATA, 3)}"
+    # Without a unit of its own: the capacity beside it has one, which is GB for every GPU.
+    text = f"{held / 1e9:.3g} of {human(use.capacity, DATA, 3)}"
     note = f"largest batch that fits: {use.largest_batch:,}"
     return Number("memory of a GPU", text, held, True, note, held / use.capacity)
 
 
-def _giga(size: float) -> str:
-    return f"{size / 1e9:.3g}"
-
-
 def _cost(result: Result) -> Number:
     """Of a billion tokens of text, of a million samples of all else."""
-    cost, energy, rate = result.cost, result.energy, result.utilisation.tokens_per_s
-    name = "cost / M samples" if rate is None else "cost / B tokens"
+    cost, energy = result.cost, result.energy
+    tokens_per_s = result.utilisation.tokens_per_s
+    name = "cost / M samples" if tokens_per_s is None else "cost / B tokens"
     drawn = "" if energy is None else f"at most {human(energy.power_W, POWER, 3)}"
     if cost is None:
         return Number(name, "no price", None, True, _noted("set one under Price and power", drawn))
-    paid = cost.per_million_samples if rate is None else cost.per_hour / 3600 / rate * 1e9
+
+    if tokens_per_s is None:
+        paid = cost.per_million_samples
+    else:
+        seconds = 1e9 / tokens_per_s
+        paid = cost.per_hour * seconds / 3600
     hour = f"{cost.per_hour:,.4g} {cost.currency} an hour"
     return Number(name, f"{paid:,.4g} {cost.currency}", paid, True, _noted(hour, drawn))
 

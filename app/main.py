@@ -47,6 +47,7 @@ def main() -> None:
         page_title="dpsim", page_icon=_ICON.read_text(encoding="utf-8"), layout="wide"
     )
     st.html(f"<style>{STYLE}</style>")
+    # Before the pages, whose widgets all show the view.
     state.load()
     pages = [
         st.Page(

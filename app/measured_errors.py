@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable
-from pathlib import Path
+from importlib.resources import files
 from statistics import mean, stdev
 
 import streamlit as st
@@ -111,11 +112,8 @@ def _least_error(rows: list[ErrorRow]) -> str:
 
 def _rows(name: str) -> list[dict[str, str]]:
     """A table of published measurements."""
-    import validate
-
-    file = Path(str(validate.__file__)).parent / "published" / "data" / name
-    with file.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    file = files("validate") / "published" / "data" / name
+    return list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline="")))
 
 
 def _short(cell: str) -> str:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from ruamel.yaml import YAML
 
-from app import limits
-from app.reading import scenario
+from app.limits import check
+from app.reading import admitted
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
@@ -88,14 +88,13 @@ def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Ou
 
 
 def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
-    given = scenario(spec)
-    limits.check(given)
+    given = admitted(spec)
     if found.node is not None:
-        changed = scenario(spec.with_value(_NODES, found.node))
+        changed = admitted(spec.with_value(_NODES, found.node))
     else:
         assert found.changed is not None, "it changes something"
         changed = found.changed(given)
-    limits.check(changed)
+        check(changed)
 
     # Steps report that the same is done, so that a cancellation is heard.
     without = simulate(given, lambda _: report(0, 2))
@@ -143,7 +142,7 @@ def _calibration(path: Path, content: bytes) -> Found:
 
 
 def _nccl_tests(path: Path, content: bytes) -> Found:
-    log = parse_nccl_tests(content, None, None)
+    log = parse_nccl_tests(content)
     profile = fit_nccl_tests(log, "nccl-tests", "the log")
     left = profile.residuals
     where = f"{log.ranks} ranks on {log.hosts} host{'s' if log.hosts > 1 else ''}"
@@ -159,6 +158,7 @@ def _nccl_tests(path: Path, content: bytes) -> Found:
 def _nvidia_topo(path: Path, content: bytes) -> Found:
     draft = node_from_nvidia_topo(parse_nvidia_topo(content), NodeOptions(), "the upload")
     text = draft.to_yaml()
+    # The scenario takes it as one value, in JSON: the text keeps its comments for people.
     node = YAML(typ="safe", pure=True).load(text)
     lines = (f"{draft.to_node().gpus} GPUs {draft.gpu.value}", *draft.assumptions())
     return Found(lines, "node.yaml", text, node=json.dumps(node))

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from app import limits
 from app.presets import preset_path
 from app.spec import MOST_BYTES, Spec
 from dpsim.base.errors import DpsimError
@@ -37,6 +38,7 @@ class _NoFolder:
         raise DpsimError(_FILES)
 
 
+# Each widget of a page asks for it anew.
 @lru_cache(maxsize=256)
 def document(spec: Spec) -> Document:
     """The values of ``spec`` with their places, not yet checked. Raises DpsimError."""
@@ -68,6 +70,13 @@ def scenario(spec: Spec) -> Scenario:
     return validate(given, Scenario, folder=_NoFolder())
 
 
+def admitted(spec: Spec) -> Scenario:
+    """The scenario of ``spec``. Raises DpsimError where it is wrong, or too large for a page."""
+    given = scenario(spec)
+    limits.check(given)
+    return given
+
+
 def uploaded(name: str, data: bytes) -> Spec:
     """The scenario in an uploaded file.
 
@@ -76,6 +85,7 @@ def uploaded(name: str, data: bytes) -> Spec:
     if len(data) > MOST_BYTES:
         raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes, but got {len(data):,}")
     try:
+        # Some editors begin a file with a mark of its encoding, which is none of its text.
         return Spec(text=data.decode("utf-8-sig"), file=Path(name).name)
     except UnicodeDecodeError as wrong:
         line = data[: wrong.start].count(b"\n") + 1

@@ -202,6 +202,7 @@ def _uploaded() -> None:
         scenario(spec)
         state.show_spec(spec)
     except DpsimError as error:
+        # Kept for `_in_and_out`: what a callback draws would stand on top of the page.
         st.session_state["upload problem"] = str(error)
 
 

@@ -20,6 +20,7 @@ MOST_BYTES = 2**20  # of a scenario's text, as in files
 MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
 MOST_CHANGES = 200
 _OWN = ("preset", "yaml", "file", "set")
+_PINNED = "pin-"  # before the keys of the baseline
 _BEFORE = "was"  # in an address: the changes of the set-up before the last, "" for none
 
 
@@ -125,7 +126,7 @@ class View:
 
     def to_query(self) -> Query:
         """As parts of an address."""
-        pinned = {} if self.pinned is None else self.pinned.to_query("pin-")
+        pinned = {} if self.pinned is None else self.pinned.to_query(_PINNED)
         before = {} if self.before is None else {_BEFORE: list(self.before or ("",))}
         return {
             **self.spec.to_query(),
@@ -140,13 +141,19 @@ class View:
 
         Raises DpsimError.
         """
-        own = {_BEFORE, *(prefix + key for prefix in ("", "pin-") for key in _OWN)}
+        spec = Spec.from_query(query)
+        if spec is None:
+            changes = query.get("set", [])[:MOST_CHANGES]
+            spec = replace(start, changes=(*start.changes, *changes))
+
+        before = None
+        if _BEFORE in query:
+            before = tuple(each for each in query[_BEFORE][:MOST_CHANGES] if each)
+
+        # Whatever is not of the scenarios is a page's own choice, which this need not know.
+        own = {_BEFORE, *_OWN, *(_PINNED + key for key in _OWN)}
         choices = {key: values[-1] for key, values in query.items() if key not in own and values}
-        changed = replace(start, changes=(*start.changes, *query.get("set", [])[:MOST_CHANGES]))
-        spec, pinned = Spec.from_query(query) or changed, Spec.from_query(query, "pin-")
-        was = query.get(_BEFORE)
-        before = None if was is None else tuple(each for each in was[:MOST_CHANGES] if each)
-        return cls(spec, pinned, choices, before)
+        return cls(spec, Spec.from_query(query, _PINNED), choices, before)
 
 
 def _packed(text: str) -> str:

@@ -27,6 +27,7 @@ def load() -> None:
     At the start, and when somebody went back or changed it.
     """
     query = {key: st.query_params.get_all(key) for key in st.query_params}
+    # Another page begins with an empty address: then the view stays what it was.
     if _VIEW in st.session_state and (not query or query == st.session_state.get(_WRITTEN)):
         return
     st.session_state[_PROBLEM] = ""

@@ -107,13 +107,14 @@ def named(spec: Spec) -> str:
 def described(given: Scenario) -> str:
     """A scenario in a line: model, cluster, batch, and how its workers train together."""
     cluster, strategy = given.cluster, given.strategy
-    parts = cluster.parts
-    nodes = sum(part.nodes for part in parts)
-    gpus = ", ".join(dict.fromkeys(device_words(part.accelerator.name) for part in parts))
-    card = getattr(cluster.network, "nic", None)
-    over = f" over {device_words(card.name)}" if card is not None and nodes > 1 else ""
-    several = "s" if nodes > 1 else ""
-    where = f"{cluster.ranks:,} {gpus} in {nodes:,} node{several}{over}"
+    nodes = sum(part.nodes for part in cluster.parts)
+    # Parts may differ in their nodes and have the same GPUs: each is named once.
+    gpus = dict.fromkeys(device_words(part.accelerator.name) for part in cluster.parts)
+    where = f"{cluster.ranks:,} {', '.join(gpus)} in {nodes:,} node"
+    if nodes > 1:
+        where += "s"
+        card = getattr(cluster.network, "nic", None)
+        where += "" if card is None else f" over {device_words(card.name)}"
     how = f"{kind_words(strategy.aggregation.kind)}, {kind_words(strategy.sync.kind)}"
     batch = f"{given.workload.samples_per_gpu:,} samples a GPU and step"
     return f"{given.build_model().name}, {where}; {batch}; {how}"

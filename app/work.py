@@ -178,6 +178,7 @@ class Tasks:
 
     def _begin_some(self) -> None:
         """Begin what has room, and forget what has ended."""
+        # A session's thread comes here, and that of each task as it ends.
         with self._lock:
             self._at_work = [task for task in self._at_work if not task.ended]
             self._queue = [task for task in self._queue if not task.ended]

@@ -121,11 +121,19 @@ def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
 
     Raises DpsimError.
     """
-    text = unpacked(path, read_limited(path, _MOST_BYTES), _MOST_BYTES)
+    return run_records_in(path, read_limited(path, _MOST_BYTES), _MOST_BYTES)
+
+
+def run_records_in(name: str | os.PathLike[str], content: bytes, most: int) -> RunRecords:
+    """The records in the bytes of a file, of which at most ``most`` are unpacked.
+
+    Raises DpsimError, which begins with ``name``; line and column where it is no JSON.
+    """
+    text = unpacked(name, content, most)
     try:
         return _parsed(text)
     except ValidationError as error:
-        raise DpsimError(f"{path}: {first_problem(error)}") from None
+        raise DpsimError(f"{name}: {first_problem(error)}") from None
 
 
 def save_run_records(path: Path, records: RunRecords) -> None:

@@ -123,12 +123,14 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     if not done:
         return "None of these rows has a throughput."
     best = max(done, key=lambda row: float(row[_RATE]))
+    least = min(float(row[_RATE]) for row in done)
     fields = [f"{field_words(name)} {best[name]}" for name in _fields(list(_varied(rows)), rows)]
     where = f" ({', '.join(fields)})" if fields else ""
-    least = min(float(row[_RATE]) for row in done)
     said = f"Point {best['point']}{where} is the fastest of {len(done):,}"
-    many = f", {best[_RATE] / least:.3g} times the slowest" if len(done) > 1 else ""
-    return f"{said}: {per_second(best[_RATE])} samples/s{many}."
+    said += f": {per_second(best[_RATE])} samples/s"
+    if len(done) > 1:
+        said += f", {best[_RATE] / least:.3g} times the slowest"
+    return f"{said}."
 
 
 def _chart(rows: list[dict[str, Any]]) -> None:
@@ -169,5 +171,6 @@ def _chart(rows: list[dict[str, Any]]) -> None:
 def _aims(aim: str) -> tuple[Aim, Aim] | None:
     if aim == _AIMS[0]:
         return None
+    # "least across, most up": the first word of each half.
     first, second = aim.split(", ")
     return cast("Aim", first.split()[0]), cast("Aim", second.split()[0])

@@ -123,6 +123,7 @@ def _gpus(spec: Spec) -> None:
     each = cluster.ranks // cluster.nodes
     batch = scenario_of(spec).workload.batch_per_gpu
     nodes = [4**power for power in range(6) if 4**power * each <= _MOST_GPUS]
+    # A scenario that states its global batch has none of a GPU: then only nodes are varied.
     batches = [max(1, batch // part) for part in _LESS] if batch else []
     varied = [
         {"cluster.nodes": str(number), "workload.batch_per_gpu": str(size)}

@@ -91,12 +91,16 @@ def _slowed(spec: Spec, how: str, factor: str) -> Spec:
 def _verdict(results: Mapping[str, Result]) -> str:
     """Which way is fastest with the slow workers, and how late the gradients are that it uses."""
     rates = {kind: result.throughput_samples_per_s for kind, result in results.items()}
-    first, last = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)
+    first = max(rates, key=lambda kind: rates[kind])
+    last = min(rates, key=lambda kind: rates[kind])
     said = f"{first} is the fastest with slow workers, {per_second(rates[first])} samples/s"
     if last != first:
         said += f": {rates[first] / rates[last]:.3g} times {last}"
+    # Speed is not all: an update from old parameters may gain less.
     late = results[first].staleness["versions"]["mean"]
-    return f"{said}; its gradients come {late:.3g} updates late." if late else f"{said}."
+    if late:
+        said += f"; its gradients come {late:.3g} updates late"
+    return f"{said}."
 
 
 def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:

@@ -22,6 +22,7 @@ from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, WORKERS, Lane
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
+# Waiting builds up over several steps; what overlaps is the same in each.
 _STEPS, _FEW = 8, 2
 _SSP = "SSP, at most 2 ahead"
 _AVERAGED = {
@@ -132,7 +133,8 @@ def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool
 def _verdict(found: Sequence[Lane]) -> str:
     """With which of several strategies workers are done first, and with which last."""
     ends = {each.name: _mean_end(each) for each in found}
-    first, last = min(ends, key=lambda name: ends[name]), max(ends, key=lambda name: ends[name])
+    first = min(ends, key=lambda name: ends[name])
+    last = max(ends, key=lambda name: ends[name])
     said = f"Workers are done first with {first}, in {human(ends[first], TIME, 3)} in the mean"
     if first == last:
         return f"{said}."

@@ -15,14 +15,15 @@ from app.charts import chart
 from app.plain import plain
 from app.published import TABLES, TITLES, published
 from app.reading import scenario
-from app.run_files import run_records
 from app.words import named
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 from dpsim.hardware import CalibrationProfile
 from dpsim.report.figures.measured_figure import Pair, measured_figure
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
-from validate.records import RunRecord, load_run_records
+from validate.records import RunRecord, load_run_records, run_records_in
+
+MOST_BYTES = 20_000_000  # of an uploaded file, unpacked
 
 _PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own runs"
 _ERRORS = {
@@ -125,7 +126,8 @@ def _recorded() -> None:
     import validate
 
     folder = Path(str(validate.__file__)).parent / "recorded"
-    files = sorted(path for path in folder.glob("*") if path.name.endswith((".json", ".json.gz")))
+    # What is not packed there is no file of runs.
+    files = sorted(folder.glob("*.json.gz"))
     if not files:
         st.info(
             "This version comes without recorded runs. On Linux, as root, `python -m "
@@ -151,7 +153,7 @@ def _own() -> None:
     records: list[RunRecord] = []
     for file in given:
         try:
-            records += run_records(file.name, file.getvalue())
+            records += run_records_in(file.name, file.getvalue(), MOST_BYTES).runs
         except DpsimError as error:
             st.error(plain(str(error)))
     if records:

@@ -20,6 +20,7 @@ _DETAIL = re.compile(r"[,:]| \(| with | whose | over ")  # where a title goes in
 
 @cache
 def _paths() -> dict[str, Path]:
+    # The paths are kept: an installed package is a folder, which stays when the block ends.
     with as_file(files(__name__)) as folder:
         return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 

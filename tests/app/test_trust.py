@@ -11,11 +11,11 @@ import pytest
 from app_pages import charts
 
 import validate.published
+from app.pages_.trust import MOST_BYTES
 from app.published import KEPT, MOST_POINTS, TABLES, compared, published
-from app.run_files import MOST_BYTES, run_records
 from dpsim.base.errors import DpsimError
 from dpsim.report.figures.measured_figure import Pair
-from validate.records import RunRecord, RunRecords
+from validate.records import RunRecord, RunRecords, run_records_in
 
 DATA = Path(validate.published.__file__).parent / "data"
 RUNS = RunRecords(
@@ -101,17 +101,18 @@ def test_broken_runs_are_an_error_with_line_and_column(open_page):
 
 
 def test_gzipped_runs_are_read_and_a_bomb_is_not():
-    assert run_records("runs.json.gz", gzip.compress(RUNS.to_json().encode())) == list(RUNS.runs)
+    packed = gzip.compress(RUNS.to_json().encode())
+    assert run_records_in("runs.json.gz", packed, MOST_BYTES) == RUNS
     with pytest.raises(DpsimError, match="must be at most 20,000,000 bytes when it is unpacked"):
-        run_records("bomb.json.gz", gzip.compress(b" " * (MOST_BYTES + 1)))
+        run_records_in("bomb.json.gz", gzip.compress(b" " * (MOST_BYTES + 1)), MOST_BYTES)
     with pytest.raises(DpsimError, match="cannot be read: "):
-        run_records("bad.json.gz", b"\x1f\x8b" + b"x" * 20)
+        run_records_in("bad.json.gz", b"\x1f\x8b" + b"x" * 20, MOST_BYTES)
     with pytest.raises(DpsimError, match="cannot be read: "):
-        run_records("cut.json.gz", gzip.compress(RUNS.to_json().encode())[:-9])
+        run_records_in("cut.json.gz", gzip.compress(RUNS.to_json().encode())[:-9], MOST_BYTES)
 
 
 def test_wrong_values_in_runs_are_said_with_their_path():
     with pytest.raises(
         DpsimError, match=r"runs.json: runs.0.measured_s.0: Input should be greater than or equal"
     ):
-        run_records("runs.json", RUNS.to_json().replace("1.0,", "-1.0,", 1).encode())
+        run_records_in("runs.json", RUNS.to_json().replace("1.0,", "-1.0,", 1).encode(), MOST_BYTES)
