@@ -87,6 +87,7 @@ def _pair(row: Any) -> Pair | None:
         identity = row.identity
     else:  # a collective, which is a case at one size
         identity = {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
+    # What the point shows where it is pointed at: longer ones would leave the picture.
     name = ", ".join(str(value) for value in identity.values() if value)[:90]
     return Pair(name, _short(measured), _short(predicted), *map(_short, ends))
 

@@ -44,6 +44,7 @@ def serve(port: int, started: str, *, browser: bool) -> None:
             webbrowser.open(f"http://localhost:{port}")
         yield
 
+    # Simulations are threads of this process, and hold its lock for as long as they may.
     sys.setswitchinterval(_SWITCH)
     main = Path(__file__).with_name("main.py")
     st.App(main, lifespan=lifespan, middleware=[Middleware(Policy)]).run(config=_config(port))

@@ -45,6 +45,7 @@ def _cell(aggregation: str, sync: str) -> str:
     limiting: list[str] = []
     for number, rule in enumerate(RULES, 1):
         if aggregation in _kinds(rule, "aggregation") and sync in _kinds(rule, "sync"):
+            # One that asks for more than these two leaves some of their combinations.
             numbers = limiting if _is_of_some(rule) else refusing
             numbers.append(str(number))
     if refusing:

@@ -84,6 +84,7 @@ def main(names: list[str]) -> None:
             page = browser.new_page(
                 viewport={"width": screen.width, "height": screen.height},
                 color_scheme="dark" if screen.dark else "light",
+                # The page's policy forbids what `wait_for_function` does: evaluate a text.
                 bypass_csp=True,
             )
             page.set_default_timeout(_PATIENCE)

@@ -35,6 +35,7 @@ class Module:
     @property
     def exports(self) -> bool:
         """Whether it says anything in ``__all__``."""
+        # Read, not imported: a module may need torch, or do work.
         for node in self.tree.body:
             if isinstance(node, ast.Assign):
                 target = node.targets[0]

@@ -19,6 +19,7 @@ from validate.records import load_run_records
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+_ERRORS = ("median_ape", "mean_ape", "p95_ape")
 Plot = Callable[["go.Figure", Path], bool]
 
 _RECORDED = Path(__file__).parents[1] / "validate" / "recorded"
@@ -36,20 +37,20 @@ _RECORDED_SAYS = (
 class Case:
     """What is compared, all of its errors, and some of its points.
 
-    ``rows``: how many cases count, of which ``pairs`` are shown. ``coverage``: the share of them
-    inside their interval, where they have one.
+    ``errors``: as published tables keep them, of all ``n`` cases that count.
     """
 
     name: str
     file: str
     what: str
     unit: str
-    rows: int
-    median: float
-    mean: float
-    p95: float
-    coverage: float | None
+    errors: Mapping[str, float]
     pairs: Sequence[Pair]
+
+    @property
+    def rows(self) -> int:
+        """How many cases count."""
+        return int(self.errors["n"])
 
 
 def measured_page(folder: Path, plot: Plot) -> Iterator[str]:
@@ -79,7 +80,7 @@ def published_cases() -> Iterator[Case]:
     for kind, table in published().items():
         file, what, unit = TABLES[kind]
         pairs = [Pair(*row) for row in table["rows"]]
-        yield _case(kind, file, what, unit, table["errors"], pairs)
+        yield Case(kind, file, what, unit, table["errors"], pairs)
 
 
 def recorded_cases() -> Iterator[Case]:
@@ -92,24 +93,7 @@ def recorded_cases() -> Iterator[Case]:
             for record in found.counted
         ]
         errors = {name: getattr(found.overall, name) for name in ("n", *_ERRORS)}
-        yield _case(path.name.partition(".")[0], path.name, "time", "s", errors, pairs)
-
-
-_ERRORS = ("median_ape", "mean_ape", "p95_ape")
-
-
-def _case(
-    name: str,
-    file: str,
-    what: str,
-    unit: str,
-    errors: Mapping[str, float],
-    pairs: Sequence[Pair],
-) -> Case:
-    median, mean, p95 = (errors[each] for each in _ERRORS)
-    return Case(
-        name, file, what, unit, int(errors["n"]), median, mean, p95, errors.get("coverage"), pairs
-    )
+        yield Case(path.name.partition(".")[0], path.name, "time", "s", errors, pairs)
 
 
 def _errors(cases: Sequence[Case]) -> Iterator[str]:
@@ -117,23 +101,31 @@ def _errors(cases: Sequence[Case]) -> Iterator[str]:
     yield "| | compared | cases | median error | mean | 95th percentile | inside the interval |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for case in cases:
-        inside = "" if case.coverage is None else f"{case.coverage:.0%}"
+        # Recorded runs have no intervals.
+        inside = f"{case.errors['coverage']:.0%}" if "coverage" in case.errors else ""
         cells = (
             f"[{case.name}](#{case.name})",
             case.what,
             f"{case.rows:,}",
-            *(f"{error:.1%}" for error in (case.median, case.mean, case.p95)),
+            *(f"{case.errors[error]:.1%}" for error in _ERRORS),
             inside,
         )
         yield f"| {' | '.join(cells)} |"
 
 
 def _section(case: Case, folder: Path, plot: Plot) -> Iterator[str]:
-    shown = len(case.pairs)
-    rows = f"{case.rows:,} cases" if shown == case.rows else f"{shown:,} of {case.rows:,} cases"
-    yield from ("", f"### {case.name}", "", f"{rows} of `{case.file}`.", "")
+    count = f"{case.rows:,} cases"
+    if len(case.pairs) < case.rows:
+        count = f"{len(case.pairs):,} of {count}"
+    yield ""
+    yield f"### {case.name}"
+    yield ""
+    yield f"{count} of `{case.file}`."
+    yield ""
+
     title = f"{case.name}: predicted against measured {case.what}"
     figure = measured_figure({"cases": case.pairs}, case.what, case.unit, title)
     picture = Path("measured") / f"{case.name}.svg"
+    # A link relative to the page, so that the site can stand anywhere.
     if plot(figure, folder / picture):
         yield f"![{title}]({picture.as_posix()})"

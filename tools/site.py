@@ -77,6 +77,7 @@ def gallery(pages: Path, draw: Draw) -> Iterator[str]:
     yield "Every file that comes with dpsim; the [tour](tour.md) explains them one after the other."
     files = shipped()
     pictures = pages / "scenarios" / "pictures"
+    # Each scenario takes a simulation and a drawing, and none knows of another.
     with ProcessPoolExecutor() as pool:
         drawn = pool.map(draw, files.values(), [pictures / f"{name}.svg" for name in files])
         for (name, path), is_drawn in zip(files.items(), drawn, strict=True):

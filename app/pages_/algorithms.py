@@ -34,6 +34,7 @@ def draw() -> None:
         "the schedule out: the one that is simulated, and that runs on real ranks."
     )
 
+    # Tasks are known by what was asked for, so that going back to a choice shows it at once.
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
     spec = state.current().spec

@@ -145,6 +145,7 @@ def _scaling(spec: Spec) -> None:
         )
         return
 
+    # Twice as many each time, from one node on.
     each = given.cluster.ranks // given.cluster.nodes
     nodes = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
     steps = min(given.run.steps, _MOST_STEPS)

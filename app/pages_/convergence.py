@@ -88,6 +88,7 @@ def _verdict(replays: dict[str, Replay]) -> str:
         for name, row in rows.items()
         if row["time_to_target_s"] is not None
     }
+    # Then the accuracy at the end says which came closest.
     if not times:
         best = max(rows, key=lambda name: float(rows[name]["final_accuracy"]))
         return f"None reaches the target; {best} comes to {rows[best]['final_accuracy']:.1%}."

@@ -44,6 +44,7 @@ def draw() -> None:
 
 def _shown(found: Outcome) -> None:
     first, *others = found.found.lines
+    # A log of collectives changes nothing by itself: what it holds is the verdict then.
     if found.without is None or found.with_it is None:
         sentence(f"{first}.")
     else:

@@ -39,6 +39,7 @@ def draw() -> None:
     job, loads = found
     links = busiest_links(job.network, loads, _LISTED)
     classes = link_classes(job.network, loads)
+    # Classes come sorted, the busiest first.
     if links:
         sentence(_verdict(classes[0]))
     chart(load_map_figure(classes), key="classes")

@@ -36,6 +36,7 @@ def main() -> None:
             print(f"{name:13} is not there")
             continue
         seconds, answer = taken
+        # dpsim comes first: the others are told as so many times its own.
         own = own or seconds
         print(
             f"{name:13} {seconds:8.2f} s  {seconds / own:6.1f} x  finishes at {answer * 1e3:.6f} ms"

@@ -16,6 +16,7 @@ class Ring:
     def __init__(self, ranks: int, nbytes: int, rate: float, latency: float) -> None:
         self.env = simpy.Environment()
         self.ranks, self.rate, self.latency = ranks, rate, latency
+        # Elements of four bytes; the first chunks have one more where they do not divide.
         base, longer = divmod(nbytes // 4, ranks)
         self.chunks = [4 * (base + (chunk < longer)) for chunk in range(ranks)]
         self.out = [simpy.Resource(self.env) for _ in range(ranks)]

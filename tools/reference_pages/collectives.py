@@ -124,6 +124,7 @@ def _time_row(one: Algorithm) -> list[str]:
 
 def _count_row(one: Algorithm) -> list[str]:
     schedules = [one.schedule(*layout) for layout in _LAYOUTS]
+    # Counted by carrying the schedules out, not by the formulas in their docstrings.
     sent = [traffic(each, Chunking(_ELEMENTS, each.chunks, each.vectors)) for each in schedules]
     rounds = " / ".join(str(each.rounds) for each in schedules)
     return [
@@ -142,6 +143,7 @@ def _times_s(sent: list[Traffic], which: str) -> str:
 
 def _unequal(one: Algorithm) -> str:
     """Whether it runs where nodes have unequal numbers of GPUs."""
+    # None stands for nodes with unequal numbers of GPUs.
     try:
         one.schedule(6, None)
     except DpsimError:

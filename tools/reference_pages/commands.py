@@ -21,7 +21,7 @@ def commands_page(app: typer.Typer, exit_codes: str) -> str:
     found = dict(sorted(_commands("dpsim", group)))
     contents = table(
         ["command", "what it does"],
-        ([_link(name), summary(one.help)] for name, one in found.items()),
+        ([f"[`{name}`]({anchor(name)})", summary(one.help)] for name, one in found.items()),
     )
     lines = [plain(exit_codes), "", *_common(found.values()), "", *contents]
     for name, one in found.items():
@@ -33,20 +33,23 @@ def _common(commands: Iterable[Any]) -> Iterator[str]:
     """What commands take that is not a parameter of their own."""
     of_all = [{option.name: option for option in one.params} for one in commands]
     # What is not handed to a command's own function is common to several.
-    hidden = {
-        name: option for one in of_all for name, option in one.items() if not option.expose_value
-    }
-    for who, is_of_all in (("Every command takes", True), ("Those with `--json` take", False)):
-        texts = []
-        for name, option in hidden.items():
-            if all(name in one for one in of_all) == is_of_all:
-                words, text = sorted(option.opts, key=len), plain(option.help).rstrip(".")
-                texts.append(f"`{'`, `'.join(words)}` ({text[0].lower()}{text[1:]})")
-        yield f"{who} {' and '.join(texts)}."
+    common: dict[str, Any] = {}
+    for options in of_all:
+        common |= {name: each for name, each in options.items() if not each.expose_value}
+
+    of_every: list[str] = []
+    of_some: list[str] = []
+    for name, option in common.items():
+        is_of_every = all(name in options for options in of_all)
+        (of_every if is_of_every else of_some).append(_in_a_sentence(option))
+    yield f"Every command takes {' and '.join(of_every)}."
+    yield f"Those with `--json` take {' and '.join(of_some)}."
 
 
-def _link(name: str) -> str:
-    return f"[`{name}`]({anchor(name)})"
+def _in_a_sentence(option: Any) -> str:
+    words = sorted(option.opts, key=len)
+    text = plain(option.help).rstrip(".")
+    return f"`{'`, `'.join(words)}` ({text[0].lower()}{text[1:]})"
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -54,6 +57,7 @@ def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     for word in command.list_commands(None):
         below = command.get_command(None, word)
         called = f"{name} {word}"
+        # A group is told by what it has: its class is of click, of which typer carries a copy.
         if hasattr(below, "commands"):
             yield from _commands(called, below)
         else:
@@ -68,6 +72,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
     if command.examples:
         yield from (f"- `{example}`" for example in command.examples)
         yield ""
+    # The function's own types say more than what typer made of them.
     hints = get_type_hints(inspect.unwrap(command.callback))
     own = [each for each in command.params if each.expose_value and not each.hidden]
     rows = [_row(each, hints[each.name]) for each in own]
@@ -109,6 +114,7 @@ def _default(parameter: Any) -> str:
     value = parameter.default
     if parameter.required:
         return "required"
+    # Of a pair of options such as --browser and --no-browser.
     if value is True:
         return f"`{parameter.opts[0]}`"
     if value in (None, False, [], ()):

@@ -121,18 +121,21 @@ def _dimension(metadata: Iterable[Any]) -> Dimension | None:
 
 
 def _limits(metadata: Iterable[Any]) -> dict[str, Any]:
-    found = {
-        name: getattr(each, name, None)
-        for each in metadata
-        for name in _LIMITS
-        if getattr(each, name, None) is not None
-    }
-    return dict(found)
+    found = {}
+    for each in metadata:
+        for name in _LIMITS:
+            # Each limit is an object of its own, which has this one attribute.
+            limit = getattr(each, name, None)
+            if limit is not None:
+                found[name] = limit
+    return found
 
 
 def _limit_words(limits: dict[str, Any], *, whole: bool) -> Iterator[str]:
     # Of whole numbers "above 0" is "at least 1".
-    least = limits.get("ge", limits["gt"] + 1 if whole and "gt" in limits else None)
+    least = limits.get("ge")
+    if least is None and whole and "gt" in limits:
+        least = limits["gt"] + 1
     most = limits.get("le")
     if least is not None and most is not None:
         yield f"{_number(least)} to {_number(most)}"
@@ -156,6 +159,7 @@ def default(field: FieldInfo) -> str:
     """What a field is if left out."""
     if field.is_required():
         return "required"
+    # What a factory makes depends on the other fields, so their description says it.
     if field.default_factory is not None:
         return "as said beside"
     value = field.get_default(call_default_factory=True)
@@ -191,12 +195,8 @@ def _value(value: object) -> str:
 
 def _of_config(value: Config) -> str:
     """A model as a file would have it: what was said to make it."""
-    said = {name: getattr(value, name) for name in sorted(value.model_fields_set)}
-    return (
-        f"`{{{', '.join(f'{name}: {_plain(each)}' for name, each in said.items())}}}`"
-        if said
-        else "that of each field"
-    )
+    said = [f"{name}: {_plain(getattr(value, name))}" for name in sorted(value.model_fields_set)]
+    return f"`{{{', '.join(said)}}}`" if said else "that of each field"
 
 
 def _plain(value: object) -> str:

@@ -41,6 +41,7 @@ def sections(part: Part, elsewhere: Mapping[str, str] | None = None) -> Iterator
         return
     models = _models(part.shape)
     for model in models:
+        # The whole file needs no heading: the page's own is one.
         if part.path:
             title = f"`{part.path}`"
             if len(models) > 1:
@@ -116,6 +117,7 @@ def _type(
         return f"[mapping]({pages[below.path]}{anchor(below.path)})"
     if below.shape.union() is not None:
         return f"[one of these kinds]({anchor(below.path)})"
+    # The catalogue's page describes these, once for all fields that take one.
     models = below.shape.models()
     if any(issubclass(each, (Gpu, Link, Node)) for each in models):
         return f"name, or a [mapping]({_HARDWARE}#own-entries)"
@@ -146,9 +148,9 @@ def _below(part: Part, model: type[BaseModel], pages: Mapping[str, str]) -> Iter
             yield from sections(below, pages)
 
 
-def entry_sections(model: type[BaseModel], level: int) -> Iterator[str]:
-    """The fields of a catalogue's entry; ``level`` is that of the headings below it."""
-    part = Part("", shape_of(model), level)
+def entry_sections(model: type[BaseModel]) -> Iterator[str]:
+    """The fields of a catalogue's entry, below a heading of level 3."""
+    part = Part("", shape_of(model), 4)
     yield from prose(model.__doc__)
     yield from _fields(part, model, {})
     yield from _below(part, model, {})

@@ -64,7 +64,7 @@ def _hardware() -> Iterator[str]:
     yield from [*_OWN.splitlines(), ""]
     for name, model in (("GPU", Gpu), ("Link", Link), ("Node", Node)):
         yield from heading(3, name)
-        yield from entry_sections(model, 4)
+        yield from entry_sections(model)
 
 
 def _gpu(gpu: Gpu, precisions: tuple[Precision, ...]) -> list[str]:

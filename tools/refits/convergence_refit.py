@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.terminal import write_whole
 from dpsim.convergence import fit_law, left_out_errors
-from tools.refits.step_constants import rounded
+from tools.refits.yaml_files import rounded, yaml_text
 from validate.published.convergence import CASES, CURVES, HITS, POINTS, Runs, runs_of
 
 CONSTANTS = Path(__file__).parents[2] / "dpsim" / "convergence" / "constants.yaml"
@@ -53,9 +52,10 @@ def task_constants(name: str) -> dict[str, Any]:
         "batches": [runs.batches[0], runs.batches[-1]],
         "left_out": _errors(left_out_errors(runs.batches, runs.steps, scales)),
     }
-    return (
-        found if noise is None else found | {"noise_scale": rounded(noise, 3), **_noise_form(runs)}
-    )
+    # Of tasks of which only steps are known, nothing says how noisy their gradients are.
+    if noise is None:
+        return found
+    return found | {"noise_scale": rounded(noise, 3), **_noise_form(runs)}
 
 
 def _noise_form(runs: Runs) -> dict[str, Any]:
@@ -80,12 +80,7 @@ def _errors(errors: FloatArray) -> dict[str, float]:
 
 def text() -> str:
     """constants.yaml as it is written."""
-    from ruamel.yaml import YAML
-
-    yaml, stream = YAML(typ="safe", pure=True), io.StringIO()
-    yaml.width = 130
-    yaml.dump(constants(), stream)
-    return HEADER + stream.getvalue()
+    return yaml_text(HEADER, constants())
 
 
 if __name__ == "__main__":

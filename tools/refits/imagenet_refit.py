@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import io
-
 from dpsim.base.terminal import write_whole
-from tools.refits.step_constants import PUBLISHED, rounded
+from tools.refits.step_constants import PUBLISHED
+from tools.refits.yaml_files import rounded, yaml_text
 from validate.published.imagenet import EFFECTS, FITTED, Effects, public_effects
 
 HEADER = """\
@@ -21,8 +20,6 @@ error: standard deviation of the logarithm.
 
 def text(effects: Effects) -> str:
     """The file as it is written."""
-    from ruamel.yaml import YAML
-
     content = {
         effect: {
             name: {"value": rounded(value, 4), "error": rounded(effects.errors[effect][name], 2)}
@@ -30,10 +27,7 @@ def text(effects: Effects) -> str:
         }
         for effect in EFFECTS
     }
-    yaml, stream = YAML(typ="safe", pure=True), io.StringIO()
-    yaml.width = 130
-    yaml.dump(content, stream)
-    return HEADER + stream.getvalue()
+    return yaml_text(HEADER, content)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,7 @@ def main() -> None:
     cases = training_cases()
     machines = sorted({case.machine_name for case in cases})
     generations = sorted({generation(case.machine) for case in cases})
+    # Nearly all of the time: a fit for each machine, and one for each generation.
     with ProcessPoolExecutor(_WORKERS) as workers:
         without = _fits(workers, fit_without, machines)
         without_generation = _fits(workers, fit_without_generation, generations)
@@ -151,6 +152,7 @@ def _fits(
     return found
 
 
+# A name and not the cases is sent: each process reads the tables once for itself.
 def _fit(fit: Callable[[Iterable[Case], str], Constants], left_out: str) -> Constants:
     return fit(training_cases(), left_out)
 

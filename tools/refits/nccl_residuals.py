@@ -95,6 +95,7 @@ def _unlike(
 def stretched(quantiles: Sequence[float], draws: int) -> FloatArray:
     """Quantiles of the next draw, by those of ``draws`` so far; one of a single draw stays."""
     known = np.array(quantiles)
+    # Of one draw nothing says how far the next may be.
     if draws == 1:
         return known
     levels = np.delete(np.array(QUANTILES), _MEDIAN)

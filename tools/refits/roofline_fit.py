@@ -23,6 +23,7 @@ import numpy as np
 
 import dpsim.workload
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.terminal import write_whole
 from dpsim.workload import update_bytes
 from tools.refits.roofline_work import (
     CLASSES,
@@ -32,6 +33,7 @@ from tools.refits.roofline_work import (
     usable,
     work_of,
 )
+from tools.refits.yaml_files import rounded, yaml_text
 from validate.published.single_gpu import (
     REQUIRED,
     TABLE,
@@ -53,6 +55,15 @@ HEADER = (
     "dpsim/workload/efficiency.py.\n"
     "# SI units; error: relative standard error of the fit.\n"
 )
+# What stands in for a measurement, and how far it may be off (standard deviation of the logarithm).
+_UNFITTED, _UNFITTED_ERROR = "no row to fit it on", 0.3
+# Effects that differ between rows, and whose they are.
+EFFECTS = (
+    ("generation", "generation"),
+    ("gpu", "gpu"),
+    ("speed", "framework"),
+    ("launch", "framework"),
+)
 # Most of the tables' runs are Adam, LAMB or momentum; the update is a few percent.
 _UPDATE_BYTES = update_bytes("adam")
 
@@ -70,6 +81,7 @@ def step_seconds(work: Work, v: Mapping[str, FloatArray], sharpness: float) -> F
     """Step seconds per row; formula in the module's docstring."""
     row, bandwidth = work.row, v["memory"] * work.memory
     width = np.where(work.half, v["half_width"], 4.0)
+    # Fusion spares element-wise layers their traffic; products write their results all the same.
     kept = np.where(work.product, 1.0, np.where(work.fused, v["fusion"], 1.0)[row])
 
     fractions = np.array([v[name][0] for name in FRACTIONS])
@@ -79,6 +91,7 @@ def step_seconds(work: Work, v: Mapping[str, FloatArray], sharpness: float) -> F
         work.flop / (fractions[work.fraction] * saved * work.lost * rate[row])
         + work.ramps * v["ramp"][0]
     )
+    # A pass computes while it moves data: the slower of the two is what it takes.
     passes = np.maximum(products * work.product, work.traffic * kept * (width / bandwidth)[row])
     # From one number a pass of a layer to one a row: those of a row stand together.
     device = np.add.reduceat(passes, work.starts) * v["speed"] * v["gpu"]
@@ -102,22 +115,17 @@ def _blocks(work: Work, count: int, priors: Mapping[str, Any]) -> list[Block]:
         Block(n, np.array([float(e["value"])]), np.array([float(e["spread"])]), zero)
         for n, e in single.items()
     ]
-    for name, group in (
-        ("generation", "generation"),
-        ("gpu", "gpu"),
-        ("speed", "framework"),
-        ("launch", "framework"),
-    ):
+    for effect, group in EFFECTS:
         members = sorted(set(work.names[group]))
         index = np.array([members.index(member) for member in work.names[group]], dtype=np.int64)
-        if name == "launch":
-            centre, spread = (
-                [_prior_launch(member, priors) for member in members],
-                float(priors["launch"]["eager"]["spread"]),
-            )
-        else:
-            centre, spread = [1.0] * len(members), float(priors[name]["spread"])
-        blocks.append(Block(name, np.array(centre), np.full(len(members), spread), index))
+        # Factors on the mean of all rows, but for the launch, which is in seconds.
+        centre = np.ones(len(members))
+        prior = priors[effect]
+        if effect == "launch":
+            centre = np.array([_prior_launch(member, priors) for member in members])
+            prior = prior["eager"]
+        spread = np.full(len(members), float(prior["spread"]))
+        blocks.append(Block(effect, centre, spread, index))
     return blocks
 
 
@@ -157,8 +165,12 @@ def _usual_of(
 
     def middle(name: str, among: Sequence[int], unit: str, meaning: str) -> dict[str, Any]:
         logs = np.log(result.values[name][among])
-        value, error = float(f"{np.exp(np.median(logs)):.3g}"), float(f"{np.std(logs):.2g}")
-        return {"value": value, "error": error, "unit": unit, "meaning": meaning}
+        return {
+            "value": rounded(float(np.exp(np.median(logs))), 3),
+            "error": rounded(float(np.std(logs)), 2),
+            "unit": unit,
+            "meaning": meaning,
+        }
 
     among = [
         i for i, name in enumerate(frameworks) if any(word in name.casefold() for word in wanted)
@@ -180,8 +192,8 @@ def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
     priors = priors_file()
 
     def entry(name: str, at: int = 0, **words: str) -> dict[str, Any]:
-        value, error = float(result.values[name][at]), float(result.spreads[name][at])
-        return {"value": float(f"{value:.4g}"), "error": float(f"{error:.2g}"), **words}
+        value, error = result.values[name][at], result.spreads[name][at]
+        return {"value": rounded(value, 4), "error": rounded(error, 2), **words}
 
     def described(name: str, prior: Mapping[str, str]) -> dict[str, Any]:
         return entry(name, unit=prior["unit"], meaning=prior["meaning"])
@@ -191,46 +203,44 @@ def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
         half = fractions[f"{kind}_half"]["value"]
         fractions[f"{kind}_fp8"] = {
             "value": half,
-            "error": 0.3,
+            "error": _UNFITTED_ERROR,
             "unit": "1",
-            "meaning": "as half; no row to fit it on",
+            "meaning": f"as half; {_UNFITTED}",
         }
-
-    generations = sorted(set(work.names["generation"]))
-    frameworks = sorted(set(work.names["framework"]))
-    wanted = {"eager": ["pytorch"], "graph": priors["graph_words"]}
-    launches = {
-        how: _usual_of(result, frameworks, words, priors["launch"][how]["meaning"])
-        for how, words in wanted.items()
-    }
-
-    launches["eager"]["fusion"] = {
-        "value": 1.0,
-        "error": 0.0,
-        "unit": "1",
-        "meaning": "nothing is fused",
-    }
-    launches["graph"]["fusion"] = described("fusion", priors["fusion"])
-
-    # torch.compile fuses as XLA does; the table has no row of it.
-    unfitted = "no row to fit it on"
-    launches["compile"] = {
-        **{
-            name: {**constant, "meaning": f"as eager; {unfitted}"}
-            for name, constant in launches["eager"].items()
-        },
-        "fusion": {**launches["graph"]["fusion"], "error": 0.3, "meaning": f"as graph; {unfitted}"},
-    }
     # A prior that no row could move: recurrences run no tf32.
     fractions.pop("rnn_tf32")
+    generations = sorted(set(work.names["generation"]))
     return {
         "fractions": fractions,
         "constants": {name: described(name, prior) for name, prior in priors["constants"].items()},
         "generations": {
             name: entry("generation", i, unit="1") for i, name in enumerate(generations)
         },
-        "execution": launches,
+        "execution": _executions(work, result, described("fusion", priors["fusion"])),
     }
+
+
+def _executions(work: Work, result: FitResult, fusion: dict[str, Any]) -> dict[str, Any]:
+    """What launches cost, and how much is fused, by the way in which a framework executes."""
+    priors = priors_file()
+    frameworks = sorted(set(work.names["framework"]))
+    wanted = {"eager": ["pytorch"], "graph": priors["graph_words"]}
+    found = {
+        how: _usual_of(result, frameworks, words, priors["launch"][how]["meaning"])
+        for how, words in wanted.items()
+    }
+    nothing = {"value": 1.0, "error": 0.0, "unit": "1", "meaning": "nothing is fused"}
+    found["eager"]["fusion"] = nothing
+    found["graph"]["fusion"] = fusion
+
+    # torch.compile fuses as XLA does; the table has no row of it.
+    found["compile"] = {
+        name: {**constant, "meaning": f"as eager; {_UNFITTED}"}
+        for name, constant in found["eager"].items()
+    }
+    as_graph = {"error": _UNFITTED_ERROR, "meaning": f"as graph; {_UNFITTED}"}
+    found["compile"]["fusion"] = fusion | as_graph
+    return found
 
 
 def errors(predicted: Sequence[float] | FloatArray, measured: FloatArray) -> dict[str, float]:
@@ -242,7 +252,7 @@ def errors(predicted: Sequence[float] | FloatArray, measured: FloatArray) -> dic
         "p95": np.percentile(error, 95),
         "worst": error.max(),
     }
-    return {"n": len(error)} | {name: float(f"{value:.3g}") for name, value in spread.items()}
+    return {"n": len(error)} | {name: rounded(value, 3) for name, value in spread.items()}
 
 
 def _effects(
@@ -265,14 +275,6 @@ def _effects(
             ]
         )
     return found
-
-
-EFFECTS = (
-    ("generation", "generation"),
-    ("gpu", "gpu"),
-    ("speed", "framework"),
-    ("launch", "framework"),
-)
 
 
 def leave_models_out(rows: Columns, *known_effects: Collection[str]) -> FloatArray:
@@ -302,8 +304,6 @@ def leave_models_out(rows: Columns, *known_effects: Collection[str]) -> FloatArr
 
 def write() -> None:
     """Fit, and write the file."""
-    from ruamel.yaml import YAML
-
     rows = usable(fit_rows(packaged_table(TABLE, REQUIRED)))
     work, result, fitted = fit(rows)
     content = constants_of(work, result)
@@ -315,13 +315,7 @@ def write() -> None:
             leave_models_out(rows, dict(EFFECTS))[0], measured_seconds(rows)
         ),
     }
-    yaml = YAML(typ="safe", pure=True)
-    yaml.width = 130
-    with (Path(dpsim.workload.__path__[0]) / "efficiency.yaml").open(
-        "w", encoding="utf-8"
-    ) as stream:
-        stream.write(HEADER)
-        yaml.dump(content, stream)
+    write_whole(Path(dpsim.workload.__path__[0]) / "efficiency.yaml", yaml_text(HEADER, content))
 
 
 if __name__ == "__main__":

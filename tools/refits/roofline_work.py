@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,7 @@ def usable(rows: Columns) -> Columns:
 @cache
 def layers(name: str, tokens: int) -> Model:
     """The model for sequences of so many tokens, of its usual length where it has no choice."""
+    # Pictures have no tokens: their models refuse to be asked for some.
     try:
         return build_model(name, tokens or None)
     except DpsimError:
@@ -127,6 +129,7 @@ def work_of(rows: Columns) -> Work:
     """Reads model, gpu, framework, precision, batch and seq_len."""
     texts = [rows.text(name).tolist() for name in ("model", "gpu", "framework", "precision")]
     names: dict[str, list[str]] = {"generation": [], "gpu": [], "framework": texts[2]}
+    # By the names of Work's fields, each row's after the last's.
     of_layers: dict[str, list[FloatArray]] = {}
     of_rows: dict[str, list[float]] = {}
     batches = np.nan_to_num(rows.above_zero("batch"), nan=128.0)
@@ -156,24 +159,15 @@ def work_of(rows: Columns) -> Work:
         names["gpu"].append(figures_of(gpu))
     flat = {part: np.concatenate(vectors) for part, vectors in of_layers.items()}
     whole = {part: np.array(values) for part, values in of_rows.items()}
+    # All were gathered as floats.
+    found: dict[str, Any] = flat | whole
+    for part in ("square", "product", "half", "fused", "throttled"):
+        found[part] = found[part] > 0
+    for part in ("row", "fraction"):
+        found[part] = found[part].astype(np.int64)
     return Work(
-        row=flat["row"].astype(np.int64),
-        flop=flat["flop"],
-        traffic=flat["traffic"],
-        kernels=flat["kernels"],
-        ramps=flat["ramps"],
-        square=flat["square"] > 0,
-        product=flat["product"] > 0,
-        fraction=flat["fraction"].astype(np.int64),
-        lost=flat["lost"],
+        **found,
         starts=np.searchsorted(flat["row"], np.arange(len(rows))),
-        peak=whole["peak"],
-        memory=whole["memory"],
-        half=whole["half"] > 0,
-        fused=whole["fused"] > 0,
-        throttled=whole["throttled"] > 0,
-        tensors=whole["tensors"],
-        parameters=whole["parameters"],
         names={group: tuple(members) for group, members in names.items()},
     )
 

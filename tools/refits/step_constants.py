@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 import validate.published
+from dpsim.base.terminal import write_whole
+from tools.refits.yaml_files import rounded, yaml_text
 from validate.published import adaptdl as small_clusters
 from validate.published import scaling as scaled
 from validate.published import single_gpu as one_gpu
@@ -43,11 +45,6 @@ def entries(
 def members(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """{name: {value}} of a table with one value a group."""
     return {name: {"value": rounded(value, 5)} for name, value in values.items()}
-
-
-def rounded(value: float, digits: int) -> float:
-    """``value`` with so many digits."""
-    return float(f"{value:.{digits}g}")
 
 
 def vtrain() -> dict[str, Any]:
@@ -88,45 +85,34 @@ def adaptdl() -> dict[str, Any]:
     rows = packaged_table(small_clusters.TABLE, small_clusters.REQUIRED)
     # Series that no network explains would bend the network's constants.
     rows = rows.where(~small_clusters.contradictory(rows))
-    links, units = (
-        small_clusters.described(rows),
-        constants_file("adaptdl/settings.yaml")["network"],
-    )
+    links = small_clusters.described(rows)
+    units = constants_file("adaptdl/settings.yaml")["network"]
     found: dict[str, Any] = {}
     for name in sorted(set(rows.text("cluster").tolist())):
-        cluster = small_clusters.fit_cluster(
-            rows.where(rows.text("cluster") == name), links.get(name)
-        )
-        models = {
-            model: {
-                **{field: rounded(getattr(job, field), 5) for field in small_clusters.MODEL_FIELDS},
-                "batches": [rounded(batch, 6) for batch in job.batches],
-                "gpu_s": [rounded(seconds, 5) for seconds in job.gpu_s],
-            }
-            for model, job in cluster.models.items()
-        }
+        of_cluster = rows.where(rows.text("cluster") == name)
+        cluster = small_clusters.fit_cluster(of_cluster, links.get(name))
         found[name] = {
             "network": entries(cluster.network, cluster.network_error, units),
-            "models": models,
+            "models": {model: _job(job) for model, job in cluster.models.items()},
         }
     return {"clusters": found}
 
 
+def _job(job: Any) -> dict[str, Any]:
+    """The constants of a model on a cluster, and its seconds of a GPU by batch."""
+    constants = {name: rounded(getattr(job, name), 5) for name in small_clusters.MODEL_FIELDS}
+    return {
+        **constants,
+        "batches": [rounded(batch, 6) for batch in job.batches],
+        "gpu_s": [rounded(seconds, 5) for seconds in job.gpu_s],
+    }
+
+
 def write() -> None:
     """Write all four files."""
-    from ruamel.yaml import YAML
-
-    yaml = YAML(typ="safe", pure=True)
-    yaml.width = 130
-    for name, content in (
-        ("vtrain", vtrain()),
-        ("single_gpu", single_gpu()),
-        ("scaling", scaling()),
-        ("adaptdl", adaptdl()),
-    ):
-        with (PUBLISHED / name / "fitted.yaml").open("w", encoding="utf-8") as stream:
-            stream.write(HEADER)
-            yaml.dump(content, stream)
+    for fitted in (vtrain, single_gpu, scaling, adaptdl):
+        file = PUBLISHED / fitted.__name__ / "fitted.yaml"
+        write_whole(file, yaml_text(HEADER, fitted()))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ def of_table(kind: StepKind) -> dict[str, Any]:
     table = TABLES[kind]
     with as_file(files("validate.published") / "data" / table.file) as path:
         rows = [row for row in compare_steps(path, kind).counted if row.predicted and row.measured]
+    # Rows without a measurement were left out above; the zeros are for the type checker alone.
     residual = np.log([(row.measured or 0.0) / (row.predicted or 0.0) for row in rows])
     names = [str(row.identity[table.column]) for row in rows]
     return {

@@ -73,6 +73,7 @@ class Table:
 def splits(table: Table) -> Iterator[tuple[str, BoolArray]]:
     """Names of rows and which they are; the fit sees the others."""
     sources = sorted({row.source for row in table.rows})
+    # By name and not by draw: nobody chose, and the next run has the same halves.
     half = np.isin(table.of("source"), sources[::2])
     hopper = np.array([row.gpu.architecture == "hopper" for row in table.rows])
     gated = np.array(["mpt" not in row.model for row in table.rows])

@@ -19,7 +19,8 @@ import numpy as np
 import dpsim.workload
 import validate.published.llm
 from dpsim.base.arrays import FloatArray
-from tools.refits.step_constants import rounded
+from dpsim.base.terminal import write_whole
+from tools.refits.yaml_files import rounded, yaml_text
 from validate.published.llm import (
     REQUIRED,
     TABLE,
@@ -101,22 +102,15 @@ def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def write() -> None:
     """Write both files."""
-    from ruamel.yaml import YAML
-
-    yaml = YAML(typ="safe", pure=True)
-    yaml.width = 130
-    # Parts share entries: the file says each of them in full, not as a reference to the first.
-    yaml.representer.ignore_aliases = lambda data: True
     rows = fitted_rows(packaged_table(TABLE, REQUIRED))
     measured = np.array([row.measured for row in rows], dtype=float)
+    # What a network leaves exposed is simulated by the constants so far: by shipped ones at first.
     found: Constants | None = None
     for _ in range(_ROUNDS):
         works = works_of(rows, found)
         found = fit(works, measured)
     assert found is not None
-    with CONSTANTS.open("w", encoding="utf-8") as stream:
-        stream.write(HEADER)
-        yaml.dump(content(found), stream)
+    write_whole(CONSTANTS, yaml_text(HEADER, content(found)))
     groups = [group_of(row) for row in rows]
     members = [(f"model {row.model}", f"source {row.source}") for row in rows]
     without = left_out(groups, works, measured, members)
