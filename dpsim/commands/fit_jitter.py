@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json, Plot, check_plot, draw
+from dpsim.commands.progress import progress
+
+if TYPE_CHECKING:
+    from dpsim.disturbance import TimedJob
 
 File = Annotated[
     Path,
     typer.Argument(
         help=(
             "A CSV file of steps: step_ms or step_s; rank and node if timed apart; job if "
-            "there are several."
+            "there are several. Or a folder of PyTorch traces, one of each rank."
         ),
         show_default=False,
     ),
@@ -29,10 +34,17 @@ Job = Annotated[
 ]
 
 
+GpusPerNode = Annotated[
+    int | None,
+    typer.Option(min=1, help="Of a folder: ranks a node, where files do not name hosts."),
+]
+
+
 def fit_jitter(
     file: File,
     output: Output = None,
     job: Job = None,
+    gpus_per_node: GpusPerNode = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -43,31 +55,77 @@ def fit_jitter(
 
     Example: dpsim fit-jitter steps.csv -o disturbance.yaml
     Example: dpsim fit-jitter steps.csv --plot jitter.html
+    Example: dpsim fit-jitter traces/ --gpus-per-node 8
     """
     from dpsim.disturbance import fit_jitter as fitted
-    from dpsim.disturbance import pooled, read_jobs
+    from dpsim.disturbance import pooled
 
     check_plot(plot)
-    jobs = read_jobs(file, job)
+    jobs = _jobs(file, job, gpus_per_node)
+    first = next(iter(jobs.values()))
     times, nodes = pooled(file, list(jobs.values()))
     found = fitted(times, nodes)
-    beside = found.quantiles(times, nodes)
+    block, beside = found.block(first.ranks), found.quantiles(times, nodes)
     if as_json or plot is not None:
         rows = [{"job": name, **each.to_json()} for name, each in jobs.items()]
         median = rows[0]["median_s"] if len(rows) == 1 else None
         told = {"steps": len(times), "ranks": times.shape[1], "median_s": median}
         named = {"schema_version": 1, "kind": "fit-jitter", **told}
-        fitted_on = {**named, "jobs": rows, "quantiles": beside, "disturbance": found.block()}
+        fitted_on = {**named, "jobs": rows, "quantiles": beside, "disturbance": block}
         answer = {**fitted_on, **found.curves(times, nodes)}
         draw(plot, answer)
         if as_json:
             show_json(answer)
             return
-    text = block_text(found.block())
+    text = block_text(block)
     if output is None:
         show(text)
     else:
         write_whole(output, text)
+    _narrate(jobs, block, beside)
+
+
+def _jobs(file: Path, job: str | None, gpus_per_node: int | None) -> dict[str, TimedJob]:
+    """The jobs of a CSV file by name, or the one that a folder of traces is of."""
+    from dpsim.disturbance import read_jobs
+
+    if not file.is_dir():
+        if gpus_per_node is not None:
+            raise DpsimError(f"{file}: must be a folder of traces for --gpus-per-node")
+        return read_jobs(file, job)
+    if job is not None:
+        raise DpsimError(f"{file}: must be a CSV file for --job, but is a folder")
+    return {file.resolve().name: _traced(file, gpus_per_node)}
+
+
+def _traced(folder: Path, gpus_per_node: int | None) -> TimedJob:
+    """The time that each rank's GPU computed in each step, by their traces."""
+    from dpsim.disturbance import STEPS_TO_FIT, timed_apart
+    from dpsim.imports import read_ranks, trace_files
+
+    with progress("traces", len(trace_files(folder))) as done:
+        traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
+    for note in traces.notes:
+        narrate(f"beware: {note}")
+    if len(traces.steps) < STEPS_TO_FIT:
+        raise DpsimError(
+            f"{folder}: must have at least {STEPS_TO_FIT} steps in common, but has "
+            f"{len(traces.steps)}; of fewer dpsim import kineto makes a histogram"
+        )
+    return timed_apart(traces.compute, [each.rank for each in traces.ranks], traces.nodes)
+
+
+def _narrate(
+    jobs: dict[str, TimedJob], block: dict[str, Any], beside: list[dict[str, float]]
+) -> None:
+    """Say what stands out in the times, and how well the fit draws them."""
+    for entry in block.get("slow", []):
+        ranks = ", ".join(map(str, entry["workers"]))
+        narrate(f"rank {ranks} takes {entry['factor']:.2f} times as long as the median rank")
+    for name, each in jobs.items():
+        if each.slow_down is not None:
+            of = f" of {name}" if name else ""
+            narrate(f"a step{of} takes {each.slow_down:.2f} times as long as without stragglers")
     for row in beside:
         narrate(
             f"{row['quantile']:.0%} of steps within {row['measured']:.3f} means, "
@@ -81,6 +139,8 @@ def block_text(block: object) -> str:
 
     from ruamel.yaml import YAML
 
-    stream = io.StringIO()
-    YAML(typ="safe", pure=True).dump({"disturbance": block}, stream)
+    yaml, stream = YAML(), io.StringIO()
+    yaml.default_flow_style = None  # what holds no mappings or lists stands on one line
+    yaml.width = 120
+    yaml.dump({"disturbance": block}, stream)
     return stream.getvalue()

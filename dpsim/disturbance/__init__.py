@@ -50,7 +50,13 @@ if TYPE_CHECKING:
     )
     from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance, together
     from dpsim.disturbance.fitting import JitterFit, fit_jitter
-    from dpsim.disturbance.step_times import STEPS_TO_FIT, TimedJob, pooled, read_jobs
+    from dpsim.disturbance.step_times import (
+        STEPS_TO_FIT,
+        TimedJob,
+        pooled,
+        read_jobs,
+        timed_apart,
+    )
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -92,6 +98,7 @@ __all__ = [
     "read_jobs",
     "read_trace",
     "relapse_chance",
+    "timed_apart",
     "together",
     "waiting_share",
 ]

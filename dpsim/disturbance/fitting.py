@@ -1,8 +1,9 @@
 """A disturbance fitted to measured step times, of whole steps or of each worker's.
 
 Parts are taken off one after the other: workers that stay slow, stalls of all, delays, then what is
-left by its variance: of the job (common to all workers in a step), of nodes, of workers. Where only
-whole steps were timed, nothing tells workers apart, and all of it is the job's.
+left by its variance: of the job (common to all workers in a step), of nodes, of workers. What the
+job remembers of a step is told apart from what nodes and workers do. Where only whole steps were
+timed, nothing tells workers apart, and all of it is the job's.
 """
 
 from __future__ import annotations
@@ -71,13 +72,14 @@ class JitterFit:
         measured, told = (steps.max(axis=1) for steps in (times, drawn))
         return measured / measured.mean(), told / told.mean()
 
-    def block(self) -> dict[str, Any]:
-        """The ``disturbance`` block of a scenario."""
-        found: dict[str, Any] = {"jitter": self.jitter.model_dump(mode="json")}
-        if self.slow:
-            listed = [each.model_dump(mode="json", exclude_unset=True) for each in self.slow]
-            found["slow"] = listed
-        return found
+    def block(self, ranks: Sequence[int]) -> dict[str, Any]:
+        """The ``disturbance`` block of a scenario; ``ranks`` numbers the columns of the times."""
+        found: dict[str, Any] = {"jitter": self.jitter.model_dump(mode="json", exclude_none=True)}
+        slow = [
+            {"workers": [ranks[column] for column in each.workers or ()], "factor": each.factor}
+            for each in self.slow
+        ]
+        return {**found, "slow": slow} if slow else found
 
 
 def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
@@ -116,9 +118,7 @@ def _fitted(times: Factors, nodes: Sequence[int]) -> JitterFit:
     # From here on logarithms, in which the parts of job, node and worker add up.
     delays, is_delayed = _delays(logs, "worker" if ranks > 1 else "job")
     logs = np.where(is_delayed, 0.0, logs)
-    spreads = _spreads(logs, np.asarray(nodes))
-    memory = {"memory": _memory(logs)}
-    fields = {"kind": "correlated", **spreads, **memory, **delays, **stalls}
+    fields = {"kind": "correlated", **_levels(logs, np.asarray(nodes)), **delays, **stalls}
     return JitterFit(CorrelatedJitterConfig.model_validate(fields), slow)
 
 
@@ -158,41 +158,70 @@ def _delays(logs: Factors, of: str) -> tuple[dict[str, Any], NDArray[np.bool_]]:
     return {**told, "delay_of": of}, is_delayed
 
 
-def _spreads(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
-    """Standard deviations of the job's, the nodes' and the workers' parts.
+def _levels(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
+    """Standard deviations of the job's, the nodes' and the workers' parts, and what they remember.
+
+    Covariances of steps with themselves, and of each with the next, fall into parts alike.
+    """
+    logs = logs - logs.mean()  # a mean of products is a covariance now
+    own, node, job = _parts(logs, logs, nodes)
+    # A single step has no next, and there is nothing to remember.
+    own_next, node_next, job_next = (
+        _parts(logs[1:], logs[:-1], nodes) if len(logs) > 1 else (0.0, 0.0, 0.0)
+    )
+    if logs.shape[1] == 1:
+        return {"sigma": 0.0, "job_sigma": _deviation(job), "memory": _memory(job_next, job)}
+    return {
+        "sigma": _deviation(own),
+        "node_sigma": _deviation(node),
+        "job_sigma": _deviation(job),
+        "memory": _memory(own_next + node_next, own + node),
+        "job_memory": _memory(job_next, job),
+    }
+
+
+def _parts(logs: Factors, others: Factors, nodes: NDArray[np.intp]) -> tuple[float, float, float]:
+    """Covariances of the workers' own parts, the nodes' and the job's.
 
     The mean over n workers varies by the common part and 1 / n of what is each one's own, which is
     taken off again.
     """
     ranks = logs.shape[1]
     if ranks == 1:
-        return {"sigma": 0.0, "job_sigma": round(float(logs.std()), 6)}
-    by_node = [logs[:, nodes == node] for node in np.unique(nodes)]
+        return 0.0, 0.0, float((logs * others).mean())
+    members = [nodes == node for node in np.unique(nodes)]
     # Within a node what is common to the job and to the node cancels. Where each node has one rank,
     # nothing tells node from worker, and all of it counts as the workers'.
-    deep = [part for part in by_node if part.shape[1] > 1] or [logs]
-    own = float(np.mean([part.var(axis=1, ddof=1).mean() for part in deep]))
+    deep = [one for one in members if one.sum() > 1] or [np.full(ranks, fill_value=True)]
+    own = float(np.mean([_among(logs[:, one], others[:, one]) for one in deep]))
 
-    means = np.stack([part.mean(axis=1) for part in by_node], axis=1)
-    sizes = np.array([part.shape[1] for part in by_node])
-    # The difference of two estimates may fall below 0, where the true variance is small.
+    means, other_means = (
+        np.stack([each[:, one].mean(axis=1) for one in members], axis=1) for each in (logs, others)
+    )
+    sizes = np.array([one.sum() for one in members])
     node = 0.0
-    if len(by_node) > 1:
-        node = max(0.0, float(means.var(axis=1, ddof=1).mean() - (own / sizes).mean()))
-    job = max(0.0, float(logs.mean(axis=1).var() - node / len(by_node) - own / ranks))
-
-    found = {"sigma": own, "node_sigma": node, "job_sigma": job}
-    return {name: round(math.sqrt(variance), 6) for name, variance in found.items()}
+    if len(members) > 1:
+        node = _among(means, other_means) - float((own / sizes).mean())
+    whole = float((logs.mean(axis=1) * others.mean(axis=1)).mean())
+    return own, node, whole - node / len(members) - own / ranks
 
 
-def _memory(logs: Factors) -> float:
-    """Steps, from the correlation of a step with the next; 0 where there is none to speak of.
+def _among(logs: Factors, others: Factors) -> float:
+    """The covariance of columns about each step's mean over them, averaged over steps."""
+    apart, others_apart = (each - each.mean(axis=1, keepdims=True) for each in (logs, others))
+    return float((apart * others_apart).sum(axis=1).mean() / (logs.shape[1] - 1))
+
+
+def _deviation(variance: float) -> float:
+    """The difference of two estimates may fall below 0, where the true variance is small."""
+    return round(math.sqrt(max(0.0, variance)), 6)
+
+
+def _memory(with_next: float, variance: float) -> float:
+    """Steps, from the covariance of a step with the next; 0 where there is none to speak of.
 
     Below 0.1 a correlation is forgotten in half a step, and noise where steps are few.
     """
-    variance = float((logs**2).mean())
-    if variance == 0:
+    if variance <= 0 or with_next < 0.1 * variance:
         return 0.0
-    # Medians were taken off, so a mean of products is a covariance.
-    correlation = float((logs[1:] * logs[:-1]).mean()) / variance
-    return 0.0 if correlation < 0.1 else round(-1 / math.log(min(correlation, 0.9999)), 3)
+    return round(-1 / math.log(min(with_next / variance, 0.9999)), 3)

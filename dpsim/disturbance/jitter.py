@@ -163,6 +163,9 @@ class CorrelatedJitterConfig(Jitter):
         default=0.0,
         description="Steps after which a factor's correlation with itself has fallen to 1/e.",
     )
+    job_memory: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        default=None, description="That of the factor common to all workers; as memory if left out."
+    )
     delay_chance: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Share of steps with a delay."
     )
@@ -184,31 +187,28 @@ class CorrelatedJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Normal draws of variance 1 that remember: x(t) = r x(t - 1) + sqrt(1 - r**2) e(t)."""
-        fresh = generator.standard_normal(steps)
-        if self.memory == 0 or steps == 0:
-            return fresh
-        kept = math.exp(-1 / self.memory)
-        # Not the first one, which so has the variance of the long run from the start.
-        fresh[1:] *= math.sqrt(1 - kept**2)
-        for step in range(1, steps):
-            fresh[step] += kept * fresh[step - 1]
-        return fresh
+        """Normal draws of variance 1, of a worker or a node, that remember."""
+        return _remembering(generator, steps, self.memory)
 
     def factors(
         self, workers: int, steps: int, seed: int, per_node: int | Sequence[int] = 1
     ) -> Factors:
         """The product of all levels, delays and stalls, each of mean 1."""
         product = np.ones((steps, workers))
-        sigmas = {"worker": self.sigma, "node": self.node_sigma, "job": self.job_sigma}
-        for level, sigma in sigmas.items():
+        job_memory = self.memory if self.job_memory is None else self.job_memory
+        levels = {
+            "worker": (self.sigma, self.memory),
+            "node": (self.node_sigma, self.memory),
+            "job": (self.job_sigma, job_memory),
+        }
+        for level, (sigma, memory) in levels.items():
             # Shape (workers,): the group of each at this level.
             members = _members(level, workers, per_node)
             if sigma:
                 streams = random_streams(seed, members.max() + 1, f"jitter of a {level}")
                 # Shape (steps, groups); [:, members] hands each group's factors to all of its
                 # workers.
-                drawn = np.stack([self.draw(one, steps) for one in streams], axis=1)
+                drawn = np.stack([_remembering(one, steps, memory) for one in streams], axis=1)
                 product *= np.exp(sigma * drawn - sigma**2 / 2)[:, members]
             if self.delay_chance and level == self.delay_of:
                 product *= self._delays(members, steps, seed)
@@ -234,6 +234,19 @@ class CorrelatedJitterConfig(Jitter):
         stalled = np.diff(passed) > 0
         mean = 1 + (self.stall - 1) / self.stall_every
         return np.where(stalled, self.stall, 1.0) / mean
+
+
+def _remembering(generator: np.random.Generator, steps: int, memory: float) -> Factors:
+    """Normal draws of variance 1: x(t) = r x(t - 1) + sqrt(1 - r**2) e(t), r = exp(-1 / memory)."""
+    fresh = generator.standard_normal(steps)
+    if memory == 0 or steps == 0:
+        return fresh
+    kept = math.exp(-1 / memory)
+    # Not the first one, which so has the variance of the long run from the start.
+    fresh[1:] *= math.sqrt(1 - kept**2)
+    for step in range(1, steps):
+        fresh[step] += kept * fresh[step - 1]
+    return fresh
 
 
 def _members(level: str, workers: int, per_node: int | Sequence[int]) -> NDArray[np.intp]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,15 @@ STEPS_TO_FIT = 20  # fewer tell no parts apart
 
 @dataclass(frozen=True, slots=True)
 class TimedJob:
-    """Step times in seconds of one job, shape (steps, ranks), and each rank's node.
+    """Step times in seconds of one job, shape (steps, ranks), and each rank's number and node.
 
-    ``slow_down``: the mean step over the one without stragglers, where the file has that.
+    ``slow_down``: the mean step over the one without stragglers. Where the file does not state the
+    latter, it is a step in which all ranks take the median rank's time; None where they were not
+    timed apart.
     """
 
     times: Factors
+    ranks: list[int]
     nodes: list[int]
     slow_down: float | None
 
@@ -64,6 +67,13 @@ def read_jobs(path: Path, job: str | None = None) -> dict[str, TimedJob]:
     return {name: _timed(path, name, column, found) for name, found in chosen.items()}
 
 
+def timed_apart(times: Factors, ranks: Sequence[int], nodes: Sequence[int]) -> TimedJob:
+    """A job of which each rank's time of each step is known, shape (steps, ranks)."""
+    # A step ends with its slowest rank.
+    slow_down = float(times.max(axis=1).mean() / np.median(times, axis=1).mean())
+    return TimedJob(times, list(ranks), list(nodes), slow_down if len(ranks) > 1 else None)
+
+
 def pooled(path: Path, jobs: Sequence[TimedJob]) -> tuple[Factors, list[int]]:
     """The times of one job in seconds, or of several over each one's median, and ranks' nodes.
 
@@ -72,7 +82,7 @@ def pooled(path: Path, jobs: Sequence[TimedJob]) -> tuple[Factors, list[int]]:
     first = jobs[0]
     if len(jobs) == 1:
         return first.times, first.nodes
-    if any(each.nodes != first.nodes for each in jobs):
+    if any((each.ranks, each.nodes) != (first.ranks, first.nodes) for each in jobs):
         raise DpsimError(f"{path}: all jobs must have the same ranks, unless --job names one")
     times = [each.times / np.median(each.times) for each in jobs]
     return np.concatenate(times), first.nodes
@@ -100,17 +110,12 @@ def _timed(
         )
     ranks = sorted(times)
     found = np.array([times[rank] for rank in ranks]).T
-    return TimedJob(found, [nodes[rank] for rank in ranks], _slow_down(path, found, *rows[-1]))
-
-
-def _slow_down(path: Path, times: Factors, line: int, row: dict[str, str]) -> float | None:
-    """The mean step over that without stragglers, where the job's last row states the latter."""
-    without = row.get(_WITHOUT)
-    if not without:
-        return None
-    stated: float = _number(path, line, without, float)
-    # A step ends with its slowest rank.
-    return float(times.max(axis=1).mean()) / stated
+    timed = timed_apart(found, ranks, [nodes[rank] for rank in ranks])
+    line, last = rows[-1]
+    if not last.get(_WITHOUT):
+        return timed
+    without: float = _number(path, line, last[_WITHOUT], float)
+    return replace(timed, slow_down=float(found.max(axis=1).mean()) / without)
 
 
 def _number(path: Path, line: int, text: str | None, read: Any) -> Any:

@@ -19,11 +19,9 @@ def disturbance_of(traces: RankTraces) -> dict[str, Any]:
     From 20 steps on the jitter is fitted, with parts of the job, of nodes and of workers; with
     fewer it is the histogram. A single step shows no jitter, but who is slow.
     """
-    fitted = fit_jitter(traces.compute, traces.nodes)
-    block = fitted.block()
-    for entry in block.get("slow", []):
-        # The fit counts columns, and some ranks may have no trace.
-        entry["workers"] = [traces.ranks[column].rank for column in entry["workers"]]
+    # The fit counts columns, and some ranks may have no trace.
+    numbers = [each.rank for each in traces.ranks]
+    block = fit_jitter(traces.compute, traces.nodes).block(numbers)
     if len(traces.steps) >= STEPS_TO_FIT:
         return block
     table = histogram_of(traces)

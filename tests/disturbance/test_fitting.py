@@ -34,6 +34,15 @@ def test_levels_are_told_apart_and_so_is_their_memory():
     assert (found.stall, found.delay_chance) == (1, pytest.approx(0, abs=1e-3))
 
 
+def test_what_the_job_remembers_is_told_apart_from_what_workers_do():
+    """A slow spell of all, beside workers that vary anew in each step, and the other way round."""
+    for memory, job_memory in ((0, 20), (20, 0)):
+        times = drawn(8, 20_000, sigma=0.03, job_sigma=0.03, memory=memory, job_memory=job_memory)
+        found = fit_jitter(times, nodes(8)).jitter
+        assert (found.memory, found.job_memory) == pytest.approx((memory, job_memory), rel=0.15)
+        assert (found.sigma, found.job_sigma) == pytest.approx((0.03, 0.03), rel=0.1)
+
+
 def test_stalls_delays_and_slow_workers_are_taken_off_first():
     times = 0.3 * drawn(
         8, 20_000, sigma=0.005, stall_every=100, stall=2, delay_chance=0.01, delay=0.2
@@ -92,6 +101,24 @@ def test_the_command_writes_a_block_that_a_scenario_takes(tmp_path, monkeypatch)
     loaded = load_scenario(scenario).disturbance
     assert loaded.jitter == fit_jitter(times, nodes(8)).jitter
     assert loaded.slow[0].workers == (2,)
+
+
+def test_ranks_keep_their_numbers_and_what_the_slow_one_costs_is_said(tmp_path, dpsim):
+    times = np.ones((40, 4))
+    times[:, 2] *= 1.5
+    path = tmp_path / "steps.csv"
+    rows = [f"{8 + rank},{time}" for row in times for rank, time in enumerate(row)]
+    path.write_text("\n".join(["rank,step_s", *rows]))
+    code, out, err = dpsim("fit-jitter", path, "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert told["disturbance"]["slow"] == [{"workers": [10], "factor": 1.5}]
+    assert told["jobs"][0]["slow_down"] == pytest.approx(1.5)
+    _, _, err = dpsim("fit-jitter", path)
+    assert err.splitlines()[:2] == [
+        "rank 10 takes 1.50 times as long as the median rank",
+        "a step takes 1.50 times as long as without stragglers",
+    ]
 
 
 def test_the_json_has_the_keys_of_the_documentation(tmp_path, monkeypatch, capsys):

@@ -142,14 +142,32 @@ def test_the_histogram_has_the_spread_of_what_was_drawn(tmp_path):
     assert spread == pytest.approx(4 / 202, rel=0.05)
 
 
-def test_many_steps_are_fitted_as_dpsim_fit_jitter_does(tmp_path):
+def test_many_steps_are_fitted_as_dpsim_fit_jitter_does(tmp_path, dpsim):
     times = CorrelatedJitterConfig.model_validate(
         {"kind": "correlated", "sigma": 0.02, "stall": 1}
     ).factors(4, 24, 1, 4)
     for rank in range(4):
         write(tmp_path / f"rank{rank}.json", trace(rank, 100 * times[:, rank], steps=24))
     found = read_ranks(tmp_path)
-    assert disturbance_of(found) == fit_jitter(found.compute, [0] * 4).block()
+    block = fit_jitter(found.compute, [0] * 4).block(range(4))
+    assert disturbance_of(found) == block
+    plot = tmp_path / "jitter.html"
+    code, out, _ = dpsim("fit-jitter", tmp_path, "--json", "--plot", plot)
+    assert code == 0
+    assert json.loads(out)["disturbance"] == block
+    assert plot.exists()
+
+
+def test_dpsim_fit_jitter_refuses_few_steps_and_options_of_other_files(folder, dpsim):
+    _, _, err = dpsim("fit-jitter", folder)
+    assert err.splitlines()[-1].endswith(
+        "must have at least 20 steps in common, but has 3; of fewer dpsim import kineto makes a "
+        "histogram"
+    )
+    _, _, err = dpsim("fit-jitter", folder, "--job", "a")
+    assert err == f"dpsim: {folder}: must be a CSV file for --job, but is a folder\n"
+    _, _, err = dpsim("fit-jitter", folder / "a.pt.trace.json", "--gpus-per-node", 2)
+    assert err.endswith("must be a folder of traces for --gpus-per-node\n")
 
 
 def test_the_slow_rank_keeps_its_number_where_others_have_no_trace(folder):
