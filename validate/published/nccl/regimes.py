@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import PchipInterpolator
 
 from dpsim.base.arrays import FloatArray
 from dpsim.network.libraries.nccl import Kin, NcclMachine, kin_correction, machine_logs
@@ -17,18 +16,15 @@ from validate.published.nccl.joint_fit import (
     predict_case,
     predict_mixed,
 )
+from validate.published.nccl.known_sizes import between_the_known, credible, trust
 from validate.published.nccl.map_fit import Slot, build_own, case_logs, objective, solve
 from validate.published.nccl.residual_curves import Curve, corrections
 from validate.published.nccl.table import Case
 
 CALIBRATION_STRIDE = 4
-SLACK = 0.1  # by which a time may exceed that of a larger size
 # How far a machine, then a single case, may move from the constants before it, in units of the
 # families' spread.
 _MACHINE_SPREAD, _CASE_SPREAD = 1.0, 1.0
-# How much the smooth curve through the known sizes counts at most, at which distance from it (ln)
-# half as much, within how many octaves between two known sizes, and from how many of these on.
-_SMOOTH, _APART, _GAP, _FEWEST = 0.7, 0.05, 4.5, 2
 _GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a calibration
 
 
@@ -69,8 +65,8 @@ def calibrated(
 
     The machine's constants are refined first, then each case's. What that leaves is interpolated
     over size: see `validate.published.nccl.residual_curves`. Near a switch of protocols the model
-    is a mixture. Where it bends far from a smooth curve through the known sizes, that curve counts
-    too, and no size takes longer than a larger known one, but for `SLACK`.
+    is a mixture. What the known sizes bear out of it, and of what `specification` says, is told by
+    `validate.published.nccl.known_sizes`.
     """
     thinned = [_thin(case) for case in cases]
     # By the known sizes alone: the others are still to be predicted.
@@ -93,10 +89,20 @@ def calibrated(
         for case, fit, (_, counts) in zip(cases, fitted, thinned, strict=True)
     ]
 
-    together = zip(cases, fitted, corrections(curves), thinned, strict=True)
+    described = specification(cases, known, kin)
+    at_known = [each.seconds[~counts] for each, (_, counts) in zip(described, thinned, strict=True)]
+    believed = trust([part for part, _ in thinned], at_known)
+    refined = [
+        fit.seconds * factor for fit, factor in zip(fitted, corrections(curves), strict=True)
+    ]
+    together = zip(described, refined, thinned, strict=True)
     return [
-        Predicted(case, _by_the_known(fit.seconds * factor, part, case), counts)
-        for case, fit, factor, (part, counts) in together
+        replace(
+            each,
+            seconds=between_the_known(part, each.case, times, each.seconds, believed),
+            counts=counts,
+        )
+        for each, times, (part, counts) in together
     ]
 
 
@@ -111,64 +117,7 @@ def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
     """
     keep = np.arange(len(case.nbytes)) % CALIBRATION_STRIDE == 0
     sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep]
-    credible = np.minimum(times, (1 + SLACK) * _least_from(times))
-    return replace(case, nbytes=sizes, times=credible.tolist()), ~keep
-
-
-def _least_from(times: FloatArray) -> FloatArray:
-    """The least of each time and all after it."""
-    return np.asarray(np.minimum.accumulate(times[::-1])[::-1])
-
-
-def _by_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
-    """``seconds`` of the case's sizes, as far as the ``known`` ones around them bear them out."""
-    return _between_the_known(towards_smooth(seconds, known, case), known, case)
-
-
-def towards_smooth(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
-    """``seconds``, drawn towards a smooth curve through the known sizes.
-
-    The further the two are apart, the likelier the model switches at the wrong size between two
-    known ones: a distance d counts by `_SMOOTH` d / (d + `_APART`). Where sizes are known further
-    apart than `_GAP`, the curve says nothing.
-    """
-    if len(known.nbytes) < _FEWEST:
-        return seconds
-    at, ends = np.log2(case.nbytes), np.log2(known.nbytes)
-    inside = (at > ends[0]) & (at < ends[-1])
-    after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
-    near = inside & (ends[after] - ends[after - 1] <= _GAP)
-    apart = smooth_log_seconds(known, np.clip(case.nbytes, known.nbytes[0], known.nbytes[-1]))
-    apart -= np.log(seconds)
-    weight = _SMOOTH * np.abs(apart) / (np.abs(apart) + _APART)
-    return np.asarray(seconds * np.exp(np.where(near, weight * apart, 0.0)))
-
-
-def smooth_log_seconds(known: Case, nbytes: FloatArray) -> FloatArray:
-    """Ln seconds between the ``known`` sizes, the mean of two curves.
-
-    A monotone cubic of ln over ln bends where protocols switch; straight lines of seconds over
-    bytes are what one protocol takes, a latency and a rate.
-    """
-    cubic = PchipInterpolator(np.log2(known.nbytes), np.log(known.times))(np.log2(nbytes))
-    lines = np.log(np.interp(nbytes, known.nbytes, known.times))
-    return np.asarray((cubic + lines) / 2)
-
-
-def _between_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
-    """``seconds`` of the case's sizes, none beyond what the known sizes around it take.
-
-    More bytes take no less time, but for `SLACK`: a protocol that the model prices too high between
-    two known sizes is not what ran there.
-    """
-    sizes, times = np.asarray(case.nbytes), np.asarray(known.times)
-    after = np.searchsorted(known.nbytes, sizes)
-    # Beyond the largest known size nothing bounds a time from above, before the smallest nothing
-    # from below.
-    most = np.append((1 + SLACK) * _least_from(times), np.inf)[after]
-    before = np.searchsorted(known.nbytes, sizes, side="right") - 1
-    least = np.append(np.maximum.accumulate(times), 0.0)[before] / (1 + SLACK)
-    return np.asarray(np.clip(seconds, np.minimum(least, most), most))
+    return replace(case, nbytes=sizes, times=credible(times).tolist()), ~keep
 
 
 @dataclass(frozen=True, slots=True)

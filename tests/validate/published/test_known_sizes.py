@@ -7,7 +7,12 @@ import pytest
 from scipy.interpolate import PchipInterpolator
 
 from dpsim.network.libraries.nccl import NcclMachine
-from validate.published.nccl.regimes import smooth_log_seconds, towards_smooth
+from validate.published.nccl.known_sizes import (
+    between_the_known,
+    smooth_log_seconds,
+    towards_smooth,
+    trust,
+)
 from validate.published.nccl.table import Case
 
 SIZES = np.exp2(np.arange(10.0, 19.0))
@@ -35,7 +40,7 @@ def test_a_jump_between_known_sizes_is_drawn_to_the_curve_through_them(factor):
     jump = np.where(np.arange(9) == 6, factor, 1.0)
     found = towards_smooth(LINE * jump, KNOWN, EVERY) / LINE
     distance = abs(np.log(factor))
-    left = 1 - 0.7 * distance / (distance + 0.05)
+    left = 1 - 0.85 * distance / (distance + 0.05)
     assert found == pytest.approx(jump**left)
 
 
@@ -48,7 +53,37 @@ def test_the_smooth_curve_lies_between_a_monotone_cubic_and_a_latency_with_a_rat
     assert cubic[2] > found[2]
 
 
-@pytest.mark.parametrize("known", [case([0, 8]), case([0]), case([0, 1])])
-def test_where_the_known_sizes_are_far_apart_or_past_the_model_stands(known):
+def test_between_sizes_far_apart_the_curve_is_a_latency_with_a_rate():
+    ends = case([0, 8])
+    late = replace(ends, times=(np.array(ends.times) + LINE[0]).tolist())
+    assert smooth_log_seconds(late, SIZES) == pytest.approx(np.log(LINE + LINE[0]))
+
+
+@pytest.mark.parametrize("known", [case([0]), case([0, 1])])
+def test_past_the_known_sizes_the_model_stands(known):
     jump = np.where(np.arange(9) == 6, 3.0, 1.0)
     assert towards_smooth(LINE * jump, known, EVERY) == pytest.approx(LINE * jump)
+
+
+def test_a_description_is_believed_by_the_steps_of_what_it_misses():
+    times = np.array(KNOWN.times)
+    # Twice as slow throughout is as good: the known sizes say so.
+    right = trust([KNOWN] * 20, [2 * times] * 20)
+    wrong = trust([KNOWN] * 20, [times * np.array([1, 2, 1])] * 20)
+    assert wrong < 0.01
+    assert right > 0.5
+    # Of one size nothing follows: what is usual stands.
+    assert trust([case([0])], [times[:1]]) == pytest.approx(0.05**2 / (0.05**2 + 0.2**2))
+
+
+@pytest.mark.parametrize("believed", [0.0, 0.5, 1.0])
+def test_a_believed_description_keeps_its_bumps(believed):
+    bump = np.where(np.arange(9) == 6, 1.2, 1.0)
+    found = between_the_known(KNOWN, EVERY, LINE, 3 * LINE * bump, believed)
+    assert found / LINE == pytest.approx(bump**believed)
+
+
+def test_no_size_takes_longer_than_a_larger_known_one():
+    jump = np.where(np.arange(9) == 6, 30.0, 1.0)
+    found = between_the_known(KNOWN, EVERY, LINE, LINE * jump, 1.0)
+    assert found[6] == pytest.approx(1.1 * LINE[8])
