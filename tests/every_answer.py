@@ -2,10 +2,9 @@
 
 Prints what commands answer in JSON about the scenarios here, as one object of command to answer.
 
-``python every_answer.py WORKERS [STRIDE]``: sweeps go into the current folder, by so many
-processes. Each STRIDE-th command line is answered. A negative STRIDE takes the second and so on, the
-last one first, and lists folders the other way round; one above 1 leaves out the sweep. Provenance
-is left out, which may differ from run to run.
+``python every_answer.py WORKERS [backwards]``: answers the numbers of LINES that stand in its
+input, and a sweep into the current folder by so many processes, if any. Backwards it lists folders
+the other way round. Provenance is left out, which may differ from run to run.
 """
 
 import contextlib
@@ -64,11 +63,6 @@ LINES = (
 )
 
 
-def strided(step: int) -> tuple[str, ...]:
-    """Each so-manieth line, or those from the second on, backwards."""
-    return LINES[::step] if step > 0 else LINES[1::-step][::-1]
-
-
 def answer(*arguments: str) -> Any:
     """What ``dpsim ARGUMENTS --json`` prints. Raises RuntimeError where it fails."""
     from dpsim.cli import main
@@ -113,22 +107,19 @@ def list_backwards() -> None:
     )
 
 
-def main(workers: str, stride: str = "1") -> None:
-    step = int(stride)
-    if step < 0:
+def main(workers: str, order: str = "") -> None:
+    if order == "backwards":
         list_backwards()
     found = {}
-    for line in strided(step):
-        what, name, *options = line.split()
-        found[line] = answer(what, f"{FOLDER / name}.yaml" if name in SCENARIOS else name, *options)
-    if step > 1:
-        json.dump(found, sys.stdout)
-        return
-    inputs = [str(FOLDER / name) for name in ("sweep.yaml", "testbed")]
-    found["sweep"] = answer(
-        "sweep", *inputs, "-o", "swept", "--workers", workers, "--set", "run.steps=3"
-    )
-    found["results"] = answer("results", "swept")
+    for number in json.load(sys.stdin):
+        what, name, *options = LINES[number].split()
+        named = f"{FOLDER / name}.yaml" if name in SCENARIOS else name
+        found[LINES[number]] = answer(what, named, *options)
+    if int(workers):
+        inputs = [str(FOLDER / name) for name in ("sweep.yaml", "testbed")]
+        few = ("--set", "run.steps=3")
+        found["sweep"] = answer("sweep", *inputs, "-o", "swept", "--workers", workers, *few)
+        found["results"] = answer("results", "swept")
     json.dump(found, sys.stdout)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pairwise import covering
 from pydantic import ValidationError
 
 from dpsim import load_scenario, simulate
@@ -121,21 +122,25 @@ def test_a_single_process_has_one_model(tiny, sync):
 
 
 ACCEPTED = [kinds for kinds in ALL if not is_refused(**kinds)]
+OFTEN = [ACCEPTED[place] for place in covering([tuple(kinds.values()) for kinds in ACCEPTED])]
 
 
 @pytest.mark.parametrize(
     ("aggregation", "sync"), sorted({(kinds["aggregation"], kinds["sync"]) for kinds in ACCEPTED})
 )
-def test_every_combination_keeps_the_laws_of_a_result(tiny, aggregation, sync):
+@pytest.mark.parametrize("often", [True, pytest.param(False, marks=pytest.mark.wide)])
+def test_every_combination_keeps_the_laws_of_a_result(tiny, aggregation, sync, often):
     """Shapes, no negative time, no NaN, parts that add up, staleness that can be; and the same
     again for the same seed.
     """
     jitter = {"jitter": {"kind": "gamma", "cv": 0.3}}
-    for kinds in (
-        each for each in ACCEPTED if (each["aggregation"], each["sync"]) == (aggregation, sync)
-    ):
-        often = {**kinds, "sync": {"kind": sync, "every": 2}} if sync == "local-sgd" else kinds
-        scenario = tiny(4, 1e-3, run={"steps": 2}, disturbance=jitter, **often)
+    for kinds in ACCEPTED:
+        if (kinds["aggregation"], kinds["sync"]) != (aggregation, sync):
+            continue
+        if (kinds in OFTEN) != often:
+            continue
+        parts = {**kinds, "sync": {"kind": sync, "every": 2}} if sync == "local-sgd" else kinds
+        scenario = tiny(4, 1e-3, run={"steps": 2}, disturbance=jitter, **parts)
         result = simulate(scenario)
         steps = result.steps
         seconds = np.array(

@@ -75,6 +75,7 @@ def layouts(algorithm, ranks):
     return [RankLayout(ranks, per_node) for per_node in nodes if ranks % per_node == 0]
 
 
+@pytest.mark.pairwise
 @both_costs
 @pytest.mark.parametrize("collapse", [True, False])
 def test_rounds_take_the_exact_time_and_where_that_is_a_bound_no_more(algorithm, costs, collapse):

@@ -167,13 +167,20 @@ def scenario(knobs, turn, where, value):
     return content
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with all files that the settings name, which is where they are looked for."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with all files that the settings name."""
+    made = tmp_path_factory.mktemp("named")
     for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    return tmp_path
+        (made / name).write_text(text)
+    return made
+
+
+@pytest.fixture
+def place(folder, monkeypatch):
+    """That folder, which is where they are looked for."""
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def run(content, place, dpsim):

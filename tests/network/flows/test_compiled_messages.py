@@ -38,6 +38,7 @@ def assert_alike(found, expected):
     np.testing.assert_allclose(found.loads, expected.loads, rtol=1e-9)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("fabric", FABRICS)
 @pytest.mark.parametrize("name", ["ring", "hierarchical", "butterfly", "double-binary-tree"])
 @pytest.mark.parametrize("together", [True, False])

@@ -1,6 +1,6 @@
 """That it learns, and that what is known of strategies comes out, over several seeds."""
 
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,9 +16,7 @@ STRAGGLERS = {
     "slow": [{"workers": [1], "factor": 1.5}],
 }
 SEEDS = range(5)
-EVERYTHING = product(
-    ("none", "int8", "top-k", "random-k", "powersgd"), kinds_of("aggregation"), kinds_of("sync")
-)
+CODECS = ("none", "int8", "top-k", "random-k", "powersgd")
 
 
 def goes_together(compression, aggregation, sync):
@@ -31,21 +29,11 @@ def goes_together(compression, aggregation, sync):
     return True
 
 
-def tried():
-    """The combinations that go together.
-
-    Those none of whose pairs is new are long.
-    """
-    seen = set()
-    for kinds in EVERYTHING:
-        if not goes_together(*kinds):
-            continue
-        pairs = set(combinations(enumerate(kinds), 2))
-        yield pytest.param(*kinds, marks=pytest.mark.long if pairs <= seen else ())
-        seen |= pairs
-
-
-COMBINATIONS = [*tried()]
+COMBINATIONS = [
+    kinds
+    for kinds in product(CODECS, kinds_of("aggregation"), kinds_of("sync"))
+    if goes_together(*kinds)
+]
 
 
 def until(replay, loss):
@@ -53,6 +41,7 @@ def until(replay, loss):
     return next(point for point in replay.curve.points if point.loss <= loss)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(
     ("compression", "aggregation", "sync"), COMBINATIONS, ids=lambda kind: kind
 )
