@@ -98,7 +98,9 @@ def crashes_of(name):
     return CrashesConfig(faults=name)
 
 
-@pytest.mark.parametrize("days", [20, pytest.param(60, marks=pytest.mark.long), 174])
+@pytest.mark.parametrize(
+    "days", [20, *(pytest.param(n, marks=pytest.mark.wide) for n in (60, 174))]
+)
 def test_faults_of_shorter_times_are_as_unevenly_spread_as_they_were(published, days):
     """Fitted to whole times alone. One server's faults: their variance over their mean."""
     trace = read_trace(published, SERVERS, DAYS)

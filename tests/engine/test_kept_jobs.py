@@ -15,6 +15,7 @@ CASES = {
     # The other traffic makes every message an event of its own: two GPUs a node have few.
     "slow links": [
         "cluster.gpus_per_node=2",
+        "run.steps=3",
         "disturbance.background=[{source: 0, destination: 3}]",
     ],
 }
@@ -88,8 +89,9 @@ def test_scenarios_on_one_cluster_share_it_and_the_models_of_its_collectives():
 @pytest.mark.parametrize("kind", ["auto", "rounds", "flows"])
 def test_strategies_answer_as_ever_on_a_cluster_that_is_kept(kind):
     jobs = KeptJobs()
+    few = ["run.steps=2", f"run.network_model={kind}"]
     for strategy in ("algorithm=ring", "algorithm=auto", "kind=sharded", "algorithm=butterfly"):
-        asked = scenario([f"strategy.aggregation.{strategy}", f"run.network_model={kind}"])
+        asked = scenario([f"strategy.aggregation.{strategy}", *few])
         with prepared_by(jobs.prepare):
             kept = told(simulate(asked))
         assert kept == told(simulate(asked))

@@ -1,7 +1,6 @@
 """A user's own hardware: found wherever dpsim's is, and told plainly where it is broken."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -55,15 +54,17 @@ def own(tmp_path, monkeypatch):
     forget()
 
 
-def run(*arguments, **environment):
-    code = "from dpsim.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+@pytest.fixture
+def run(dpsim, monkeypatch):
+    """Runs a command that knows only what lies in the folder: code, stdout, stderr."""
+
+    def call(*arguments, folder=""):
+        monkeypatch.setenv("DPSIM_CATALOGUE", str(folder))
+        forget()
+        return dpsim(*arguments)
+
+    yield call
+    forget()
 
 
 def test_own_entries_are_found_by_name_alias_and_in_texts(own):
@@ -174,11 +175,11 @@ def test_adding_refuses_what_would_not_load(own, tmp_path, text, message):
     assert not [*own.glob("*/new.yaml")]
 
 
-def test_the_command_adds_and_lists(tmp_path):
+def test_the_command_adds_and_lists(run, tmp_path):
     path, folder = tmp_path / "my-gpu.yaml", tmp_path / "deep" / "catalogue"
     path.write_text(GPU)
-    added = run("catalogue", "add", path, "--json", DPSIM_CATALOGUE=str(folder))
-    assert json.loads(added.stdout) == {
+    _, added, _ = run("catalogue", "add", path, "--json", folder=folder)
+    assert json.loads(added) == {
         "schema_version": 1,
         "kind": "catalogue-add",
         "catalogue": "gpus",
@@ -186,10 +187,9 @@ def test_the_command_adds_and_lists(tmp_path):
         "path": str(folder / "gpus" / "my-gpu.yaml"),
         "replaces": False,
     }
-    listed = run("catalogue", "gpus", "--json", DPSIM_CATALOGUE=str(folder))
-    assert "my-gpu" in [row["name"] for row in json.loads(listed.stdout)["rows"]]
-    schema = json.loads(run("schema", DPSIM_CATALOGUE=str(folder)).stdout)
-    assert "my-gpu" in json.dumps(schema)
+    _, listed, _ = run("catalogue", "gpus", "--json", folder=folder)
+    assert "my-gpu" in [row["name"] for row in json.loads(listed)["rows"]]
+    assert '"my-gpu"' in run("schema", folder=folder)[1]
 
 
 @pytest.mark.parametrize(
@@ -201,22 +201,22 @@ def test_the_command_adds_and_lists(tmp_path):
         (["add", "none.yaml"], "none.yaml: cannot be read"),
     ],
 )
-def test_the_command_says_what_is_wrong(tmp_path, arguments, message):
-    ran = run("catalogue", *arguments, DPSIM_CATALOGUE=str(tmp_path))
-    assert ran.returncode == 2
-    assert message in ran.stderr
+def test_the_command_says_what_is_wrong(run, tmp_path, arguments, message):
+    code, _, err = run("catalogue", *arguments, folder=tmp_path)
+    assert code == 2
+    assert message in err
 
 
-def test_the_catalogue_is_asked_for_a_name_a_part_of_one_or_an_alias():
+def test_the_catalogue_is_asked_for_a_name_a_part_of_one_or_an_alias(run):
     def names(*asked):
-        rows = json.loads(run("catalogue", *asked, "--json").stdout)["rows"]
+        rows = json.loads(run("catalogue", *asked, "--json")[1])["rows"]
         return [row["name"] for row in rows]
 
     assert names("gpus", "1080Ti") == ["gtx-1080-ti"]
     assert names("models", "llama3.1") == ["llama3.1-8b", "llama3.1-70b", "llama3.1-405b"]
 
 
-def test_sweeps_find_them_in_their_worker_processes(own, tmp_path):
+def test_sweeps_find_them_in_their_worker_processes(run, own, tmp_path):
     scenario = tmp_path / "sweep.yaml"
     scenario.write_text(
         "name: own\n"
@@ -227,7 +227,8 @@ def test_sweeps_find_them_in_their_worker_processes(own, tmp_path):
         "  cluster.node: {values: [my-node, dgx1-p100]}, workload.precision: {values: [fp32]}}}\n"
     )
     out = tmp_path / "out"
-    ran = run("sweep", scenario, "-o", out, "--workers", 2, DPSIM_CATALOGUE=str(own))
-    assert ran.returncode == 0, ran.stderr
-    results = run("results", out, "--json", DPSIM_CATALOGUE=str(own))
-    assert len(json.loads(results.stdout)["rows"]) == 4
+    # In a process of its own: workers that an earlier sweep left here know another folder.
+    program = [sys.executable, "-c", "from dpsim.cli import main; main()"]
+    subprocess.run([*program, "sweep", scenario, "-o", out, "--workers", "2"], check=True)
+    _, results, _ = run("results", out, "--json", folder=own)
+    assert len(json.loads(results)["rows"]) == 4

@@ -50,7 +50,7 @@ def markov_share(interval, cost, write, restart, mtbf):
 @pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize("together", [1, 2.5])
 @pytest.mark.parametrize(
-    ("size", "restart", "runs"), [("0.001 GB", "0 s", 10), ("100 GB", "60 s", 40)]
+    ("size", "restart", "runs"), [("0.001 GB", "0 s", 10), ("100 GB", "60 s", 20)]
 )
 def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(
     size, restart, runs, together
@@ -256,8 +256,8 @@ def llama3(**fields):
 
 def test_llama_3_is_interrupted_466_times_and_above_nine_tenths_useful():
     before = time.process_time()
-    study = goodput_study(llama3(), 16_384, 8, 54 * DAY)
-    assert time.process_time() - before < 10
+    study = goodput_study(llama3(), 16_384, 8, 54 * DAY, runs=30)
+    assert time.process_time() - before < 3  # and 10 s for as many runs as by default
     low, high = (sum(getattr(row, end) for row in study.causes) for end in ("low", "high"))
     assert low < 466 < high
     assert study.interruptions == pytest.approx(466, rel=0.02)

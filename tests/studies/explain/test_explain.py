@@ -4,6 +4,7 @@ Gains that come true, reasons for those that do not, on the tiny job and on scen
 """
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from dpsim.studies.explain.reasons import reason
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 FEW = ["run.steps=6", "run.warmup=2"]
+
+
+@cache
+def explained(file, *overrides):
+    """What limits one of the scenarios."""
+    return explain(load_scenario(SCENARIOS / f"{file}.yaml", overrides))
 
 
 def turns(found):
@@ -41,7 +48,7 @@ def turns(found):
 def test_doubling_the_knob_that_is_named_first_changes_the_step_as_it_says(file, overrides, first):
     """Applied to the file by --set and simulated in full, to 1 % of the step."""
     path = SCENARIOS / f"{file}.yaml"
-    found = explain(load_scenario(path, overrides))
+    found = explained(file, *overrides)
     turn = found.turns[0]
     assert turn.name == first
     before = simulate(load_scenario(path, overrides))
@@ -140,7 +147,7 @@ def test_the_scale_of_a_measured_step_stays_when_the_hardware_changes():
 
     With GPUs twice as fast it would not have been, so the factor is kept, not fitted anew.
     """
-    found = explain(load_scenario(SCENARIOS / "imagenet" / "goyal-2017-8gpus.yaml"))
+    found = explained("imagenet/goyal-2017-8gpus")
     turn = turns(found)["gpu-speed"]
     assert turn.step_change < -0.25
     assert turn.to_json()["set"][0].startswith('calibration={"compute_scale": ')

@@ -53,7 +53,9 @@ def command(path, out, *options):
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="tells by /proc whether processes are there")
-@pytest.mark.parametrize("points", [80, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "points", [pytest.param(80, marks=pytest.mark.wide), pytest.param(2000, marks=pytest.mark.long)]
+)
 def test_killed_and_resumed_it_is_as_if_undisturbed(tmp_path, points):
     path, out = tmp_path / "tiny.yaml", tmp_path / "out"
     # Long enough points that both workers are at work before half of them are done.

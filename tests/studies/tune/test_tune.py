@@ -202,19 +202,19 @@ def test_a_sweep_in_the_file_does_not_matter(write):
 
 def test_a_third_of_a_search_is_for_what_leaves_the_updates_as_they_are(tiny):
     over = [
-        "strategy.aggregation.algorithm=ring,tree,butterfly",
+        "strategy.aggregation.algorithm=ring,tree",
         "strategy.overlap.kind=sequential,wfbp,priority,mg-wfbp",
-        "strategy.compression.kind=none,cast,int8,powersgd",
+        "strategy.compression.kind=none,cast,powersgd",
         "strategy.sync.kind=bsp,local-sgd,ssp",
     ]
-    found = tune(tiny, over=over, evaluations=30)
+    found = tune(tiny, over=over, evaluations=24)
     alone = tune(tiny, over=over, limits=Limits(accuracy_penalty=0))
     assert not found.exhaustive
     assert found.exact.figure == alone.best.figure
     assert found.best.figure <= found.exact.figure
-    first = found.evaluations[:10]
+    first = found.evaluations[:8]
     assert not any(each.to_json()["changes_updates"] for each in first)
-    assert any(each.to_json()["changes_updates"] for each in found.evaluations[10:])
+    assert any(each.to_json()["changes_updates"] for each in found.evaluations[8:])
 
 
 def test_why_the_best_won_is_what_is_lost_without_each_value(tiny):
