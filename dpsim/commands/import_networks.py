@@ -9,7 +9,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.commands.import_options import Json, KnownModel, KnownNode, read_file, show_scenario
-from dpsim.commands.options import Output
+from dpsim.commands.options import Output, read_option
 
 SlurmFile = Annotated[
     Path,
@@ -60,12 +60,11 @@ def slurm_topology(
     from dpsim.base.units import RATE, parse
     from dpsim.imports import NetworkOptions, SlurmOptions, scenario_from_slurm
 
-    try:
-        unit = None if speed_unit is None else parse(speed_unit, RATE)
-    except DpsimError as problem:
-        raise DpsimError(f"--speed-unit: {problem}") from None
-    if unit is not None and unit <= 0:
-        raise DpsimError(f"--speed-unit: must be above 0, but got {speed_unit!r}")
+    unit = None
+    if speed_unit is not None:
+        unit = read_option("--speed-unit", lambda text: parse(text, RATE), speed_unit)
+        if unit <= 0:
+            raise DpsimError(f"--speed-unit: must be above 0, but got {speed_unit!r}")
     options = NetworkOptions(model, node, nic, oversubscription)
     of = SlurmOptions(topology, switch, unit)
     draft = read_file(file, lambda content: scenario_from_slurm(content, file.name, options, of))

@@ -87,6 +87,7 @@ def kineto(
     from dpsim.imports import profile_kineto
 
     if file.is_dir():
+        # A folder has all ranks: only side by side do traces say who is slow.
         written = (output, disturbance, histogram)
         _ranks(file, name or file.resolve().name, batch, gpus_per_node, written, as_json)
         return
@@ -143,6 +144,7 @@ def _typical(
     try:
         profile = profile_kineto(folder / typical.file, batch=batch, name=name)
     except DpsimError as problem:
+        # A profile that was asked for must come out; else the rest is worth having without it.
         if must:
             raise
         narrate(f"beware: no layer profile: {problem}")

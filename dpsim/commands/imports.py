@@ -82,6 +82,7 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
     argument = typer.Argument(..., help=file_help, show_default=False)
 
     def register(build: Build) -> Build:
+        # Typer reads options off a signature: all descriptions of nodes share this one.
         @import_app.command(name, help=build.__doc__)
         def command(
             file: Path = argument,
@@ -201,6 +202,7 @@ def nccl_inspector(
     try:
         profile = fit_nccl_tests(log.table, name or path.resolve().stem, path.name)
     except ImportFileError as problem:
+        # The fit knows a table, and not whose log it was.
         raise problem.of(path) from None
     _show_fit(profile, log.table, output, as_json)
 
@@ -232,6 +234,8 @@ def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Confi
     argument = typer.Argument(..., help=file_help, show_default=False)
 
     def register(build: Configured) -> Configured:
+        # One signature for all configurations, as above for all nodes.
+        # One signature for all configurations, as above for all nodes.
         @import_app.command(name, help=build.__doc__)
         def command(
             file: Path = argument,

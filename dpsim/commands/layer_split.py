@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.budget import limited
-from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
-from dpsim.commands.options import File, Json, Sets
+from dpsim.commands.options import File, Json, Sets, whole_numbers
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -49,7 +48,10 @@ def layer_split(
     from dpsim.scenario import load_scenario
 
     scenario = load_scenario(file, set_ or ())
-    counts, parts = _numbers("--devices", devices), _numbers("--micro-batches", micro_batches)
+    counts, parts = (
+        whole_numbers("--devices", devices),
+        whole_numbers("--micro-batches", micro_batches),
+    )
     with progress("simulating", len(counts)) as done:
         rows = []
         for number, count in enumerate(counts, 1):
@@ -76,6 +78,7 @@ def _rows(scenario: Scenario, devices: int, parts: list[int]) -> list[dict[str, 
 
     batch = scenario.global_batch
     together = simulate(on_devices(scenario, devices))
+    # Only results that tests make by hand have none.
     assert together.memory is not None
     step = together.step_time_s["mean"]
     # Whatever is not computing, as of a pipeline (`LayerSplit.idle`).
@@ -118,16 +121,6 @@ def _row(
         "memory_bytes": memory.held.total,
         "fits": memory.fits,
     }
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    """Whole numbers of at least 1. Raises DpsimError for others."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
-        raise DpsimError(
-            f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}"
-        )
-    return [int(part) for part in parts]
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -74,3 +74,13 @@ def read_option(option: str, read: Callable[[str], T], text: str) -> T:
         return read(text)
     except DpsimError as error:
         raise DpsimError(f"{option}: {error}") from None
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Whole numbers of at least 1, with commas between them. Raises DpsimError for others."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        raise DpsimError(
+            f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}"
+        )
+    return [int(part) for part in parts]

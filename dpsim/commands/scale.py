@@ -10,7 +10,7 @@ import typer
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import show, show_json
-from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
+from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw, whole_numbers
 from dpsim.commands.progress import progress
 
 _KINDS = ("nodes", "workers", "batch")
@@ -84,9 +84,10 @@ def _by_nodes(
 ) -> None:
     from dpsim.studies.compare import scale as scaling
 
-    counts = _numbers("--nodes", nodes)
+    counts = whole_numbers("--nodes", nodes)
     with progress("simulating", len(counts)) as done:
         found = scaling(file, counts, overrides=overrides, progress=done)
+    # The JSON of many results is dear, and is made for the figure alone.
     if plot is not None:
         draw(plot, found.to_json())
     if as_json:
@@ -125,7 +126,7 @@ def _study(
     numbers = (
         [base.cluster.nodes]
         if by == "batch" and nodes is None
-        else _numbers("--nodes", nodes or _NODES)
+        else whole_numbers("--nodes", nodes or _NODES)
     )
     sizes = _sizes(base.workload.batch_per_gpu, batches) if by == "batch" else []
 
@@ -148,17 +149,5 @@ def _study(
 def _sizes(own: int, batches: str | None) -> list[int]:
     """The batches per GPU asked for, or a quarter to four times the scenario's own."""
     if batches is not None:
-        return _numbers("--batches", batches)
+        return whole_numbers("--batches", batches)
     return sorted({max(1, own // 4), max(1, own // 2), own, 2 * own, 4 * own})
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise DpsimError(
-            f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}"
-        )
-    return numbers

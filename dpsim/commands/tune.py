@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.budget import limited
-from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.options import File, Json, Sets
+from dpsim.commands.options import File, Json, Sets, read_option
 from dpsim.commands.progress import bars
 
 if TYPE_CHECKING:
@@ -115,12 +114,7 @@ def tune(
 def _bytes(text: str | None) -> float | None:
     from dpsim.base.units import DATA, parse
 
-    if text is None:
-        return None
-    try:
-        return parse(text, DATA)
-    except DpsimError as error:
-        raise DpsimError(f"--max-memory: {error}") from None
+    return None if text is None else read_option("--max-memory", lambda it: parse(it, DATA), text)
 
 
 def _write(found: Tuning, output: Path | None, html: Path | None) -> None:

@@ -88,6 +88,8 @@ def compute_doubt(job: Job) -> Doubt:
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
     of = f"{job.model.name} on {', '.join(gpus)}"
     table = _of_steps()
+    # Their residuals are of measured generations alone: for another one those of single GPUs stand
+    # in, of which whole generations were left out.
     if has_own_law(job.model, scenario.workload.precision) and not apart:
         found = table["language models"]
         basis = f"computing: steps of language models of {found['groups']} sources, each left out"

@@ -137,6 +137,7 @@ class Job:
     def collective(self, name: str, step: int = 0) -> CollectiveModel:
         """The model of the collective ``name`` in step ``step``."""
         turns = self.collectives[name]
+        # Gossip meets other neighbours from step to step, in an order that comes again.
         return turns[step % len(turns)]
 
     @cached_property
@@ -183,6 +184,7 @@ class Job:
     @property
     def silent(self) -> bool:
         """Whether nothing is communicated: one worker has nobody to talk to but servers or CPUs."""
+        # GPUs of a cell split one model: together they are one worker to the others.
         replicas = self.workers // self.scenario.cell
         return replicas == 1 and not self.scenario.strategy.aggregation.moves_alone
 

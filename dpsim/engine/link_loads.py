@@ -157,6 +157,7 @@ def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
     graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for a, b, data in graph.edges(data=True):
+        # Sorted, so that both directions of a link are of one class.
         one, other = sorted((_kind(graph, a), _kind(graph, b)))
         numbers[one, other].append(data["number"])
     found = []
@@ -205,6 +206,7 @@ def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:
     utilisation = loads.utilisation(job.network.capacities)
     busiest = int(utilisation.argmax())
     return StepTraffic(
+        # A mean over unlike steps need not be whole bytes.
         sent_by_busiest=round(sent.max()),
         sent_in_total=round(total),
         time_s=loads.time_s,

@@ -118,6 +118,7 @@ class Result(Shown):
     @property
     def parts_s(self) -> dict[PartName, float]:
         """Mean seconds of each part of a step; they add up to the mean step."""
+        # "other" is no array of the steps: simulated ones are nothing but their parts.
         return {part: float(np.mean(getattr(self.steps, part, 0.0))) for part in PARTS}
 
     @property
@@ -204,6 +205,7 @@ class Result(Shown):
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample whose gradient counted."""
+        # Traffic is that of its own ``time_s``, which no worker's step need be.
         samples = self.throughput_samples_per_s * self.traffic.time_s
         return self.traffic.sent_in_total / samples if samples else 0.0
 
@@ -222,6 +224,7 @@ class Result(Shown):
 
         Two things, never mixed.
         """
+        # A dropped gradient has a mark instead of a number of versions.
         versions = self.steps.versions[self.steps.counted]
         return {
             "clock_gap": _distribution(self.steps.clock_gap.ravel()),
@@ -256,6 +259,7 @@ class Result(Shown):
         if self.spending is None:
             return None
         step = self.mean_step
+        # Encoding and decoding are kernels of the GPU, too; all else is waiting.
         busy = float((self.steps.compute + self.steps.encode).mean()) / step
         pace = self.throughput_samples_per_s
         return self.spending.energy(self.step_of_all_s, busy, pace, self.time_to_target_s)
@@ -348,6 +352,7 @@ def _spread(values: FloatArray) -> dict[str, float]:
 
 def _distribution(values: IntArray) -> dict[str, Any]:
     """Of counts: mean, median, 95th percentile, most, and how often each count came, from 0 on."""
+    # Where every gradient was dropped there is none to count.
     if not len(values):
         return {"mean": 0.0, "median": 0.0, "p95": 0.0, "max": 0, "histogram": []}
     return {

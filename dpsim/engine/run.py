@@ -100,6 +100,7 @@ def _warmed_up(run: Run, recording: Recording) -> Run:
     asked, steps = run.scenario.run.warmup, len(run.job.counted)
     for times in _LONGER:
         warmup = times * max(asked + steps, _SHORT)
+        # The limit that the run as asked for was held to holds for a longer one.
         if (warmup + steps) * run.job.workers > MOST_RECORDS:
             break
         job = replace(run.job, scenario=warming_up(run.scenario, warmup))
@@ -173,6 +174,7 @@ class Run:
             return self.step_time
         if self.job.acts_alone:
             return self.steps.time_of_all()
+        # The earliest end of a step is that of whoever is furthest.
         furthest = np.cumsum(self.all_steps.step, axis=0).min(axis=1)
         warmup = self.scenario.run.warmup
         begun = furthest[warmup - 1] if warmup else 0.0

@@ -108,7 +108,9 @@ def spending(scenario: Scenario) -> Spending:
         return Spending(config, gpus, nodes, gpus * config.power_per_gpu, GIVEN)
     powers = [part.accelerator.power for part in parts]
     known = [power for power in powers if power is not None]
+    # Each source once, however many groups of nodes have that GPU.
     source = "thermal design power: " + "; ".join(dict.fromkeys(power.source for power in known))
+    # A sum without one of the GPUs would look like a saving.
     if len(known) < len(powers):
         return Spending(config, gpus, nodes, None, source)
     watts = sum(part.ranks * power.value for part, power in zip(parts, known, strict=True))

@@ -87,6 +87,7 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
     steps, how many more is not known).
     """
     model = scenario.workload.model
+    # A model from a file or a factory has no name that tasks know.
     if scenario.strategy.sync.difference or not isinstance(model, str):
         return None
     task = task_for(model, scenario.workload.optimizer)

@@ -75,6 +75,7 @@ def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
     """What a sample of ``scenario`` is to the GPUs of its cluster."""
     precision, recompute = scenario.workload.precision, scenario.workload.recompute
     peaks = [count * _peak(gpu, precision) for gpu, count in cluster.accelerators]
+    # One GPU without a peak in this precision leaves the sum unknown.
     total = sum(peaks) if all(peaks) else 0.0
     flop = model_flop(model)
     again = 0.0 if recompute is None else recompute.of(model).flop

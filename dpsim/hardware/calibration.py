@@ -281,6 +281,7 @@ class CalibrationProfile(Config):
     ) -> MeasuredModel | None:
         """The model that was measured with layers of these names, in ``precision``, if any."""
         for model in self.compute:
+            # What a profile leaves out holds for whatever is asked.
             told = model.precision in (None, precision) and model.tokens in (None, tokens)
             if told and model.layers == tuple(layers):
                 return model
@@ -288,12 +289,14 @@ class CalibrationProfile(Config):
 
     def spread_of(self, ranks: int) -> RankSpread | None:
         """What was measured with the number of ranks that is nearest to ``ranks``, as a ratio."""
+        # As a ratio: twice as many ranks are as far away as half as many.
         apart = {abs(math.log(each.ranks / ranks)): each for each in self.spreads}
         return apart[min(apart)] if apart else None
 
     def cautions(self, gpus: Sequence[str], library: str) -> list[str]:
         """What is to be known where it is used for ``gpus`` and ``library``, a sentence each."""
         said = []
+        # Of a profile that names no GPU there is nothing to warn of.
         others = [gpu for gpu in gpus if self.gpu and gpu != self.gpu]
         if others:
             said.append(
@@ -301,6 +304,7 @@ class CalibrationProfile(Config):
                 f"{', '.join(others)}"
             )
         backends = {table.backend for table in self.tables}
+        # Who asks for ideal transfers has asked for no library's tables.
         if backends and library not in (*backends, "ideal"):
             said.append(
                 f"calibration {self.name!r} has collectives by {', '.join(sorted(backends))}, and "

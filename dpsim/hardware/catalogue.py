@@ -50,6 +50,7 @@ def own_folder() -> Path | None:
     """The folder of a user's own gpus/, links/ and nodes/, whether it is there or not."""
     named = os.environ.get(OWN_FOLDER)
     if named is not None:
+        # Set but empty is an answer: no folder of one's own, not even the usual one.
         return Path(named).expanduser() if named else None
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(settings) / "dpsim" / "catalogue"
@@ -74,6 +75,7 @@ def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
     from ruamel.yaml.error import YAMLError
 
     try:
+        # Pure Python reads YAML 1.2; the C parser would take 1.1's words, such as ``no`` for false.
         data = YAML(typ="safe", pure=True).load(read_text_limited(path, _MOST_BYTES))
         return model.model_validate({"name": name or path.stem, **data})
     except DpsimError:
@@ -164,6 +166,7 @@ class Catalogue(Registry[M]):
         key = normalised(name)
         if key in self._files:
             return key
+        # Hyphens are dropped last, so that what has one in its name is found by that first.
         return self._aliases.get(key) or self._without_hyphens.get(key.replace("-", ""))
 
     @cached_property

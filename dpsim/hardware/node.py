@@ -124,6 +124,7 @@ class Node(Config):
 
         None where only its links limit it.
         """
+        # No kind ends in a digit (`_KIND`), so that what is left is the kind.
         found = self.capacities.get(device.rstrip("0123456789"))
         return None if found is None else found.value
 
@@ -223,6 +224,7 @@ def _check_connected(node: Node) -> None:
     for a, b in _joined(node):
         neighbours[a].append(b)
         neighbours[b].append(a)
+    # Kinds were checked before: there is a GPU to begin at.
     reached, waiting = {"gpu0"}, ["gpu0"]
     while waiting:
         new = [device for device in neighbours[waiting.pop()] if device not in reached]

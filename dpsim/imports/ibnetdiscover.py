@@ -104,6 +104,7 @@ def _chosen(draft: ScenarioDraft, found: Hosts, wanted: str | None) -> Hosts:
         raise ImportFileError(
             f"--hosts: must be hosts of equally many cards, but they have {sorted(counts)}"
         )
+    # Hosts for storage or login are fewer, and have fewer cards; of a tie the more cards.
     most = max(counts, key=lambda count: (counts[count], count))
     chosen = {host: ports for host, ports in found.items() if len(ports) == most}
     if len(chosen) < len(found):
@@ -126,6 +127,7 @@ def _edges(fabric: IbFabric, cards: dict[Port, str]) -> Iterator[Edge]:
             continue
         if any(end in cards for end in link.ends):
             yield {"between": sorted([first, second]), **_of_card(link)}
+        # Parallel links between two switches are one of their rates together.
         elif first != second:
             pair = (min(first, second), max(first, second))
             between[pair] += link.gbits * 1e9 / 8 * part

@@ -120,6 +120,7 @@ def read_trace(path: Path) -> Trace:
 def parse_trace(content: bytes) -> Trace:
     """The trace in the text of a JSON file. Raises ImportFileError where it is none."""
     try:
+        # Names of kernels may hold bytes that are no UTF-8, and are not worth the trace.
         data = json.load(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace"))
     except json.JSONDecodeError as error:
         raise ImportFileError(
@@ -194,6 +195,7 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
             raise ImportFileError(
                 f"traceEvents[{index}] must be a JSON object, but is {type(event).__name__}"
             )
+        # "X" is the phase of complete events in the format of Chrome's traces.
         if event.get("ph") != "X":
             continue
         times = []

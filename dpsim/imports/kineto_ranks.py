@@ -107,6 +107,7 @@ def read_ranks(
     common = sorted(set.intersection(*(set(one.steps) for one in ranks.values())))
     if not common:
         raise DpsimError(f"{shown_path(folder)}: traces must have a step in common, but have none")
+    # Steps that some rank did not record would compare unlike work: those in common alone count.
     compute = np.array(
         [[one.steps[step].compute_s for one in ranks.values()] for step in common], dtype=float
     )
@@ -129,6 +130,7 @@ def _rank(path: Path) -> _Rank:
     trace = read_trace(path)
     named = _RANK.search(path.name)
     host = _HANDLER.fullmatch(path.name)
+    # What the trace says counts before its file's name, which anybody may change.
     rank = int(named[1]) if trace.rank is None and named else trace.rank
     steps = step_times(trace, path)
     return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels))
@@ -167,8 +169,11 @@ def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, l
         for taken in meetings.values():
             if len(taken) < 2:
                 continue
+            # A collective ends everywhere at once: whoever was in it for the shortest time came
+            # last, and the clocks of different hosts need not agree.
             shortest = min(seconds for seconds, _ in taken)
             latest = [column for seconds, column in taken if seconds == shortest]
+            # Those that came together share it, so that the shares of a collective add up to one.
             last[latest] += 1 / len(latest)
             for seconds, column in taken:
                 waits[row, column] += seconds - shortest

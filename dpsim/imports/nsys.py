@@ -90,6 +90,7 @@ def _one_process(tables: NsysTables) -> tuple[NsysTables, list[str]]:
         spent[row["process"]] += row["end"] - row["start"]
     if len(spent) < 2:
         return tables, []
+    # The others are helpers, such as loaders of data, or ranks whose steps are the same.
     kept = max(spent, key=lambda process: spent[process])
     parts = (tables.kernels, tables.launches, tables.copies, tables.ranges)
     kernels, launches, copies, ranges = (
@@ -115,6 +116,7 @@ def _trace(tables: NsysTables, steps: str | None) -> Trace:
         elif name.startswith(_OF_TORCH):
             operators.append(_operator(row))
     roots = nested(operators)
+    # The host launches and the GPU runs later: only launches lie inside the operators' ranges.
     launched: dict[Any, Event] = {row["correlationId"]: _event(row, "") for row in tables.launches}
     around = innermost(operators, launched.values())
     kernels = []
@@ -144,6 +146,7 @@ def _operator(row: dict[str, Any]) -> Event:
 
 def _sides(shape: str) -> list[int]:
     sides = [side.strip() for side in shape.split(",")]
+    # Text of a stranger's file: what has more digits is no side of a tensor.
     return [int(side) for side in sides if 0 < len(side) < 16]
 
 

@@ -97,13 +97,16 @@ def _check_file(path: Path) -> None:
             f"{shown_path(path)}: must have at most {MOST_BYTES // 2**30} GiB, but has more: "
             "profile fewer steps"
         )
+    # Its content is noted as an input, so that no output of this command may be written over it.
     digest(path)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
     """The file, to be read alone; what takes too long is interrupted."""
     where = quote(str(path.resolve()))
+    # Immutable: SQLite neither locks the file nor writes a journal beside it.
     file = sqlite3.connect(f"file:{where}?mode=ro&immutable=1", uri=True)
+    # A schema may call functions from views and generated columns: not that of a stranger's file.
     file.execute("PRAGMA trusted_schema = OFF")
     end = monotonic() + _MOST_SECONDS
     file.set_progress_handler(lambda: monotonic() > end, 1_000_000)
@@ -147,6 +150,7 @@ def _rows(
                 f"{shown_path(path)}: {table}: must have at most {_MOST_ROWS:,} rows: profile "
                 "fewer steps"
             )
+        # What older versions lack is None, so that all rows have the same keys.
         row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
         if "start" in row and not _timed(path, table, number, row):
             continue

@@ -68,6 +68,7 @@ class ScenarioDraft:
         """The scenario's: the file's, without its ending."""
         if self.heading is not None:
             return self.file
+        # A file such as ``.config`` has nothing before its only dot.
         return self.file.rpartition(".")[0] or self.file
 
     @property
@@ -149,7 +150,9 @@ def place_workers(
         draft.set("cluster.node", kind, "--node")
     most = nodes()[kind].gpus
 
+    # Few workers share one node, as a launcher on one machine would start them.
     each = sizes.gpus_per_node or min(workers or most, most)
+    # Rounded up here, so that a number which fills no whole nodes is refused below.
     count = sizes.nodes or (1 if workers is None else -(-workers // each))
     if workers is not None and count * each != workers:
         raise ImportFileError(
@@ -160,6 +163,7 @@ def place_workers(
         draft.assume("cluster.nodes", count, "the file does not say; --nnodes N")
     else:
         draft.set("cluster.nodes", count, source or "--nnodes")
+    # All of a node's GPUs is what a scenario means where it says nothing.
     if each != most:
         draft.set("cluster.gpus_per_node", each, source or "--nproc-per-node")
 
@@ -222,6 +226,7 @@ def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
+    # Sizes with their unit are plain in every YAML, and read better without quotes.
     if isinstance(value, int | float | list) or re.fullmatch(r"\d+ (B|MiB)", text):
         return text
     # YAML 1.2 takes yes, no, on and off for text, but readers of 1.1 do not.

@@ -76,6 +76,7 @@ def _of_conf(lines: list[str]) -> Topology:
                 f"{next(iter(said), '')!r}",
                 number,
             )
+    # Slurm reads a file with one plugin, tree or block.
     if switches and blocks:
         raise ImportFileError("must have switches or blocks, but has both", blocks[0].line)
     return _of_blocks(blocks, sizes) if blocks else _of_switches(switches)
@@ -98,10 +99,12 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
     whole, start = "", 1
     for number, line in enumerate(lines, 1):
         start = start if whole else number
+        # A statement goes on in the next line, and errors name the line in which it begins.
         whole += line.strip().removesuffix("\\")
         if line.rstrip().endswith("\\"):
             continue
         said = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
+        # What is left over was no pair: a key without a value would be dropped in silence.
         rest = _PAIR.sub("", whole).strip()
         if rest:
             raise ImportFileError(f"must be key=value pairs, but got {rest[:60]!r}", start)
@@ -198,6 +201,7 @@ def _topologies(text: str) -> list[dict[str, Any]]:
 def _chosen(found: list[dict[str, Any]], which: str | None) -> dict[str, Any]:
     """The topology of that name; else the cluster's default, or the first."""
     if which is None:
+        # As Slurm chooses for jobs that name none.
         return next((one for one in found if one.get("cluster_default") is True), found[0])
     named = [one for one in found if one["topology"] == which]
     if not named:

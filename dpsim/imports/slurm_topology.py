@@ -111,11 +111,13 @@ def _checked(tree: _Tree, switch: str | None) -> _Tree:
     if switch is not None:
         if switch not in tree.switches:
             raise ImportFileError(f"must have the switch {switch!r} of --switch, but has it not")
+        # What hangs below it, and nothing of what it hangs on.
         kept = {switch, *nx.descendants(tree.graph, switch)}
         tree = _Tree({name: one for name, one in tree.switches.items() if name in kept})
     if not nx.is_directed_acyclic_graph(tree.graph):
         one = tree.switches[nx.find_cycle(tree.graph)[0][0]]
         raise ImportFileError(f"switch {one.name!r} must not be below itself", one.line)
+    # The first name of each, so that the message is the same each time.
     parts = [min(part) for part in nx.weakly_connected_components(tree.graph)]
     if len(parts) > 1:
         raise ImportFileError(
@@ -151,6 +153,7 @@ def _leaf_spine(
         draft.set(_RATIO, ratio, source)
         return
     down = len(leaf.nodes) * cards_of(draft) * card.rate.value
+    # A leaf hangs on each switch above it by a link of its own speed.
     up = leaf.speed * unit * len(tree.tops)
     # A leaf's links up are never faster here than all its nodes are together: nothing more comes.
     draft.set(_RATIO, round(max(1.0, down / up), 6), "LinkSpeed")

@@ -45,6 +45,7 @@ def load_yaml(path: str | os.PathLike[str]) -> Document:
     mapping in UTF-8.
     """
     source = os.fspath(path)
+    # Control characters in a name could rewrite what stands on the terminal.
     source = source if source.isprintable() else repr(source)
     return from_text(_text(path, source), source)
 
@@ -125,6 +126,7 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
         ) from None
     except OSError as err:
         raise refuse(f"must be a file that can be read, but: {err.strerror}") from None
+    # Raised above, and a DpsimError too: it has its place already.
     except ScenarioError:
         raise
     except DpsimError as err:

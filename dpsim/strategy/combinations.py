@@ -62,6 +62,7 @@ class Rule:
     @property
     def asked(self) -> dict[str, Callable[[Any], bool]]:
         """What it asks of which parts."""
+        # A part that a rule asks nothing of may be whatever it is.
         questions = {part: getattr(self, part) for part in PARTS}
         return {part: question for part, question in questions.items() if question is not None}
 

@@ -120,6 +120,7 @@ class Comparison(Shown):
     def change(self, row: Compared) -> float | None:
         """What a variant is ranked by over that of the best, less 1; None where it is not known."""
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
+        # A best of 0, such as no bytes sent, has no ratio.
         return None if not best or own is None else own / best - 1
 
     def is_best_too(self, row: Compared) -> bool | None:
@@ -202,6 +203,7 @@ def compare(
 
 def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:
     figure = ranking.read(row.result)
+    # What nothing is known of comes last, in the order given: sorting is stable.
     return figure is None, figure or 0.0
 
 
@@ -237,6 +239,7 @@ def parse_alternative(text: str) -> Variant:
             )
         path = full_path(key.strip(), beside)
         found[path] = value.strip()
+        # Where the next key may stand: ``rank`` beside ``strategy.compression.kind``.
         beside = path.rpartition(".")[0]
     return found
 
@@ -265,6 +268,7 @@ def full_path(key: str, beside: str = "") -> str:
     shape = shape_of(Scenario)
     if first in fields_of(Scenario):
         return key
+    # Of sections that have the same word the first counts.
     for section in _SECTIONS:
         if first in shape.below(section).fields():
             return f"{section}.{key}"
@@ -374,6 +378,7 @@ def scale(
     """
     chosen = [{"cluster.nodes": str(count)} for count in nodes]
     rows, left_out = _simulated(_loaded(path, chosen, overrides), progress)
+    # Not those asked for: some may have been left out.
     counts = tuple(int(row.values["cluster.nodes"]) for row in rows)
     return Scaling(counts, tuple(row.result for row in rows), tuple(left_out))
 

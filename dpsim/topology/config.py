@@ -84,6 +84,7 @@ class ClusterConfig(Config):
             raise ValueError("must have either node (and nodes) or groups, but got neither")
 
         of_equal_nodes = {
+            # The default of 1 says nothing, and may stand beside groups.
             "nodes": self.nodes != 1,
             "node": self.node,
             "gpu": self.gpu,

@@ -69,6 +69,8 @@ class MeasuredTimes(Config):
             raise ValueError(f"batch_sizes must rise, but got {list(self.batch_sizes)}")
         for name in ("forward_s", "backward_s", "gradient_ready_s"):
             table = getattr(self, name)
+            # When gradients were there is known of traces alone: it may be left out, and is then
+            # empty.
             if (table or name != "gradient_ready_s") and [len(row) for row in table] != [
                 layers
             ] * rows:
@@ -194,6 +196,7 @@ class ModelProfile(Config):
     @classmethod
     def of(cls, model: Model, provenance: dict[str, str]) -> ModelProfile:
         """The profile of a model."""
+        # Both have the same fields, so that neither side lists them again.
         fields = tuple(ProfileLayer.model_fields)
         layers = tuple(
             ProfileLayer(**{field: getattr(layer, field) for field in fields})

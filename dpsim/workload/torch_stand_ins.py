@@ -50,6 +50,7 @@ class StandIns:
         if not self._is_meta(tensor):
             return NotImplemented
         self.guessed.setdefault("item")
+        # A condition on data is taken as not met: most ask whether something is wrong, or padded.
         if tensor.dtype == self._torch.bool:
             return False
         return 0.5 if tensor.dtype.is_floating_point else 1
@@ -131,6 +132,7 @@ def _one_kernel(
         return None
     scale = more.get("scale")
     if query.shape[3] == value.shape[3]:
+        # By the operator that the GPU's own would be, so that its FLOP and its traffic are counted.
         flash = torch.ops.aten._scaled_dot_product_flash_attention
         return flash(query, key, value, dropout_p, is_causal, scale=scale)[0]
     if query.shape[1] != value.shape[1]:

@@ -153,6 +153,7 @@ def microbench(
         begin=_size("-b", begin),
         end=_size("-e", end),
         factor=factor,
+        # None stays None: sizes are then multiplied, not added to.
         step=step and _size("-i", step),
         iterations=iterations,
         warmup=warmup,

@@ -75,6 +75,7 @@ def reference(
     _known("choice of what to leave out", leave_out, ("machine", "none"))
 
     steps = kind in STEP_KINDS
+    # Rows of steps that the constants saw are left out with their group in any case.
     if steps and leave_out != "machine":
         raise DpsimError(f"--leave-out must be left out for {kind}, but got {leave_out}")
     result: Reference | StepReference
@@ -82,6 +83,7 @@ def reference(
         if steps:
             result = compare_steps(
                 file,
+                # `_known` has checked the words, which type checkers cannot see.
                 cast("StepKind", kind),
                 regime=cast("Literal['specification', 'calibrated']", regime),
                 fit_on=fit_on or (),

@@ -119,6 +119,7 @@ def _config(
     config = load_testbed(topology)
     if not given:
         return config
+    # Options replace what the file says, and may not fit the rest of it: checked again together.
     described = load_yaml(topology).plain()
     assert isinstance(described, dict)
     return validate(Document.of({**described, **given}, "testbed"), TestbedConfig)
@@ -127,6 +128,7 @@ def _config(
 def _rate(option: str, text: str) -> str:
     from dpsim.base.units import RATE, parse
 
+    # Read for the option's name in an error; the configuration reads the text itself.
     read_option(option, lambda value: parse(value, RATE), text)
     return text
 
@@ -136,6 +138,7 @@ def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> No
     from validate.ranks.launch import RunFailed, launch
 
     def show_line(rank: int, stream: str, line: str) -> None:
+        # With --json, stdout is the JSON's alone.
         out = sys.stderr if as_json or stream == "stderr" else sys.stdout
         out.write(f"[{rank}] {line}\n")
         out.flush()
@@ -143,6 +146,7 @@ def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> No
     try:
         run = launch(command, up.hosts, timeout_s=timeout_s, on_line=show_line)
     except RunFailed as error:
+        # What the ranks wrote before one failed is told all the same.
         _end(up, error.run, error.to_json(), as_json)
         raise
     _end(up, run, None, as_json)

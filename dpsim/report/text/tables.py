@@ -42,6 +42,7 @@ def run_table(result: Result) -> Table:
     table.add_column("time", justify="right")
     table.add_column("share", justify="right")
     for part, seconds in parts.items():
+        # Most scenarios lack some of the parts, such as waiting for input: no rows of zeros.
         if seconds > 0:
             table.add_row(
                 PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}"
@@ -143,6 +144,7 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
             else "from the catalogue's figures, not measured"
         )
         return f"calibration {calibration}: compute times {source}"
+    # Profiles alone have residuals; what remains is one measured step, or a factor.
     if "residuals" in calibration:
         errors = calibration["residuals"]
         what = "messages" if calibration["parameters"] else "layers"
@@ -240,6 +242,7 @@ def compare_table(
     time against the first where they are left out. Those that are ``alike`` are marked.
     """
     listed = list(rows)
+    # Columns of tokens only where some model reads text.
     tokens = any(result.utilisation.tokens_per_s is not None for _, result in listed)
     first = listed[0][1].step_time_s["mean"]
     if changes is None:
@@ -297,6 +300,7 @@ def collective_table(rows: Iterable[CollectiveRow]) -> Table:
     for row in rows:
         table.add_row(
             size(row.bytes),
+            # What `auto` chose at this size stands behind it.
             row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
             human(row.time_s, TIME),
             human(row.algbw_Bps, RATE),

@@ -160,6 +160,7 @@ class ShardedConfig(Aggregation):
 
     @model_validator(mode="after")
     def _whole_where_they_are_kept(self) -> Self:
+        # An all-reduce leaves whole gradients on each worker, which these stages divide.
         if self.stage > 1 and self.gradients.collective == "all-reduce":
             raise ValueError(
                 "gradients.collective must be reduce-scatter where they are divided (stage "
@@ -195,6 +196,7 @@ class ShardedConfig(Aggregation):
         gradients = 2.0 * _HALF + cast
         if self.stage < 3:
             return 0.0, gradients
+        # Weights that backward gathers once more are written once more.
         again = self.weight_bytes if self.reshard_after_forward else 0
         return float(self.weight_bytes), again + gradients
 
@@ -207,6 +209,7 @@ class ShardedConfig(Aggregation):
         """A worker's share; of tensors with owners what the one with the most has."""
         if not self._has_owners:
             return super().updated_part(model, mesh)
+        # Whoever has most sets the pace: the others wait for its tensors at the next step's start.
         most = max(_owned(model, self.shard_size(mesh)), default=0)
         return most / max(model.parameters, 1)
 
@@ -217,6 +220,7 @@ class ShardedConfig(Aggregation):
         calls = self.calls(model, program, batch)
         if not self._has_owners:
             return calls
+        # The first call gathers all weights at once: the owners' broadcasts take its place.
         _, *scatters = calls
         sizes = [elements * self.weight_bytes for elements in _owned(model, self.shard_size(mesh))]
         sent = [CollectiveCall("owner", size, 0, 0, "broadcast", "weights") for size in sizes]
@@ -253,6 +257,7 @@ class ShardedConfig(Aggregation):
         inside = None if size == ranks else Groups(size)
         reduction = self.gradients.collective
         library = setting.library_for(self.library, "auto", reduction, inside)
+        # A library chooses by itself; ideal transfers need a schedule by name.
         algorithm = "ring" if library == "ideal" else "auto"
         timed = partial(setting.timed, algorithm, library=library)
         found: dict[str, Turns] = {"all-gather": (timed("all-gather", groups=inside),)}
@@ -308,6 +313,7 @@ class ShardedConfig(Aggregation):
             collective = self.gradients.collective
             return gradients(model, program, collective, width=width, each_pass=each_pass)
         calls = []
+        # Without a reduction in each pass gradients add up in place, and travel after the last.
         for number in range(program.passes) if each_pass else (program.last,):
             # Backwards, as their gradients become ready: a unit's with its first layer's.
             for index, (first, _, elements) in reversed([*enumerate(self.units(model))]):
@@ -355,6 +361,8 @@ class ShardedConfig(Aggregation):
         """
         if index > forward and self.backward_prefetch != "pre":
             return needed[index]
+        # Without a limit the host asks for all gathers of a pass at once, where the first is asked
+        # for.
         ahead = self.prefetch if self.limit_all_gathers else index
         return needed[max(index - ahead, 0)]
 
@@ -366,6 +374,8 @@ class ShardedConfig(Aggregation):
         first = elements = 0
         for index, layer in enumerate(model.layers, 1):
             elements += layer.own_weights
+            # A unit ends with the layer that makes it large enough; the last one is what is left
+            # over.
             if elements * ELEMENT >= self.unit_size or index == len(model.layers):
                 units.append((first, index, elements))
                 first, elements = index, 0
@@ -380,6 +390,7 @@ def _owned(model: Model, owners: int) -> list[int]:
     internlm/solver/optimizer/hybrid_zero_optim.py).
     """
     sizes: list[int] = np.sort(model.tensors().elements)[::-1].tolist()
+    # Nobody has anything yet: the largest tensors go to one owner each.
     held = sizes[:owners]
     heapify(held)
     for size in sizes[owners:]:

@@ -75,6 +75,7 @@ class OuterConfig(Config):
         Fragment i goes (i + 1) K / F averagings into each period, rounded up.
         """
         place = (averaging - 1) % self.every
+        # In whole numbers: a rounded fraction might send a fragment twice, or never.
         first = place * self.fragments // self.every
         return tuple(range(first, (place + 1) * self.fragments // self.every))
 
@@ -166,6 +167,7 @@ class LocalSgdConfig(Sync):
     def fragments(self, step: int, period: int) -> tuple[int, ...]:
         """Those that are due after the averaging of ``step``."""
         averaging, rest = divmod(step - self.switch_after + 1, period)
+        # Nothing is due before the switch, nor amid a period.
         if self.outer is None or averaging < 1 or rest:
             return ()
         return self.outer.due(averaging)
@@ -179,6 +181,7 @@ class LocalSgdConfig(Sync):
         if self.unit == "steps":
             return self.every
         if self.unit == "samples":
+            # Steps are whole: the nearest number of them.
             return max(round(self.every / samples_per_step), 1)
         if epoch is None:
             raise DpsimError(

@@ -101,6 +101,7 @@ def _bert(name: str, sizes: _Sizes) -> Tokens:
         inner=sizes["intermediate_size"],
     )
     stated = sizes.attention()
+    # Pre-training has most of its steps at 128 tokens (Devlin et al. 2019, appendix A.2).
     return Tokens(factory, min(128, longest), longest, fusible=True, attention=stated)
 
 
@@ -115,6 +116,7 @@ def _gpt2(name: str, sizes: _Sizes) -> Tokens:
         heads,
         positions=longest,
         words=sizes["vocab_size"],
+        # Null in most configurations, which means four widths.
         inner=sizes.get("n_inner", 4 * width),
         tied=sizes.flag("tie_word_embeddings", True),
     )
@@ -192,6 +194,7 @@ def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Toke
 
 def _vit(name: str, sizes: _Sizes) -> Images:
     width, heads = sizes.divided("hidden_size", "num_attention_heads")
+    # For its error alone: patches cover an image without rest.
     sizes.divided("image_size", "patch_size")
     return Images(
         partial(
@@ -264,6 +267,7 @@ def from_config(path: str | os.PathLike[str]) -> Images | Tokens:
         raise DpsimError(f"{source}: model_type is missing (known: {', '.join(_FAMILIES)})")
     if not isinstance(family, str):
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, _FAMILIES)}")
+    # The library writes it; it may be a path of whoever saved the model.
     name = values.get("_name_or_path")
     # As long as a profile's name may be.
     name = (name if isinstance(name, str) and name else family)[:200]
