@@ -64,6 +64,7 @@ class Kinds:
 
         What names no kind goes to the whole union, whose error lists all of them.
         """
+        # A model already: of a scenario that was built or changed in Python.
         if isinstance(value, BaseModel):
             kind = getattr(value, self.key, None)
         else:
@@ -88,11 +89,13 @@ class _Tagged:
 
 @cache
 def _alone(key: str, kind: str, model: type[BaseModel]) -> TypeAdapter[Any]:
+    # Kept: making a validator takes far longer than using it.
     return TypeAdapter(Annotated[object, _Tagged(key, kind, model)])
 
 
 @cache
 def _whole(kinds: Kinds) -> TypeAdapter[Any]:
+    # Imports all of them, which only errors and schemas need.
     union: Any = reduce(or_, kinds.models().values())
     return TypeAdapter(Annotated[union, Field(discriminator=kinds.key)])
 

@@ -70,6 +70,7 @@ class Cyclic:
 def fixed(values: IntArray | list[int] | range) -> Cyclic:
     """The same integers in every turn."""
     index = np.asarray(values, dtype=np.int64)
+    # Above all of them, so that the modulus changes none.
     return Cyclic(index, modulus=int(index.max(initial=0)) + 1)
 
 

@@ -55,6 +55,7 @@ class NoiseForm(Config):
 
     def steps(self, batch: float) -> float:
         """Steps to the target with a global batch of ``batch`` samples (see `steps_from_noise`)."""
+        # The progress at which each period ends.
         ends = self.period * np.arange(1.0, len(self.noise_scales) + 1)
         return steps_from_noise(
             ends, np.array(self.noise_scales), self.progress, batch, self.base_batch

@@ -82,6 +82,8 @@ def relapse_chance(counts: FloatArray) -> float:
     """The chance of a relapse, by how unevenly ``counts`` of faults are spread over servers."""
     if len(counts) < 2:
         return 0.0
+    # Each fault draws another with chance p: counts are then Poisson sums of geometric numbers, of
+    # which variance over mean is (1 + p) / (1 - p), and 1 where faults are independent.
     unevenness = float(counts.var(ddof=1) / counts.mean())
     return min(max(0.0, (unevenness - 1) / (unevenness + 1)), _MOST_RELAPSE)
 

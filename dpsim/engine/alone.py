@@ -74,6 +74,8 @@ class Worker:
 
     def work(self) -> Process:
         """Its life."""
+        # On beyond its own steps until all have done theirs: the last ones are to meet the traffic
+        # and the versions of the others to their end.
         for self.iteration in count():
             if self.world.is_over(self):
                 self.world.meeting.leave(self)
@@ -176,6 +178,7 @@ class World:
         self.meeting = meeting
         self.timeline = timeline
         self.log = log
+        # Whoever goes its own way sends the same in every iteration.
         self.calls = job.calls(0)
         # Lists: single numbers are read from them all the time, which arrays are slow at.
         self.positions = job.positions[:, job.kind_of].T.tolist()
@@ -213,6 +216,7 @@ class World:
 
     def is_over(self, worker: Worker) -> bool:
         """Whether it need not begin another iteration."""
+        # Bounded: beside a worker that is slow out of all proportion the others would never end.
         return bool(worker.iteration >= self._steps * MOST_ROUNDS)
 
     def begins(self, worker: Worker) -> None:
@@ -233,6 +237,7 @@ class World:
         now, update = worker.env.now, gate.update_of(worker.rank)
         self.log.add(now, "gave", worker.rank, worker.iteration, update)
         if fate is Fate.APPLIED:
+            # An applied update makes a version, which is there from now on.
             self.log.times.append(now)
 
     def ended(self, worker: Worker) -> None:

@@ -87,6 +87,7 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     compute = "catalogue" if memory.model.measured is None else "profile"
     calibration = job.scenario.calibration
     if isinstance(calibration, MeasuredStep | ComputeScale | MeasuredCell):
+        # A cell of one GPU is none, and not spoken of.
         alone = {"cell"} if job.scenario.cell == 1 else set()
         said = calibration.model_dump(exclude=alone)
         return {**said, "compute_scale": job.compute_scale}

@@ -225,6 +225,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
 
 def smallest_gpu(scenario: Scenario) -> Gpu:
     """The kind of GPU of the cluster that has the least memory."""
+    # All workers hold alike, so that whoever has the least room decides.
     kinds = [part.accelerator for part in scenario.cluster.parts]
     return min(kinds, key=lambda gpu: gpu.memory.value)
 

@@ -175,12 +175,14 @@ def gpus() -> Catalogue[Gpu]:
 @cache
 def typical_gpus() -> tuple[Gpu, ...]:
     """The GPUs that stand for their compute capability, oldest first."""
+    # By their text, so that the others need not be parsed.
     found = [gpus()[name] for name in gpus().with_line("typical: true")]
     return tuple(sorted(found, key=lambda gpu: (gpu.capability or 0, gpu.name)))
 
 
 def gpu_by_pci_id(device: str) -> Gpu | None:
     """The GPU with a PCI device number such as 0x1db1; None for one that no entry has."""
+    # By their text first: only entries that state such numbers are parsed.
     for name in gpus().with_line("pci_ids:"):
         if device in gpus()[name].pci_ids:
             return gpus()[name]

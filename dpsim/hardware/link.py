@@ -67,6 +67,7 @@ def pcie_link_name(generation: int, lanes: int = 16) -> str:
 @cache
 def pcie_rate(generation: int, lanes: int = 16) -> float:
     """Nominal B/s of a PCIe link in one direction, from the catalogue's link of 16 lanes."""
+    # Each lane of a generation has the same rate.
     return links()[pcie_link_name(generation)].rate.value * lanes / 16
 
 

@@ -90,7 +90,7 @@ def _one_process(tables: NsysTables) -> tuple[NsysTables, list[str]]:
         spent[row["process"]] += row["end"] - row["start"]
     if len(spent) < 2:
         return tables, []
-    # The others are helpers, such as loaders of data, or ranks whose steps are the same.
+    # Steps of several processes overlap: those of one are a rank's.
     kept = max(spent, key=lambda process: spent[process])
     parts = (tables.kernels, tables.launches, tables.copies, tables.ranges)
     kernels, launches, copies, ranges = (

@@ -51,6 +51,7 @@ class ParameterConfig(Config):
                 f"{' and '.join(ends) or 'neither'}"
             )
         if self.values is not None and (ends or self.log or self.unit):
+            # Values carry their own units, and have nothing between them to draw.
             of_a_range = [*ends, *["log"] * self.log, *["unit"] * bool(self.unit)]
             raise ValueError(
                 f"must have values without {', '.join(of_a_range)}, which make a range"
@@ -113,6 +114,7 @@ class SweepConfig(Config):
 
     @model_validator(mode="after")
     def _fits_the_method(self) -> SweepConfig:
+        # Either without the other would be passed over in silence.
         if (self.samples is not None) != (self.method == "random"):
             if self.samples is None:
                 raise ValueError("must have samples with method random, but got none")

@@ -84,6 +84,7 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
     path: Path = ()
     branches: tuple[tuple[Path, str], ...] = ()
     for part in error["loc"]:
+        # pydantic's mark for the key itself; the part before it is that key.
         if part == "[key]":
             continue
         if isinstance(part, str) and len(shape.options) > 1:
@@ -221,6 +222,7 @@ def _shown(value: object) -> Scalar:
 
 def _own(message: str, given: Node) -> str:
     """A validator's message as it is, but for a value that it shows at endless length."""
+    # Validators quote what they were given, and cannot know how long that is.
     long = repr(given.plain())
     return message.replace(long, show(given)) if len(long) > SHOWN_CHARACTERS + 2 else message
 
@@ -247,6 +249,7 @@ def _also_called(union: Shape, given: Node) -> str | None:
 
 def _one_of(names: list[str], given: Node, meant: str | None = None) -> str:
     near = suggestion(meant or str(given.value)[:SHOWN_CHARACTERS], names)
+    # Without a near name the suggestion lists all names, which stand here already.
     near = near if "did you mean" in near else ""
     if len(names) == 1:
         return f"must be {names[0]!r}, but got {show(given)}"

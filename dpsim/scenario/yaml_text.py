@@ -90,6 +90,7 @@ class _Builder:
         self._check_characters(text)
         mark = None
         try:
+            # Events, not values: they have places, and counting them stops a bomb of aliases early.
             for event in YAML(typ="safe", pure=True).parse(text):
                 mark = event.end_mark
                 yield event
@@ -156,6 +157,7 @@ class _Builder:
             tag = str(event.tag).replace(_CORE, "!!")
             raise self._error(event, f"must have no such tag, but got {show(tag)}")
         if event.anchor:
+            # Named before it is built: an alias inside it would make it hold itself.
             self.anchors[event.anchor] = None
         value: Any
         if kind == "ScalarEvent":
@@ -177,6 +179,7 @@ class _Builder:
         if anchored is None:
             raise self._error(event, f"must not hold itself, but {show('*' + name)} does")
         node, nodes, height = anchored
+        # An alias counts as all that it stands for, which is how small files grow without end.
         self._count(event, nodes, depth + height)
         return replace(node, place=self._place(event.start_mark)), height
 
@@ -247,6 +250,7 @@ class _Builder:
             raise self._error(event, f"must have at most {_MAX_DIGITS} digits, but got {len(text)}")
         value = resolve(text)
         kind = {"null": None, "bool": bool, "int": int, "float": float}.get(tag, object)
+        # ``!!float 1`` is 1.0, though it is written as an integer.
         if kind is float and type(value) is int:
             return float(value)
         if tag and (value is not None if kind is None else type(value) is not kind):

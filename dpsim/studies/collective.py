@@ -94,6 +94,7 @@ def collective_rows(
     Ranks enter at ``starts`` (s), or together.
     """
     begin = np.zeros(network.ranks) if starts is None else starts
+    # Of ranks that start together closed forms tell the time, too, which are the cheapest.
     needs = Ability.NONE if starts is None else Ability.OWN_STARTS
     bus_factor = OPERATIONS[operation].bus_factor(network.ranks)
     for name in algorithms:
@@ -139,6 +140,7 @@ def _row(
         bytes_sent_and_received_busiest=moved.busiest_both_ways,
         bytes_sent_total=moved.total,
         library=library,
+        # From the first start on: nothing could be carried before it.
         max_utilisation=busy / (time - float(begin.min())) if busy else 0.0,
         interval=model.doubt(size).around(time) if measured else None,
     )

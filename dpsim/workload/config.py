@@ -237,6 +237,7 @@ class WorkloadConfig(Config):
 
     @model_validator(mode="after")
     def _some_batch(self) -> WorkloadConfig:
+        # Both have defaults in the model: only what was written down tells whether one was given.
         if not {"batch_per_gpu", "global_batch"} & self.model_fields_set:
             raise ValueError("batch_per_gpu is missing (or global_batch, of all workers together)")
         return self
@@ -254,6 +255,7 @@ class WorkloadConfig(Config):
         given = {name for name in _BATCHES if name in self.model_fields_set}
         batch, passes = self.batch_per_gpu, self.gradient_accumulation
         if "batch_per_gpu" not in given:
+            # Two of the three are known, at least by their defaults: the third follows.
             batch = _share(together, {"workers": replicas, "passes": passes})
         elif "gradient_accumulation" not in given:
             passes = _share(together, {"workers": replicas, "samples per GPU and pass": batch})
@@ -279,6 +281,7 @@ class WorkloadConfig(Config):
             return None
         from dpsim.workload.recompute import Recompute
 
+        # A share of the activations, which is written as a mapping.
         if isinstance(said, Config):
             return Recompute(said.share)
         if said.startswith("every"):
@@ -295,6 +298,7 @@ class WorkloadConfig(Config):
         entry = _entry(self.model)
         attention = self.attention or entry.attention
         if attention is None and entry.fusible:
+            # Nobody has said how: as frameworks choose, by what the GPU can.
             attention = "flash" if flash else "unfused"
         return entry.build(self.sequence_length, attention)
 

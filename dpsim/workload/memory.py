@@ -180,7 +180,9 @@ class Footprint:
 def footprint(model: Model, setup: Setup) -> Footprint:
     """The memory that ``model`` takes on each GPU."""
     state = state_bytes(setup.precision, setup.optimizer)
+    # GPUs of a cell hold equal parts of the model, each with its state.
     elements = model.parameters / setup.cell
+    # Gradients that add up over passes stay whole, whatever the stage.
     gradients_divided = _NEVER if setup.whole_gradients else 2
     weights, gradients, optimizer = (
         setup.learners * width * elements / (setup.shards if setup.stage >= divided else 1)

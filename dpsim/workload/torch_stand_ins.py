@@ -50,7 +50,7 @@ class StandIns:
         if not self._is_meta(tensor):
             return NotImplemented
         self.guessed.setdefault("item")
-        # A condition on data is taken as not met: most ask whether something is wrong, or padded.
+        # A condition on data is taken as not met, and told as a guess.
         if tensor.dtype == self._torch.bool:
             return False
         return 0.5 if tensor.dtype.is_floating_point else 1

@@ -141,6 +141,7 @@ class _Gpu:
     def _receive(self, piece: _Piece) -> None:
         block = self._receives[piece.channel, piece.source]
         chunks = self._of(piece)
+        # Written over only after whoever wrote it and whoever reads what stood there.
         used = [at for chunk in chunks for at in (chunk.written, *chunk.read)]
         step = _Step("rrc" if piece.reduce else "r", piece.chunk, piece.length)
         at = self._add(block, step, _others(block, used))
@@ -154,6 +155,8 @@ class _Gpu:
         """``step`` at the block's end, after all steps of ``before``."""
         for at in before:
             self.blocks[at.block].steps[at.step].is_waited_for = True
+        # A step can wait for one other: what waits for several is led by steps that do nothing
+        # else.
         for at in before[:-1]:
             block.steps.append(_Step("nop", waits_for=at))
         step.waits_for = before[-1] if before else None
@@ -278,6 +281,7 @@ def _pieces(schedule: Schedule) -> Iterator[_Piece]:
         )
         rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
         for channel, source, destination, first, count, reduce in rows:
+            # A step's count is bounded; the parts of one transfer follow each other on its channel.
             for chunk in range(first, first + count, _MOST_COUNT):
                 length = min(_MOST_COUNT, first + count - chunk)
                 yield _Piece(number, channel, source, destination, chunk, length, reduce)

@@ -60,6 +60,7 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
             ],
         },
         customdata=[target["batch"]["text"] for target in targets],
+        # An empty ``extra`` drops the box with the line's name, which one line does not need.
         hovertemplate="batch %{x:,}: %{y:,.4g}<br>%{customdata}<extra></extra>",
     )
 
@@ -102,6 +103,8 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
                 "color": COLOURS[number % len(COLOURS)],
                 "dash": DASHES[number % len(DASHES)],
             },
+            # Told apart by dashes and symbols, too: colours alone are lost in grey, and on some
+            # eyes.
             marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
         )
 
@@ -187,6 +190,7 @@ def cost_figure(
     answers = [run for run in map(_with_batch, runs) if run.get("to_target") is not None]
     times = [float(each["to_target"]["time_s"]) for each in answers]
     factor, unit = time_unit(max(times))
+    # Without a price an hour costs one, so that GPU hours are what is drawn.
     price = 1.0 if price_per_gpu_hour is None else price_per_gpu_hour
     costs = [price * float(each["to_target"]["gpu_hours"]) for each in answers]
     best = front(times, costs, ("least", "least"))
@@ -194,6 +198,8 @@ def cost_figure(
     figure = go.Figure()
     for name, which, look in (
         ("every run", range(len(answers)), {"mode": "markers"}),
+        # In steps: between two runs of the front nothing was simulated that a slope could stand
+        # for.
         ("no run beats these in both", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
     ):
         figure.add_scatter(

@@ -57,6 +57,7 @@ def run_page(run: Run) -> str:
     """
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
     workers = run.extremes()
+    # One worker may be all three, as where all are alike: it is shown once.
     beside = {who: worker for who, worker in workers.items() if worker != workers["typical"]}
     figures = [
         *map(figure_html, source_figures(source)),
@@ -140,6 +141,7 @@ def _table(source: Source) -> str:
 
     rows = [_row(source, label, row) for label, row in pairs[:MOST_ROWS]]
     keys = list(dict.fromkeys(key for row in rows for key in row))  # only some are of text
+    # Names in results come from users' files: all text is escaped where it enters the page.
     head = "".join(f"<th>{escape(key)}</th>" for key in keys)
     cells = ["".join(f"<td>{escape(row.get(key, ''))}</td>" for key in keys) for row in rows]
     body = "".join(f"<tr>{row}</tr>" for row in cells)

@@ -71,11 +71,13 @@ def read_results(path: Path) -> Source:
 def results_in(content: object, path: str) -> Source:
     """The results in what a command printed, which is from ``path``. Raises DpsimError."""
     kind = content.get("kind") if isinstance(content, dict) else None
+    # Not by membership: the kind may be a list, say, which no mapping can look up.
     known = next((each for each in _MODELS if each == kind), None)
     if known is None or not isinstance(content, dict):
         raise DpsimError(
             f"{path}: must be JSON that {_KNOWN} printed, but its key kind says none of these"
         )
+    # These two answer one scenario, and are their own only row.
     rows = [content] if known in ("run", "explain") else content.get("rows")
     if not isinstance(rows, list) or not rows:
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but has no rows")

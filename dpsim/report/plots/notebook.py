@@ -48,6 +48,7 @@ def html_of(answer: Any) -> str:
 @singledispatch
 def parts(answer: Any) -> Parts:
     """The tables and lines that a command prints of an answer."""
+    # A mistake in a program, not of a user: no DpsimError.
     raise TypeError(f"must be an answer of dpsim, but got {type(answer).__name__}")
 
 

@@ -93,6 +93,7 @@ def straggler_notes(found: StragglerCost) -> list[str]:
 
 
 def _shares(waited: tuple[WaitedFor, ...]) -> str:
+    # Largest shares first: whoever comes after three is hardly waited for.
     return ", ".join(f"{each.name} {each.share:.0%}" for each in waited[:3])
 
 
@@ -108,6 +109,7 @@ def ways_table(found: StragglerCost) -> Table:
         if way.throughput_samples_per_s is None:
             table.add_row(way.title, "", "", "", f"cannot be: {way.refused}")
             continue
+        # A way that has a throughput was simulated, and has both.
         assert way.step_time_s is not None
         assert way.straggler_wait_s is not None
         table.add_row(

@@ -47,6 +47,7 @@ def memory_notes(use: MemoryUse) -> list[str]:
         else f"does not fit, by {_size(-use.spare)}",
     )
     per_parameter = use.held.model_state / use.model.parameters
+    # As it is written, not as it is: 1.0001 is shown as 1.
     several = "byte" if f"{per_parameter:.3g}" == "1" else "bytes"
     lines = [
         f"verdict     {verdict}",

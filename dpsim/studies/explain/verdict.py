@@ -64,6 +64,7 @@ def _full_link(result: Result, computing: float, exposed: float) -> str:
     traffic = result.traffic
     words = link_words(traffic.busiest_link or "")
     busy = f"{_capital(words)} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the"
+    # A link may be full and hold nothing back, where computing hides all that it carries.
     if exposed < _SMALL:
         hidden = f"hidden behind {computing:.0%} computing"
         return f"{busy} step, {hidden}: faster GPUs alone gain little."

@@ -35,6 +35,7 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             limit: float | None = getattr(self, field.name)
+            # To lose no accuracy is a limit that can be kept; no memory, or no money, is none.
             least = (
                 0
                 if field.name == "accuracy_penalty"

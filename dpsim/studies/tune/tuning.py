@@ -112,6 +112,7 @@ class Tuning(Shown):
             yield f"the file's own configuration cannot be: {self.baseline.why}"
         elif self.breaks is not None:
             yield f"the file's own configuration breaks a limit: {self.breaks}"
+        # It may be, where the space does not hold the file's own values.
         elif self.objective.score(self.baseline.figure) < self.objective.score(self.best.figure):
             yield (
                 "the file's own configuration, which is none of those that were tried, "
@@ -149,6 +150,7 @@ class Tuning(Shown):
             )
 
     def _note_on_batch(self) -> Iterator[str]:
+        # Time to a target has the steps that a batch needs in it.
         if isinstance(self.baseline, Refused) or self.objective.to_target:
             return
         before, after = self.baseline.scenario.global_batch, self.best.scenario.global_batch

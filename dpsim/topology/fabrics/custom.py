@@ -103,6 +103,7 @@ class Custom(Fabric):
         latencies = np.repeat([latency for *_, latency in edges], 2)
         super().__init__(ports, rates, latencies)
         self._shortest = ShortestPaths(self.graph(), spread)
+        # Collectives ask for the same pairs again and again, and each is a search.
         self._found: dict[tuple[int, int], list[int]] = {}
 
         # Links are full duplex: all ports reach port 0, or some do not reach each other.

@@ -46,6 +46,7 @@ class Built:
     def _settings(self, attention: Attention | None) -> dict[str, bool]:
         """What the factory is told beside its arguments."""
         self.check_attention(attention)
+        # What is asked for counts before what the model's own file says.
         chosen = attention or self.attention
         return {} if chosen is None else {"fused": chosen == "flash"}
 
@@ -96,6 +97,7 @@ class Tokens(Built):
         self.check(sequence_length)
         length = self.usual if sequence_length is None else sequence_length
         model = self.factory(length, **self._settings(attention))
+        # Frames of speech are no tokens, of which rates and utilisation would be told.
         return replace(model, tokens=length) if self.unit == "tokens" else model
 
 

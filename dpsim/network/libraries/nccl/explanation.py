@@ -175,6 +175,7 @@ def _switches(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
 ) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
     """The nearest sizes below and above ``nbytes`` where NCCL chooses something else, and what."""
+    # On a grid: NCCL compares pieces of straight lines, with no formula for where they cross.
     found = predict(machine, op, element_bytes, _SIZES)
     names = [_name(found, row) for row in range(len(_SIZES))]
     others = [(size, name) for size, name in zip(_SIZES, names, strict=True) if name != chosen]
