@@ -54,14 +54,8 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     source = source.where(~contradictory(source))
     links, weak = described(tested), _weak(tested)
     names = sorted(set(tested.text("cluster").tolist()))
-    total = len(
-        {
-            (c, m)
-            for c, m in zip(
-                tested.text("cluster").tolist(), tested.text("model").tolist(), strict=True
-            )
-        }
-    )
+    jobs = zip(tested.text("cluster").tolist(), tested.text("model").tolist(), strict=True)
+    total = len(set(jobs))
     done = 0
     for name in names:
         cluster = _Cluster(
@@ -149,6 +143,7 @@ class _Cluster:
         Scaled by jobs that both ran, else by the GPUs' peaks.
         """
         others = {name: other for name, other in self._others().items() if model in other.models}
+        # By jobs that ran on both machines: they say more of them than their data sheets.
         job = borrowed(model, here, others.values())
         if job is not None:
             self.result.note(

@@ -116,12 +116,14 @@ def communication(
     few = np.where(nodes == 3, v["three_node_factor"], 1.0)
     few = np.where(nodes == 2, v["two_node_factor"], few)
     decay = (np.maximum(nodes, 4.0) / 4.0) ** -v["node_decay"]
-    rate = v["node_bandwidth"] * g ** -v["shared_nic"] * few * decay
-    latency = buckets * v["node_latency"] * nodes ** v["latency_growth"]
-    latency = latency + v["crowd_latency"] * (n > crowd)
+    shared_nic = g ** -v["shared_nic"]
+    rate = v["node_bandwidth"] * shared_nic * few * decay
+    hops = nodes ** v["latency_growth"]
+    latency = buckets * v["node_latency"] * hops + v["crowd_latency"] * (n > crowd)
     between = (nodes > 1) * (sent / rate + latency)
 
-    inner_rate = v["gpu_bandwidth"] * (np.maximum(g, 2.0) / 2.0) ** -v["shared_bus"]
+    shared_bus = (np.maximum(g, 2.0) / 2.0) ** -v["shared_bus"]
+    inner_rate = v["gpu_bandwidth"] * shared_bus
     inner_latency = buckets * v["gpu_latency"] * (g - 1.0)
     inside = (g > 1) * (sent / inner_rate + inner_latency)
     # A ring goes at the pace of its slowest hop, so the two do not add up.
@@ -196,12 +198,8 @@ def _blocks(
     place = {key: i for i, key in enumerate(keys)}
     key_rows = np.array([place[pair] for pair in pairs], dtype=np.int64)
     start = _compute_at_first(rows, key_rows, len(keys))
-    smallest = np.array(
-        [
-            min(seconds for seconds, (name, _) in zip(start, keys, strict=True) if name == model)
-            for model in models
-        ]
-    )
+    owners = np.array([name for name, _ in keys])
+    smallest = np.array([start[owners == model].min() for model in models])
     # Nothing is known of a GPU's compute beforehand: an infinite spread is no prior at all.
     no_prior = np.full(len(keys), np.inf)
     blocks = [Block("gpu_s", start, no_prior, key_rows)]
@@ -260,16 +258,10 @@ def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterPa
     fitted: dict[str, ModelParameters] = {}
     for i, model in enumerate(models):
         values = {name: float(result.values[name][i]) for name in MODEL_FIELDS}
-        table = [
-            (batch, float(gpu_s))
-            for (name, batch), gpu_s in zip(keys, result.values["gpu_s"], strict=True)
-            if name == model
-        ]
-        fitted[model] = ModelParameters(
-            **values,
-            batches=tuple(batch for batch, _ in table),
-            gpu_s=tuple(gpu_s for _, gpu_s in table),
-        )
+        gpu_s = dict(zip(keys, result.values["gpu_s"].tolist(), strict=True))
+        # Keys are sorted, so that a model's batches rise, as its table must.
+        own = {batch: seconds for (name, batch), seconds in gpu_s.items() if name == model}
+        fitted[model] = ModelParameters(**values, batches=tuple(own), gpu_s=tuple(own.values()))
     names = list(constants["network"])
     return ClusterParameters(
         {name: float(result.values[name][0]) for name in names},
@@ -321,8 +313,8 @@ def predict(rows: Columns, cluster: ClusterParameters, job: ModelParameters) -> 
     """
     constants = constants_file("adaptdl/settings.yaml")
     place = Placement.of(rows)
-    values = {name: np.full(len(rows), value) for name, value in cluster.network.items()}
-    values |= {name: np.full(len(rows), getattr(job, name)) for name in MODEL_FIELDS}
+    constant = dict(cluster.network) | {name: getattr(job, name) for name in MODEL_FIELDS}
+    values = {name: np.full(len(rows), value) for name, value in constant.items()}
     values["gpu_s"] = job.compute(place.batch)
     bucket, crowd = float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
     return step_seconds(place, values, bucket, crowd)

@@ -53,10 +53,12 @@ def _growths(rows: Columns, one: dict[float, float]) -> list[float]:
     places = np.array(["|".join(key) for key in rows.keys(("placement", "nodes", "gpus"))])
     batch, step = rows.numbers("local_bsz"), rows.numbers("step_time_ms")
     found = []
+    alone = np.array([one[size] for size in batch.tolist()])
+    beyond = step - alone
     for place in sorted(set(places.tolist())):
         at = np.flatnonzero(places == place)
         small, large = at[np.argmin(batch[at])], at[np.argmax(batch[at])]
+        # A placement with one batch says nothing of growth.
         if small != large:
-            beyond = [step[row] - one[batch[row]] for row in (small, large)]
-            found.append((beyond[1] - beyond[0]) / one[batch[large]])
+            found.append((beyond[large] - beyond[small]) / alone[large])
     return found

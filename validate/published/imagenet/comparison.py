@@ -28,6 +28,7 @@ from validate.published.tables import (
     numbers_of,
     occurs,
     packaged_table,
+    source_of,
 )
 
 TABLE, FITTED = "imagenet_records.csv", "imagenet/fitted.yaml"
@@ -85,11 +86,7 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     Effects are fitted on ``known`` (None: shipped).
     """
     result = StepReference("imagenet")
-    source, words = (
-        (packaged_table(TABLE, REQUIRED), "shipped")
-        if known is None
-        else (known, "fitted on --fit-on")
-    )
+    source, words = source_of(known, TABLE, REQUIRED)
     fits = _Fits(source, known is None, progress)
     seen = occurs(tested, source, CONFIGURATION)
     if seen.any():
@@ -157,9 +154,9 @@ class _Fits:
 
     def whole(self) -> Effects:
         """Fitted on all."""
-        return (
-            shipped() if self._public else self.fitted(np.ones(len(self._source), dtype=np.bool_))
-        )
+        if self._public:
+            return shipped()
+        return self.fitted(np.ones(len(self._source), dtype=np.bool_))
 
     def without(self, rows: Columns, row: int) -> Effects:
         """Fitted on all but those of the same configuration."""
@@ -168,10 +165,12 @@ class _Fits:
 
     def fitted(self, keep: BoolArray) -> Effects:
         """Fitted on the chosen rows, those that can be predicted and state a time."""
-        if keep.tobytes() not in self._fitted:
+        # An array is no key, its bytes are: records of one configuration share a fit.
+        key = keep.tobytes()
+        if key not in self._fitted:
             usable = dict(self._usable(keep))
-            self._fitted[keep.tobytes()] = fit(list(usable.values()), self._measured[list(usable)])
-        return self._fitted[keep.tobytes()]
+            self._fitted[key] = fit(list(usable.values()), self._measured[list(usable)])
+        return self._fitted[key]
 
     def _usable(self, keep: BoolArray) -> Iterator[tuple[int, Curve]]:
         for row in np.flatnonzero(keep).tolist():
@@ -180,10 +179,9 @@ class _Fits:
             self._progress("reading records to fit on", row + 1, len(self._source))
 
 
-def public_effects(progress: Progress = lambda what, done, total: None) -> Effects:
+def public_effects() -> Effects:
     """Fitted on all public records: what the package ships."""
-    source = packaged_table(TABLE, REQUIRED)
-    return _Fits(source, True, progress).fitted(np.ones(len(source), dtype=np.bool_))
+    return _public().fitted(np.ones(len(packaged_table(TABLE, REQUIRED)), dtype=np.bool_))
 
 
 def shipped() -> Effects:

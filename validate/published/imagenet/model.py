@@ -131,19 +131,17 @@ def anchors() -> tuple[list[Curve], FloatArray]:
     The fastest row of single_gpu.csv for each chip and model, with its seconds.
     """
     rows = packaged_table("single_gpu.csv", _TABLE)
-    fastest: dict[tuple[str, str], tuple[float, Curve]] = {}
+    fastest: dict[tuple[str, str], tuple[float, int, Record]] = {}
     for row in _usable(rows):
         record, batch = _anchor(rows, int(row))
         seconds = batch / rows.above_zero("throughput")[row]
         key = (record.chip, record.model)
-        if (
-            key not in fastest
-            or seconds / batch < fastest[key][0] / fastest[key][1].plan.per_device
-        ):
-            # Without its curve yet: only the rows that turn out the fastest are simulated.
-            fastest[key] = (seconds, Curve(record, record.plans[0], np.zeros(0)))
-    found = [curve(one.record) for _, one in fastest.values()]
-    return found, np.array([seconds for seconds, _ in fastest.values()])
+        # By the sample: rows differ in their batches.
+        if key not in fastest or seconds / batch < fastest[key][0] / fastest[key][1]:
+            fastest[key] = (seconds, batch, record)
+    # Only the rows that turned out the fastest are simulated.
+    found = [curve(record) for _, _, record in fastest.values()]
+    return found, np.array([seconds for seconds, _, _ in fastest.values()])
 
 
 def _usable(rows: Columns) -> IntArray:

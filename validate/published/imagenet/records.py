@@ -120,10 +120,8 @@ def read_record(rows: Columns, row: int) -> Record:
     plans, plan_notes = _plans(rows, model, devices, mlperf)
     # Large fp32 runs of the time sent gradients in half precision (Akiba et al. 2017, Jia et al.
     # 2018).
-    half = (
-        hardware["precision"] != "fp32"
-        or devices >= constants["assumed"]["half_gradients_from"]["value"]
-    )
+    is_large = devices >= constants["assumed"]["half_gradients_from"]["value"]
+    half = hardware["precision"] != "fp32" or is_large
     return Record(
         int(rows.line[0]),
         cells["record_id"],
@@ -167,10 +165,8 @@ def _cluster(
 ) -> tuple[dict[str, Any], list[str]]:
     constants = constants_file(FILE)
     words = f"{cells['hardware']} {cells.get('interconnect', '')}"
-    system, link = (
-        _first(constants["systems"], words),
-        _first(constants["links"], cells.get("interconnect", "")),
-    )
+    system = _first(constants["systems"], words)
+    link = _first(constants["links"], cells.get("interconnect", ""))
     # What the row says goes before what is usual of the system, and that before the chip's.
     stated = re.search(r"(\d+)[- ]GPUs?\b", words)
     per_node = int(stated[1]) if stated else (system or hardware)["per_node"]
@@ -179,12 +175,10 @@ def _cluster(
     torus = hardware["family"].startswith("tpu")
     network: dict[str, Any] = {"fabric": "torus" if torus else "single-switch"}
     nic = link["nic"] if link else hardware.get("nic")
-    cards = re.search(r"(\d+)x IB", words)
-    network |= (
-        {"nic": nic, "nics_per_node": int(cards[1]) if cards else hardware.get("cards", 1)}
-        if nic
-        else {}
-    )
+    if nic:
+        cards = re.search(r"(\d+)x IB", words)
+        count = int(cards[1]) if cards else hardware.get("cards", 1)
+        network |= {"nic": nic, "nics_per_node": count}
     nodes = -(-devices // per_node)
     notes = [] if nodes == 1 or link or torus else [f"network cards of {nic or hardware['node']}"]
     notes += [] if stated or system or torus or per_node == 1 else [f"{per_node} devices a node"]
@@ -259,11 +253,8 @@ def _by_reference(
     task, most = tasks()[entry["task"]], entry["most_per_device"]
     fitting = [known for known in runs_of(task.name).batches if devices <= known <= devices * most]
     # Where none of the reference's batches fits the devices, the one nearest to a sample each.
-    known = (
-        [batch]
-        if batch is not None
-        else fitting or [min(runs_of(task.name).batches, key=lambda point: abs(point - devices))]
-    )
+    nearest = min(runs_of(task.name).batches, key=lambda point: abs(point - devices))
+    known = [batch] if batch is not None else fitting or [nearest]
     plans = tuple(_plan(each, devices, 0.0, most) for each in known)
     plans = tuple(replace(plan, samples=task.law.samples(plan.global_batch)) for plan in plans)
     what = "samples and batch" if batch is None else "samples"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,26 +30,16 @@ class Curve:
 
 def curve(record: Record) -> Curve:
     """The curve of the plan that ends first."""
-    plans = record.plans
-    if len(plans) > 1:
-        ends = [
-            plan.steps * step_seconds(record.scenario(plan), np.array([_CHOOSING]))[0]
-            for plan in plans
-        ]
-        plans = (plans[int(np.argmin(ends))],)
-    seconds = plans[0].steps * step_seconds(record.scenario(plans[0]), LOG_FACTORS)
-    return Curve(record, plans[0], np.log(seconds))
+    plan = record.plans[0]
+    if len(record.plans) > 1:
+        # One factor stands for all of them here: a whole curve of each plan would take minutes.
+        plan = min(record.plans, key=lambda each: _ends(record, each, np.array([_CHOOSING]))[0])
+    return Curve(record, plan, np.log(_ends(record, plan, LOG_FACTORS)))
 
 
-def curves(
-    records: list[Record], progress: Callable[[int], None] = lambda done: None
-) -> list[Curve]:
-    """One for each record; ``progress`` gets how many are done."""
-    found = []
-    for done, record in enumerate(records, 1):
-        found.append(curve(record))
-        progress(done)
-    return found
+def _ends(record: Record, plan: Plan, log_factors: FloatArray) -> FloatArray:
+    """Seconds of the whole training with each factor."""
+    return plan.steps * step_seconds(record.scenario(plan), log_factors)
 
 
 def interpolated(log_seconds: FloatArray, log_factor: FloatArray) -> FloatArray:
@@ -59,9 +48,8 @@ def interpolated(log_seconds: FloatArray, log_factor: FloatArray) -> FloatArray:
     Linear between the points, on their last slopes beyond them. Shape (rows,).
     """
     width = float(LOG_FACTORS[1] - LOG_FACTORS[0])
-    left = np.clip(
-        ((log_factor - LOG_FACTORS[0]) / width).astype(np.int64), 0, len(LOG_FACTORS) - 2
-    )
+    steps_from_first = ((log_factor - LOG_FACTORS[0]) / width).astype(np.int64)
+    left = np.clip(steps_from_first, 0, len(LOG_FACTORS) - 2)
     # (rows, factors): each row is read between the two points around its own factor.
     every = np.arange(len(log_seconds))
     low, high = log_seconds[every, left], log_seconds[every, left + 1]

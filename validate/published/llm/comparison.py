@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.doubt import Doubt, PredictionInterval
+from dpsim.base.doubt import PredictionInterval
 from dpsim.base.errors import DpsimError
 from dpsim.engine import compute_doubt, memory_use, scale_to
 from validate.published.llm.fit import Constants, fit
@@ -35,7 +35,7 @@ from validate.published.tables import (
     by_quality,
     identities,
     occurs,
-    packaged_table,
+    source_of,
 )
 
 TABLE = "llm_fsdp.csv"
@@ -52,8 +52,7 @@ class LlmStep(StepRow):
 
     ``naive`` is the step (s) at constant tokens/s per GPU, None where no row of the case is known.
     ``memory`` is what a GPU takes at its peak (bytes), predicted and measured, ``fits`` whether
-    that is said to have room. ``fused`` is whether attention is one kernel, ``doubt`` the error of
-    compute times.
+    that is said to have room. ``fused`` is whether attention is one kernel.
     """
 
     network: str = ""
@@ -61,7 +60,6 @@ class LlmStep(StepRow):
     memory: tuple[float, float | None] = (0.0, None)
     fits: bool = True
     fused: bool = True
-    doubt: Doubt | None = None
 
     @property
     def interval(self) -> PredictionInterval | None:
@@ -108,6 +106,7 @@ class LlmReference(StepReference):
         """Errors of peak memory where it was measured, and rows that ran but are said not to."""
         steps = [row for row in self.every if isinstance(row, LlmStep)]
         pairs = [row.memory for row in steps if row.memory[1] is not None]
+        # Rows without a measured peak were left out above: the 1 is for the type checker alone.
         errors = [abs(predicted / (measured or 1.0) - 1) for predicted, measured in pairs]
         found: dict[str, float | int] = {"n": len(errors)}
         if errors:
@@ -141,8 +140,8 @@ def compare(
         except NotSimulatedError as reason:
             result.without.append((line, kept[index], str(reason)))
 
-    source = packaged_table(TABLE, REQUIRED) if known is None else known
-    fits = _Fits(source, known is None, progress)
+    source, words = source_of(known, TABLE, REQUIRED)
+    fits = _Fits(source, words, known is None, progress)
     seen = occurs(tested, source, CONFIGURATION)
     if seen.any():
         result.left_out = (
@@ -188,24 +187,25 @@ def fitted_rows(table: Columns) -> list[LlmRow]:
 class _Fits:
     """Constants by what they must not have seen."""
 
-    def __init__(self, source: Columns, shipped: bool, progress: Progress) -> None:
+    def __init__(self, source: Columns, words: str, shipped: bool, progress: Progress) -> None:
         self._source = source
+        self._words = words
         self._shipped = shipped
         self._progress = progress
         self._found: dict[str, Constants] = {}
 
     def whole(self) -> tuple[Constants | None, str]:
         """The constants on all rows, None for the package's own, and what they are in words."""
-        return (None, "shipped") if self._shipped else (self._fitted(""), "fitted on --fit-on")
+        return None if self._shipped else self._fitted(""), self._words
 
     def without(self, group: str) -> tuple[Constants | None, str]:
         """The same without a model or a source."""
-        words = f"{self.whole()[1] if self._shipped else 'fitted on --fit-on'}, without {group}"
+        words = f"{self._words}, without {group}"
         if not self._shipped:
             return self._fitted(group), words
         # None where the fit had no row of the group: the constants on all rows have not seen it.
         found = shipped_without().get(group)
-        return found, words if found else "shipped"
+        return found, words if found else self._words
 
     def _fitted(self, group: str) -> Constants:
         # No row is of the group "", which so leaves nothing out.
@@ -296,6 +296,7 @@ class _Steps:
             return None
         fewest = min(other.gpus for other in known)
 
+        # Another batch changes what a kernel reaches; more passes only repeat the same.
         def unlike(other: LlmRow) -> tuple[bool, bool]:
             return other.micro_batch != row.micro_batch, other.passes != row.passes
 

@@ -81,12 +81,11 @@ def fit_without(cases: Iterable[Case], machine: str) -> Constants:
 
 def _fit_once(cases: Sequence[Case], start: Mapping[Slot, float], tolerance: float) -> Constants:
     problem = build(cases)
-    begin = np.array(
-        [start.get(slot, prior) for slot, prior in zip(problem.slots, problem.prior, strict=True)]
-    )
-    return dict(
-        zip(problem.slots, solve(problem, begin, tolerance=tolerance).tolist(), strict=True)
-    )
+    # Relabelled graphs may bring slots that the first fit had not: those begin at their priors.
+    priors = dict(zip(problem.slots, problem.prior.tolist(), strict=True))
+    begin = np.array([start.get(slot, prior) for slot, prior in priors.items()])
+    found = solve(problem, begin, tolerance=tolerance)
+    return dict(zip(problem.slots, found.tolist(), strict=True))
 
 
 def label_graphs(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Case]:

@@ -43,6 +43,7 @@ MACHINE_ROWS = 100.0
 CENTRE_SPREAD = 0.7  # ln 2: common centres are taken to be right within a factor of two
 STEP = 1e-4  # of ln theta, for forward differences
 TOLERANCE = 1e-4
+_MOST_ITERATIONS = 80
 # A machine's own rows may move its own constants further than the population's spread.
 OWN_WIDER = 5.0
 MACHINE_KEY = "machine: "
@@ -250,19 +251,21 @@ def _spread_out(problem: Problem, slopes: FloatArray) -> csr_array:
 def objective(problem: Problem, x: FloatArray) -> float:
     """Soft-L1 over rows, Gaussian priors for families, heavy-tailed priors for single machines."""
     rows = (log_times(problem, case_logs(problem, x)) - problem.logt) / SIGMA
-    data = (2 * (np.sqrt(1 + rows**2) - 1) * problem.weight**2).sum()
+    data = _soft_l1(rows) * problem.weight**2
     z = (x - problem.prior) / problem.spread
-    gaussian = z**2
-    soft_l1 = 2 * (np.sqrt(1 + z**2) - 1)
-    cauchy = np.log1p(z**2)
-    prior = np.select([problem.loose == 2, problem.loose == 1], [cauchy, soft_l1], gaussian)
-    return float(data + prior.sum())
+    tails = [problem.loose == 2, problem.loose == 1]
+    prior = np.select(tails, [np.log1p(z**2), _soft_l1(z)], z**2)
+    return float(data.sum() + prior.sum())
+
+
+def _soft_l1(z: FloatArray) -> FloatArray:
+    """z^2 of small residuals, 2 |z| of large ones."""
+    return np.asarray(2 * (np.sqrt(1 + z**2) - 1))
 
 
 def solve(
     problem: Problem,
     start: FloatArray | None = None,
-    max_iterations: int = 80,
     tolerance: float = TOLERANCE,
 ) -> FloatArray:
     """Levenberg-Marquardt on iteratively reweighted squares.
@@ -271,7 +274,7 @@ def solve(
     """
     x = (problem.prior if start is None else start).copy()
     cost, damping = objective(problem, x), 1e-3
-    for _ in range(max_iterations):
+    for _ in range(_MOST_ITERATIONS):
         logs = case_logs(problem, x)
         at = log_times(problem, logs)
         r = (at - problem.logt) / SIGMA

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal, Protocol
 
@@ -94,13 +94,14 @@ class FittedOn:
 
         Raises DpsimError where nothing is left to fit on.
         """
+        if without is None:
+            fit, words = fit_joint, "fitted on --fit-on"
+        else:
+            fit = partial(fit_without, machine=without)
+            words = "fitted on --fit-on, without this machine"
         if without not in self._fits:
-            self._fits[without] = (
-                fit_joint(self.cases) if without is None else fit_without(self.cases, without)
-            )
-        return self._fits[without], "fitted on --fit-on" + (
-            ", without this machine" if without else ""
-        )
+            self._fits[without] = fit(self.cases)
+        return self._fits[without], words
 
     def kin(self, without: str | None) -> list[Kin]:
         """From the cases given."""

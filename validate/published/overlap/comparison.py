@@ -188,6 +188,7 @@ def _meetings(
 ) -> dict[int, str]:
     """Add the rows of parameter servers and gossip."""
     found, refused = meeting_rows(tested)
+    # By a throughput where no time is stated, as the rows of scaling are.
     measured, quality = stated_step(tested), tested.text("quality")
     for row in found:
         if not np.isfinite(measured[row.index]):

@@ -26,10 +26,8 @@ from validate.published.tables import Columns, scenario_of_row
 _SERVER = {"kind": "parameter-server", "servers": 1, "colocated": True}
 _GOSSIP = {"kind": "gossip", "graph": "exponential"}
 
-# In this order: where one word begins another, the longer one stands first.
-_HARDWARE: tuple[
-    tuple[str, str, str], ...
-] = (  # words in the columns gpu and intra_link, node, GPU
+# A word in the column gpu, its node and its GPU. Where one word begins another, it comes after.
+_HARDWARE = (
     ("p100-sxm", "dgx1-p100", "p100-sxm2"),
     ("p100", "pcie-8gpu", "p100-pcie"),
     ("v100", "dgx1-v100", "v100-sxm2-16gb"),
@@ -84,10 +82,8 @@ def _meeting(rows: Columns, index: int, aggregation: Mapping[str, Any]) -> Meeti
     job = prepare(_scenario(rows, index, aggregation))
     base, words = _alone(rows, index), "the catalogue's compute times"
     if base is not None:
-        job, words = (
-            job.scaled(base / float(job.positions[-1].max())),
-            "compute scaled to the case's row on one GPU",
-        )
+        job = job.scaled(base / float(job.positions[-1].max()))
+        words = "compute scaled to the case's row on one GPU"
     elif aggregation is _SERVER:
         raise DpsimError("no row of this case on one GPU, or this is it")
     steps = run_together(job, np.ones((_STEPS, job.workers)), lambda done: None)

@@ -19,11 +19,8 @@ from dpsim.base.arrays import FloatArray
 from validate.published.overlap.rows import PolicyRow
 
 _NOISE = 0.05  # spread of the logarithm of a measured step around a good prediction
-_OFF, _SHARE, _SHARE_OFF = (
-    1.0,
-    0.3,
-    0.3,
-)  # priors: spread of log a and log b; u and its spread, as in scaling/settings.yaml
+_OFF = 1.0  # prior: spread of log a and log b
+_SHARE, _SHARE_OFF = 0.3, 0.3  # prior: u and its spread, as in scaling/settings.yaml
 
 
 @dataclass(frozen=True)
@@ -38,11 +35,12 @@ class Costs:
 def step_seconds(row: PolicyRow, costs: Costs) -> float:
     """Seconds of a step."""
     each = costs.a * row.alpha + costs.b * row.beta * row.nbytes
-    end = (row.ready + np.cumsum(each[::-1])[::-1]).max(
-        initial=0.0
-    )  # the last to end waits for one, then for none
+    # From the operation that the last one waited for on, all follow each other without a pause.
+    and_all_after = np.cumsum(each[::-1])[::-1]
+    end = (row.ready + and_all_after).max(initial=0.0)
     exposed = max(float(end) - row.backward, 0.0)
-    return float(row.whole + exposed + costs.u * max(each.sum() - exposed, 0.0))
+    hidden = max(each.sum() - exposed, 0.0)
+    return float(row.whole + exposed + costs.u * hidden)
 
 
 def fit(rows: Sequence[PolicyRow]) -> Costs:
@@ -58,11 +56,9 @@ def fit(rows: Sequence[PolicyRow]) -> Costs:
         errors = [np.log(step_seconds(row, costs) / row.measured) / _NOISE for row in rows]
         return np.array([*errors, x[0] / _OFF, x[1] / _OFF, (x[2] - _SHARE) / _SHARE_OFF])
 
-    return _costs(
-        least_squares(
-            residuals, [0.0, 0.0, _SHARE], loss="soft_l1", bounds=([-5, -5, 0], [5, 5, 1])
-        ).x
-    )
+    bounds = ([-5, -5, 0], [5, 5, 1])
+    found = least_squares(residuals, [0.0, 0.0, _SHARE], loss="soft_l1", bounds=bounds)
+    return _costs(found.x)
 
 
 def _costs(x: FloatArray) -> Costs:

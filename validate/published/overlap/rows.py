@@ -12,7 +12,6 @@ its case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -142,6 +141,7 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
         AllReduceConfig(kind="allreduce").calls(model, outlook.program, 1), outlook
     )
 
+    # One setting is one choice of all but the policy: its rows are ranked among one another.
     gpu = _gpu_word(cell["gpu"])
     rate = nic_rate(cell["network"], constants_file("scaling/settings.yaml"))
     return PolicyRow(
@@ -222,41 +222,26 @@ def published(network: str, gpu: str, ranks: float, nodes: float) -> tuple[float
 
 @cache
 def _fits() -> tuple[Fit, ...]:
-    return tuple(_read_fits())
-
-
-def _read_fits() -> Iterator[Fit]:
     """The fits of whole all-reduces, or of a ring's messages, that are not from memory."""
     table = packaged_table(
         FITS, ("machine", "network", "n_ranks", "model", "alpha_s", "beta_s_per_byte")
     )
     constants = constants_file("scaling/settings.yaml")
-    texts = zip(
-        *(
-            table.text(name).tolist()
+    costs = [table.numbers(name) for name in ("alpha_s", "beta_s_per_byte", "gamma_s_per_byte")]
+    found = []
+    for row in range(len(table)):
+        machine, network, ranks, model, status = (
+            str(table.text(name)[row])
             for name in ("machine", "network", "n_ranks", "model", "source_status")
-        ),
-        strict=True,
-    )
-    numbers = zip(
-        *(table.numbers(name) for name in ("alpha_s", "beta_s_per_byte", "gamma_s_per_byte")),
-        strict=True,
-    )
-    for (machine, network, ranks, model, status), (alpha, beta, gamma) in zip(
-        texts, numbers, strict=True
-    ):
-        # A single message's fit has no all-reduce in it. A formula with (n-1) is a ring's, with the
-        # costs of its messages.
+        )
+        # A single message's fit has no all-reduce in it.
         if status == _MEMORY or "per message" in model:
             continue
         known = float(ranks) if ranks.isdigit() else np.nan
-        rate, ring = nic_rate(network, constants), "(n-1)" in model
-        yield Fit(
-            "k80" in machine.casefold(),
-            rate,
-            known,
-            ring,
-            float(alpha),
-            float(beta),
-            float(np.nan_to_num(gamma)),
-        )
+        # A formula with (n-1) is a ring's, with the costs of its messages.
+        is_ring = "(n-1)" in model
+        alpha, beta, gamma = (float(np.nan_to_num(cost[row])) for cost in costs)
+        is_k80 = "k80" in machine.casefold()
+        rate = nic_rate(network, constants)
+        found.append(Fit(is_k80, rate, known, is_ring, alpha, beta, gamma))
+    return tuple(found)

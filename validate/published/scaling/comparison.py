@@ -29,7 +29,7 @@ from validate.published.tables import (
     identities,
     numbers_of,
     occurs,
-    packaged_table,
+    source_of,
 )
 
 IDENTITY = (
@@ -39,9 +39,8 @@ IDENTITY = (
 REQUIRED = ("case_id", "system", "model", "gpus", "nodes", "intra_link", "network", "precision")
 CONFIGURATION = ("case_id", "model", "precision", "gpus", "nodes")
 TABLE = "scaling.csv"
-FOLDS = (
-    12  # fits without a case each would take minutes; leaving more out than needed is only harder
-)
+# Fits without a case each would take minutes. Leaving more out than needed is only harder.
+FOLDS = 12
 
 
 def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
@@ -50,11 +49,7 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     Overheads come from ``known`` (None: shipped), without the cases it shares.
     """
     result = StepReference("scaling")
-    source, words = (
-        (packaged_table(TABLE, REQUIRED), "shipped")
-        if known is None
-        else (known, "fitted on --fit-on")
-    )
+    source, words = source_of(known, TABLE, REQUIRED)
     good = timed(tested)
     result.not_predicted += [
         (int(line), "no number of GPUs, or neither throughput nor step time")
@@ -80,12 +75,8 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
             add(result, rows, shipped() if known is None else _fit(source, result), words)
         else:
             hidden = [case for i, case in enumerate(shared) if i % FOLDS == fold]
-            add(
-                result,
-                rows,
-                _fit(source.where(~np.isin(source.text("case_id"), hidden)), result),
-                f"{words}, without this case",
-            )
+            others = source.where(~np.isin(source.text("case_id"), hidden))
+            add(result, rows, _fit(others, result), f"{words}, without this case")
         progress("predicting", fold + 1, FOLDS + 1)
     return result
 
@@ -126,7 +117,7 @@ def _add_bases(
     """The smallest configurations: predicted by themselves."""
     step = rows.above_zero("step_time_ms") * 1e-3
     for row in used:
-        seconds = None if np.isnan(step[row]) else float(step[row])
+        seconds = _stated(step[row])
         groups = (f"system {kept[row]['system']}",)
         result.every.append(
             StepRow(
@@ -155,13 +146,12 @@ def _step_times(
         if not np.isnan(batch[row]) and not np.isnan(batch[base]):
             work *= batch[row] / batch[base]
         guess = seconds[base] * work / efficiency
-        out.append(
-            (
-                None if np.isnan(guess) else float(guess),
-                None if np.isnan(seconds[row]) else float(seconds[row]),
-            )
-        )
+        out.append((_stated(guess), _stated(seconds[row])))
     return out
+
+
+def _stated(seconds: float) -> float | None:
+    return None if np.isnan(seconds) else float(seconds)
 
 
 def shipped() -> ScalingParameters:

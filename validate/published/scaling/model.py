@@ -116,6 +116,7 @@ def overhead(setup: Setup, compute: FloatArray, v: Mapping[str, FloatArray]) -> 
     n = setup.ranks
     inside = n / setup.nodes
     wire = _wire_seconds(setup, inside, v)
+    # What software cannot hide comes on top, also of what the backward pass has room for.
     hidden = v["overlap"] * compute
     exposed = soft_maximum(hidden, wire, v["overlap_norm"]) - hidden + v["software"] * wire
     # The largest of n normal draws lies about sqrt(2 ln n) deviations above their mean.
@@ -186,14 +187,18 @@ def pairs_of(rows: Columns, default_step: float) -> Pairs:
     cases: dict[tuple[str, ...], list[int]] = {}
     for i, key in enumerate(zip(*names, strict=True)):
         cases.setdefault(key, []).append(i)
+
+    def size(i: int) -> tuple[float, float]:
+        return ranks[i], nodes[i]
+
     larger: list[int] = []
     bases: list[int] = []
     for members in cases.values():
-        base = min(members, key=lambda i: (ranks[i], nodes[i]))
-        for i in members:
-            if (ranks[i], nodes[i]) > (ranks[base], nodes[base]):
-                larger.append(i)
-                bases.append(base)
+        base = min(members, key=size)
+        # Others as small as the base are other measurements of it: they say nothing of scaling.
+        own = [i for i in members if size(i) > size(base)]
+        larger += own
+        bases += [base] * len(own)
     row, base_rows = np.array(larger, dtype=np.int64), np.array(bases, dtype=np.int64)
     step, speed = rows.above_zero("step_time_ms") * 1e-3, speed_per_gpu(rows)
     # A throughput alone says no seconds: a usual step is taken, which overheads are held against.
@@ -227,10 +232,8 @@ def fit(rows: Columns) -> ScalingParameters:
     """Fits overheads to the efficiencies of the larger configurations of `rows`."""
     constants = constants_file("scaling/settings.yaml")
     rows = rows.where((rows.text("quality") == "ok") & timed(rows))
-    setup, pairs = (
-        setup_of(rows, constants),
-        pairs_of(rows, float(constants["step_unknown"]["value"])),
-    )
+    setup = setup_of(rows, constants)
+    pairs = pairs_of(rows, float(constants["step_unknown"]["value"]))
     systems = sorted(set(rows.text("system").tolist()))
     classes = sorted(constants["input_spread"])
     models = [str(model) for model in rows.text("model")[pairs.row]]
@@ -239,15 +242,14 @@ def fit(rows: Columns) -> ScalingParameters:
     of_class = _index([_sample_class(model, constants) for model in models], classes)
     software = [constants["system"]["software"]] * len(systems)
     spreads = [constants["input_spread"][name] for name in classes]
+    blocks = [
+        _block(name, [prior], everywhere, fraction=name == "overlap")
+        for name, prior in constants["global"].items()
+    ]
+    blocks.append(_block("software", software, of_system))
+    blocks.append(_block("input_spread", spreads, of_class))
     result = fit_blocks(
-        [
-            *(
-                _block(name, [prior], everywhere, fraction=name == "overlap")
-                for name, prior in constants["global"].items()
-            ),
-            _block("software", software, of_system),
-            _block("input_spread", spreads, of_class),
-        ],
+        blocks,
         lambda v: efficiency(setup, pairs, v),
         pairs.measured,
         float(constants["noise"]["value"]),
@@ -278,10 +280,8 @@ def predict(rows: Columns, parameters: ScalingParameters) -> tuple[FloatArray, P
     An unknown system takes the median software share.
     """
     constants = constants_file("scaling/settings.yaml")
-    setup, pairs = (
-        setup_of(rows, constants),
-        pairs_of(rows, float(constants["step_unknown"]["value"])),
-    )
+    setup = setup_of(rows, constants)
+    pairs = pairs_of(rows, float(constants["step_unknown"]["value"]))
     usual = float(np.median(list(parameters.software.values())))
     v = {name: np.full(len(pairs.row), value) for name, value in parameters.values.items()}
     v["software"] = np.array(

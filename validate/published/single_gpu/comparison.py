@@ -21,7 +21,7 @@ from validate.published.tables import (
     identities,
     numbers_of,
     occurs,
-    packaged_table,
+    source_of,
 )
 
 CONFIGURATION = ("case_id", "gpu", "model", "framework", "precision", "mode", "batch", "seq_len")
@@ -35,11 +35,8 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     Without its model where that was seen.
     """
     result = StepReference("single-gpu")
-    source, words = (
-        (packaged_table(TABLE, REQUIRED), "shipped")
-        if known is None
-        else (known, "fitted on --fit-on")
-    )
+    source, words = source_of(known, TABLE, REQUIRED)
+    # Rows of doubtful quality are predicted, too, but constants never learn from them.
     source = fit_rows(source)
     reasons = obstacles(tested)
     bad = reasons != ""
@@ -64,13 +61,10 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     for done, model in enumerate(names, 1):
         rows = tested.where(models == model)
         if model in overlapping:
-            add(
-                result,
-                rows,
-                fit(source.where(source.text("model") != model)),
-                f"{words}, without this model",
-            )
+            without = fit(source.where(source.text("model") != model))
+            add(result, rows, without, f"{words}, without this model")
         else:
+            # Only where a model needs it: on rows of one's own a fit takes seconds.
             whole = whole or (shipped() if known is None else fit(source))
             add(result, rows, whole, words)
         progress("predicting", done, len(names))
@@ -91,12 +85,9 @@ def add(result: StepReference, rows: Columns, parameters: SingleGpuParameters, w
         result.note(
             f"framework {framework!r} is in no fitted row: takes the usual host time and speed"
         )
-    unsized = np.isnan(rows.above_zero("batch"))
-    for line in rows.line[unsized]:
-        result.note(
-            f"line {line}: no batch stated, taken as "
-            f"{constants_file('single_gpu/settings.yaml')['batch_unknown']['value']}"
-        )
+    usual_batch = constants_file("single_gpu/settings.yaml")["batch_unknown"]["value"]
+    for line in rows.line[np.isnan(rows.above_zero("batch"))]:
+        result.note(f"line {line}: no batch stated, taken as {usual_batch}")
     cells = zip(
         rows.line, kept, predict(rows, parameters), measured_seconds(rows), quality, strict=True
     )

@@ -226,30 +226,26 @@ def work_of(rows: Columns) -> Work:
             numbers.setdefault(name, []).append(float(value))
         kinds.append(f"{kind}_{precision}")
         gpus.append(figures_of(gpu))
-    frameworks = rows.text("framework").tolist()
-    software = zip(frameworks, rows.text("precision").tolist(), strict=True)
-    fused = [
-        "xla" in f"{framework} {precision_text}".casefold()
-        for framework, precision_text in software
-    ]
-    columns = {name: np.array(values) for name, values in numbers.items()}
+    columns: dict[str, Any] = {name: np.array(values) for name, values in numbers.items()}
+    # Of a sample so far; weights and tensors are as many whatever the batch.
+    columns["flops"] *= batch
+    columns["elements"] *= batch
+    for name in ("half", "throttled"):
+        columns[name] = columns[name] > 0
     return Work(
-        flops=columns["flops"] * batch,
-        square=columns["square"],
-        elements=columns["elements"] * batch,
-        weights=columns["weights"],
-        tensors=columns["tensors"],
-        serial=columns["serial"],
+        **columns,
         train=np.isin(rows.text("mode"), TRAIN_MODES),
-        half=columns["half"] > 0,
-        fused=np.array(fused),
-        throttled=columns["throttled"] > 0,
-        peak=columns["peak"],
-        memory=columns["memory"],
+        fused=_fused(rows),
         efficiency=tuple(kinds),
-        framework=tuple(frameworks),
+        framework=tuple(rows.text("framework").tolist()),
         gpu=tuple(gpus),
     )
+
+
+def _fused(rows: Columns) -> BoolArray:
+    """Which rows say, of their framework or beside their precision, that XLA compiled them."""
+    cells = zip(rows.text("framework").tolist(), rows.text("precision").tolist(), strict=True)
+    return np.array(["xla" in " ".join(texts).casefold() for texts in cells], dtype=np.bool_)
 
 
 def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> FloatArray:
@@ -257,16 +253,20 @@ def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> Fl
     # Effects multiply times, so that a share of the clock divides.
     clock = v["clock"] * np.where(work.throttled, 1.0 / v["throttle"], 1.0)
     rounds = np.where(work.train, 1.0 + backward, 1.0)
-    products = work.flops * rounds / (v["efficiency"] * work.peak) * clock
-    products = products * (1.0 - work.square + work.square / v["winograd"])
+    rate = v["efficiency"] * work.peak
+    products = work.flops * rounds / rate * clock
+    saved = 1.0 - work.square + work.square / v["winograd"]
+    products = products * saved
 
     passes = np.where(work.train, v["train_passes"], v["forward_passes"])
     passes = passes * np.where(work.fused, v["fusion"], 1.0)
     moved = passes * work.elements * np.where(work.half, v["half_bytes"], 4.0)
     moved = moved + work.weights * np.where(work.train, v["optimizer_bytes"], 4.0)
     # Throttling lowers the cores' clock; memory keeps its own, and only the GPU's effect is on it.
-    device = v["speed"] * (products + moved / (v["memory"] * work.memory) * v["clock"])
+    memory = moved / (v["memory"] * work.memory) * v["clock"]
+    device = v["speed"] * (products + memory)
 
+    # Inference launches no backward pass and no update.
     share = np.where(work.train, 1.0, v["forward_host"])
     # A recurrence waits for each of its steps: once forward, twice backward.
     serial = v["serial_step"] * work.serial * np.where(work.train, 3.0, 1.0)
@@ -381,12 +381,7 @@ def predict(rows: Columns, parameters: SingleGpuParameters) -> FloatArray:
     v["efficiency"] = np.array([parameters.efficiency.get(k, prior[k]) for k in work.efficiency])
     for name, table in (("speed", parameters.speed), ("host", parameters.host)):
         # A framework that no row has takes the prior: that of its like, compiled or eager.
-        effects = [
-            table[framework]
-            if framework in table
-            else _centre(name, framework, constants["framework"])
-            for framework in work.framework
-        ]
-        v[name] = np.array(effects)
+        priors = {each: _centre(name, each, constants["framework"]) for each in work.framework}
+        v[name] = np.array([table.get(each, priors[each]) for each in work.framework])
     v["clock"] = np.array([parameters.clock.get(g, 1.0) for g in work.gpu])
     return step_seconds(work, v, float(constants["backward"]["value"]))

@@ -37,12 +37,13 @@ def left_out_conditions() -> FloatArray:
     rows = packaged_table("wan_p2p.csv", ("delay_ms", "bandwidth_gbps", "bytes", "time_ms"))
     delays, rates = rows.numbers("delay_ms") / 1e3, rows.numbers("bandwidth_gbps") * 1e9 / 8
     sizes, times = rows.numbers("bytes"), rows.numbers("time_ms") / 1e3
-    errors = np.empty(len(times))
+    predicted = np.empty(len(times))
     for delay, rate in set(zip(delays.tolist(), rates.tolist(), strict=True)):
         out = (delays == delay) & (rates == rate)
-        first, factors = _fit(sizes[~out], delays[~out], rates[~out], times[~out])
-        errors[out] = _terms(first, sizes[out], delays[out], rates[out]) @ factors / times[out] - 1
-    return errors
+        known = ~out
+        first, factors = _fit(sizes[known], delays[known], rates[known], times[known])
+        predicted[out] = _terms(first, sizes[out], delays[out], rates[out]) @ factors
+    return predicted / times - 1
 
 
 def _terms(first: float, sizes: FloatArray, delays: FloatArray, rates: FloatArray) -> FloatArray:
@@ -61,7 +62,9 @@ def _fit(
     for first in _FIRST.tolist():
         # Over the measured times, with ones to reach: least squares of relative errors.
         terms = _terms(first, sizes, delays, rates) / times[:, None]
-        factors = np.asarray(np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)[0], float)
-        found.append((float(np.sum((terms @ factors - 1) ** 2)), first, factors))
+        solution, *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
+        factors = np.asarray(solution, float)
+        error = float(np.sum((terms @ factors - 1) ** 2))
+        found.append((error, first, factors))
     _, first, factors = min(found, key=lambda each: each[0])
     return first, factors

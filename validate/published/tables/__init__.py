@@ -11,6 +11,7 @@ from validate.published.tables.columns import (
     occurs,
     packaged_table,
     read_columns,
+    source_of,
 )
 from validate.published.tables.csv_file import LEAST, MOST, Row, read_rows
 from validate.published.tables.left_out_errors import doubt_of
@@ -61,4 +62,5 @@ __all__ = [
     "rows_json",
     "scenario_of_row",
     "soft_maximum",
+    "source_of",
 ]

@@ -97,12 +97,10 @@ class _Problem:
     def log_model(self, x: FloatArray) -> FloatArray:
         """The logarithm of the predicted seconds."""
         values = self.split(x)
-        with np.errstate(
-            all="ignore"
-        ):  # trial steps of the solver go far out: cut to where they are only bad
-            predicted = self.model(
-                {block.name: values[block.name][block.rows] for block in self.blocks}
-            )
+        by_row = {block.name: values[block.name][block.rows] for block in self.blocks}
+        # Trial steps of the solver go far out: they are cut to where they are only bad.
+        with np.errstate(all="ignore"):
+            predicted = self.model(by_row)
         return np.log(np.clip(np.nan_to_num(predicted, nan=_MOST), _LEAST, _MOST))
 
     def residuals(self, x: FloatArray) -> FloatArray:

@@ -145,6 +145,16 @@ def packaged_table(name: str, required: Collection[str]) -> Columns:
     return read_columns(Path(str(files("validate.published").joinpath("data", name))), required)
 
 
+def source_of(known: Columns | None, table: str, required: Collection[str]) -> tuple[Columns, str]:
+    """The rows that constants are fitted on, and words for the constants.
+
+    The rows are ``known``, or where that is None the public ``table``, whose constants are shipped.
+    """
+    if known is None:
+        return packaged_table(table, required), "shipped"
+    return known, "fitted on --fit-on"
+
+
 @cache
 def constants_file(name: str) -> dict[str, Any]:
     """One of the YAML files that stand beside this module; its keys are text."""

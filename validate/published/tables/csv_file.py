@@ -88,11 +88,9 @@ def _check_columns(path: Path, names: Collection[str] | None, required: Collecti
         raise DpsimError(f"{path}:1: must have column names in its first line, but it is empty")
     for column in required:
         if column not in names:
-            near = (
-                suggestion(column, [name[:_SHOWN] for name in names])
-                .replace("did you mean", "is that")
-                .replace("known:", "it has")
-            )
+            near = suggestion(column, [name[:_SHOWN] for name in names])
+            # Of a column that the table lacks, not of a name that somebody has mistyped.
+            near = near.replace("did you mean", "is that").replace("known:", "it has")
             raise DpsimError(
                 f"{path}:1: must have the column {column!r}, but got none of that name{near}"
             )

@@ -197,9 +197,8 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
         "worst_line": rows[int(errors.argmax())].line,
         "bias": float(np.median([float(p or 0) / float(m or 1) - 1 for p, m in pairs])),
     }
-    points = np.array(
-        [abs(row.efficiency[0] - row.efficiency[1]) for row in rows if row.efficiency is not None]
-    )
+    efficiencies = [row.efficiency for row in rows if row.efficiency is not None]
+    points = np.array([abs(predicted - measured) for predicted, measured in efficiencies])
     inside = [
         row.interval.low <= (row.measured or 0.0) <= row.interval.high
         for row in rows

@@ -17,6 +17,7 @@ from validate.published.tables import (
     numbers_of,
     occurs,
     packaged_table,
+    source_of,
 )
 from validate.published.vtrain.model import VtrainParameters, fit, predict, with_kin
 
@@ -35,11 +36,7 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     Without a row's (width, layers) pair where seen.
     """
     result = StepReference("vtrain")
-    source, words = (
-        (packaged_table(TABLE, REQUIRED), "shipped")
-        if known is None
-        else (known, "fitted on --fit-on")
-    )
+    source, words = source_of(known, TABLE, REQUIRED)
     source = source.where(_supported(source))
     good = _supported(tested)
     result.not_predicted += [
@@ -61,12 +58,8 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     for done, pair in enumerate(names, 1):
         rows = tested.where(pairs == pair)
         if pair in overlapping:
-            add(
-                result,
-                rows,
-                _fit(source.where(source_pairs != pair), result),
-                f"{words}, without this pair",
-            )
+            others = source.where(source_pairs != pair)
+            add(result, rows, _fit(others, result), f"{words}, without this pair")
         else:
             whole = whole or (shipped() if known is None else _fit(source, result))
             add(result, rows, whole, words)
@@ -89,10 +82,7 @@ def add(result: StepReference, rows: Columns, parameters: VtrainParameters, word
 def shipped() -> VtrainParameters:
     """The constants of the package, fitted on all public rows."""
     entries: Mapping[str, Mapping[str, float]] = constants_file("vtrain/fitted.yaml")["parameters"]
-    parameters = VtrainParameters(
-        numbers_of(entries),
-        numbers_of(entries, "error"),
-    )
+    parameters = VtrainParameters(numbers_of(entries), numbers_of(entries, "error"))
     rows = packaged_table(TABLE, REQUIRED)
     return with_kin(parameters, rows.where(_supported(rows)))
 
@@ -102,10 +92,7 @@ def _fit(rows: Columns, result: StepReference) -> VtrainParameters:
         return fit(rows)
     result.note("nothing was left to fit on: predicted by the priors alone")
     entries = constants_file("vtrain/settings.yaml")["parameters"]
-    return VtrainParameters(
-        numbers_of(entries),
-        numbers_of(entries, "spread"),
-    )
+    return VtrainParameters(numbers_of(entries), numbers_of(entries, "spread"))
 
 
 def _supported(rows: Columns) -> BoolArray:

@@ -112,11 +112,9 @@ def step_seconds(job: Job, v: Mapping[str, FloatArray], constants: Mapping[str, 
     head = _head_seconds(job, v, constants)
     parameters = _parameters(job, vocabulary)
     several = job.replicas > float(constants["node"]["gpus"])
-    bus = np.where(
-        several,
-        np.minimum(v["bus_bandwidth"], float(constants["node"]["cards"])),
-        v["bus_bandwidth"],
-    )
+    # A ring over several nodes goes at the pace of its slowest hop.
+    at_cards = np.minimum(v["bus_bandwidth"], float(constants["node"]["cards"]))
+    bus = np.where(several, at_cards, v["bus_bandwidth"])
     # A ring moves 2 (r - 1) / r of the gradients, of 2 bytes each, in and out of every GPU.
     reduce = 2 * parameters * 2 * (job.replicas - 1) / job.replicas / bus
     work = job.micro_batches * (job.layers * layer + head + v["microbatch_overhead"])
@@ -130,13 +128,15 @@ def _layer_seconds(
     peak, memory = float(constants["device"]["peak"]), float(constants["device"]["memory"])
     per_score = float(constants["bytes_per_score"]["value"])
     per_channel = float(constants["bytes_per_channel"]["value"])
-    moved = per_score * job.heads * job.sequence * job.tokens
-    moved = moved + per_channel * job.width * job.tokens
-    passes, launch = moved / (v["memory_efficiency"] * memory), v["layer_launch"]
-    device = layer_flops(job, v["ramp_depth"]) / (v["matrix_efficiency"] * peak) + passes
+    scores = per_score * job.heads * job.sequence * job.tokens
+    channels = per_channel * job.width * job.tokens
+    passes = (scores + channels) / (v["memory_efficiency"] * memory)
+    products = layer_flops(job, v["ramp_depth"]) / (v["matrix_efficiency"] * peak)
+
+    launch = v["layer_launch"]
     # Launches are partly hidden behind passes that take about as long.
-    device = device + v["latency_share"] * np.sqrt(launch * passes)
-    once = soft_maximum(launch, device, NORM)
+    partly_idle = v["latency_share"] * np.sqrt(launch * passes)
+    once = soft_maximum(launch, products + passes + partly_idle, NORM)
     return once * (1.0 + recomputed(job, constants) / 3.0)
 
 
@@ -165,7 +165,8 @@ def _head_seconds(
     bandwidth = v["memory_efficiency"] * memory
     # Three products of 2 V w t each: forward, and the gradients of inputs and of weights.
     product = 6 * vocabulary * job.width * job.tokens / (v["head_efficiency"] * peak)
-    return product + 4 * v["head_passes"] * vocabulary * job.tokens / bandwidth
+    passes = 4 * v["head_passes"] * vocabulary * job.tokens / bandwidth
+    return product + passes
 
 
 def fit(rows: Columns) -> VtrainParameters:
