@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
 import typer
 
@@ -27,7 +27,6 @@ from dpsim.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from dpsim.base.arrays import FloatArray
     from dpsim.network import MessageCosts, ModelKind
     from dpsim.studies.collective import CollectiveTimes
     from dpsim.topology import Network
@@ -172,19 +171,8 @@ def collective(
         on = None if described.nowhere else described.network()
         write_steps(html, ranks, named, operation, begin, on, itemsize)
         return
-    network, costs = described.network()
-    kind = _model_kind(network_model)
-    runs = _runs(algorithm, library, operation, network, kind)
-    found = _times(
-        network,
-        runs,
-        sizes,
-        operation=operation,
-        kind=kind,
-        costs=costs,
-        starts=_starts(network, skew, seed),
-        itemsize=itemsize,
-    )
+    asked = _Asked(algorithm, library, operation, _model_kind(network_model), itemsize)
+    found = _times(described, asked, sizes, skew, seed)
     draw(plot, found.to_json())
     _show(found, as_json)
 
@@ -240,25 +228,73 @@ def _sizes(begin: str, end: str | None, factor: float) -> list[int]:
     return size_range(smallest, largest, factor)
 
 
-def _starts(network: Network, skew: str | None, seed: int) -> FloatArray | None:
-    from dpsim.studies.collective import exponential_starts
+class _Asked(NamedTuple):
+    """The options that say which collective is timed, and by which models."""
 
-    return None if skew is None else exponential_starts(network.ranks, _time("--skew", skew), seed)
+    algorithm: str | None
+    library: str | None
+    operation: str
+    kind: ModelKind
+    itemsize: int
+
+    def runs(self, network: Network) -> list[tuple[str, str]]:
+        """The algorithms that are timed, each with whose it is.
+
+        Algorithms that are named are compared as schedules unless a library is asked for.
+        """
+        names = self.algorithm
+        # The library's own choice; where there is no library, a schedule must be named.
+        if names is None:
+            found = self._library("auto", network)
+            ring = algorithms_named("ring", self.operation)[0]
+            return [(ring if found == "ideal" else "auto", found)]
+        named = algorithms_named(names, self.operation)
+        return [(name, self._library(name, network)) for name in named]
+
+    def _library(self, algorithm: str, network: Network) -> str:
+        """The library, or what "auto" is for the algorithm."""
+        from dpsim.network import automatic_library
+
+        library = self.library or ("ideal" if self.algorithm else "auto")
+        if library != "auto":
+            return library
+        # A model of the network that is asked for by name is of no library.
+        if self.kind != "auto":
+            return "ideal"
+        found, _ = automatic_library(algorithm, network, operation=self.operation)
+        return found
 
 
 def _times(
-    network: Network,
-    runs: list[tuple[str, str]],
-    sizes: list[int],
-    **how: Any,
+    described: _Described, asked: _Asked, sizes: list[int], skew: str | None, seed: int
 ) -> CollectiveTimes:
     from dpsim.base.budget import limited
-    from dpsim.studies.collective import CollectiveRow, CollectiveTimes, collective_rows
+    from dpsim.studies.collective import (
+        CollectiveRow,
+        CollectiveTimes,
+        collective_rows,
+        exponential_starts,
+    )
 
+    network, costs = described.network()
+    runs = asked.runs(network)
+    starts = (
+        None if skew is None else exponential_starts(network.ranks, _time("--skew", skew), seed)
+    )
     rows: list[CollectiveRow] = []
     with limited():
         for name, library in runs:
-            rows += collective_rows(network, [name], sizes, library=library, **how)
+            rows += collective_rows(
+                network,
+                [name],
+                sizes,
+                operation=asked.operation,
+                kind=asked.kind,
+                costs=costs,
+                starts=starts,
+                itemsize=asked.itemsize,
+                library=library,
+            )
         return CollectiveTimes(tuple(rows))
 
 
@@ -269,38 +305,6 @@ def _show(found: CollectiveTimes, as_json: bool) -> None:
         show_json(found.to_json())
     else:
         show(collective_table(found.rows))
-
-
-def _runs(
-    names: str | None, asked: str | None, operation: str, network: Network, kind: ModelKind
-) -> list[tuple[str, str]]:
-    """The algorithms that are timed, each with whose it is.
-
-    Algorithms that are named are compared as schedules unless a library is asked for.
-    """
-    library = asked or ("ideal" if names else "auto")
-    # The library's own choice; where there is no library, a schedule must be named.
-    if names is None:
-        found = _library(library, "auto", operation, network, kind)
-        return [(algorithms_named("ring", operation)[0] if found == "ideal" else "auto", found)]
-    return [
-        (name, _library(library, name, operation, network, kind))
-        for name in algorithms_named(names, operation)
-    ]
-
-
-def _library(
-    library: str, algorithm: str, operation: str, network: Network, kind: ModelKind
-) -> str:
-    """``library``, or what "auto" is for the algorithm; a model of the network is of no library."""
-    from dpsim.network import automatic_library
-
-    if library != "auto":
-        return library
-    if kind != "auto":
-        return "ideal"
-    found, _ = automatic_library(algorithm, network, operation=operation)
-    return found
 
 
 def _model_kind(name: str) -> ModelKind:

@@ -92,13 +92,13 @@ def simulate_steps(
     ``timeline`` and ``log``, where given, collect what happens; the steps are the same without.
     Raises FailedError where the first steps show that all of them would take too long.
     """
+    slowed = all_slow_downs(job)
     forecast = Forecast(job.counted.stop)
 
     def done(steps: int) -> None:
         forecast.check(steps)
         progress(steps)
 
-    slowed = all_slow_downs(job)
     if not job.acts_alone:
         by_events = (engine or engine_for(job)).name == "events"
         run = imported("dpsim.engine.events:run_events") if by_events else run_together

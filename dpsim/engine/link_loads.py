@@ -197,10 +197,10 @@ def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:
     algorithms = set()
     for each, share in _collectives(job).items():
         model = job.collective(each.collective, each.turn)
+        algorithms.add(model.algorithm_for(each.nbytes))
         moved = model.traffic(each.nbytes)
         sent += share * moved.sent
         total += share * moved.total
-        algorithms.add(model.algorithm_for(each.nbytes))
     if not total:
         return StepTraffic(0, 0, loads.time_s, None, 0.0)
     utilisation = loads.utilisation(job.network.capacities)

@@ -5,7 +5,7 @@ It holds devices, full-duplex links, and routes between the node's GPUs and to i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, pairwise
@@ -56,7 +56,8 @@ class NodeGraph:
         self.links = _links(edges, self.devices)
         self.names: list[str] = []
         self.capacities: FloatArray = np.empty(0)
-        self._number_capacities()
+        # A CPU or a switch can carry less than its links together: a bridge's own limit.
+        self._number_capacities({name: node.capacity(name) for name in kinds})
         # Shortest paths from a device to all others, kept: a search gives them all at once.
         self._trees: dict[str, dict[str, list[str]]] = {}
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
@@ -68,7 +69,8 @@ class NodeGraph:
         self.nic_of = self._affinity()
         self.between_gpus, self.to_nic, self.from_nic = self._tables()
 
-    def _number_capacities(self) -> None:
+    def _number_capacities(self, own: Mapping[str, float | None]) -> None:
+        """Number each direction of a link, then each device that has a limit of its ``own``."""
         limits: list[float] = []
         for a, ways in self.links.items():
             for b, data in ways.items():
@@ -76,8 +78,7 @@ class NodeGraph:
                 self.names.append(f"{a}->{b}")
                 limits.append(data["capacity"])
         for device, data in self.devices.items():
-            # A CPU or a switch can carry less than its links together: a bridge's own limit.
-            limit = None if device.startswith("nic") else self.node.capacity(device)
+            limit = own.get(device)  # network cards have none
             if limit is not None:
                 data["number"] = len(limits)
                 self.names.append(device)

@@ -7,18 +7,18 @@ carries.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
 
-from dpsim.base.units import DATA, RATE, TIME, human
+from dpsim.base.units import TIME, human
 from dpsim.engine import LinkLoads, busiest_links
 from dpsim.report.figures.style import styled, wrapped
-from dpsim.report.figures.topology_layout import TITLES, Graph, Layout, Point, layout, node_of
-from dpsim.report.theme import COLOUR, FAINT, LINE, LOAD
+from dpsim.report.figures.topology_layout import TITLES, Graph, Layout, layout, node_of
+from dpsim.report.figures.topology_links import SCALE, hover_trace, lines_of, link_traces
+from dpsim.report.theme import COLOUR, FAINT, LINE
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
@@ -28,14 +28,8 @@ MOST_NODES = 64  # with more, only the first few are drawn
 FEW_NODES = 16
 MOST_DETAILED = 16  # GPUs; with more, each node is one glyph
 
-_SHADES = 10
-_SCALE = [[step / (len(LOAD) - 1), colour] for step, colour in enumerate(LOAD)]
 _GLYPH = "node"  # what stands for all devices of a node
-_WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
-# Less than the room that the layout leaves below GPUs (`_ARCS` there).
-_DEEPEST_ARC = 1.4
 _LINE = 48  # letters of a line of the title
-_UNUSED = COLOUR["grey"]
 _MARKERS = {
     "gpu": ("square", COLOUR["blue"], 15),
     "nvswitch": ("hexagon", COLOUR["bluish green"], 17),
@@ -49,17 +43,6 @@ _CROWDED = ("gpu", "pcie-switch")  # so near to each other that their names need
 _SWITCH = ("circle", COLOUR["orange"], 17)
 _ROOMY = 12  # devices across the picture whose marks and names do not touch on a phone
 _SMALLEST = 8  # pixels of a mark
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One full-duplex link: its ends, the bytes each way, and the share of the busier way."""
-
-    ends: tuple[str, str]
-    carried: float
-    share: float
-    text: str
-    points: list[Point]
 
 
 def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Figure:
@@ -77,12 +60,12 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
         graph = _as_glyphs(cluster, graph, shares)
 
     place = layout(graph, drawn)
-    lines = _lines(cluster, graph, loads, place)
+    lines = lines_of(cluster, graph, loads, place)
 
     figure = go.Figure()
-    for trace in _link_traces(lines, _room(place, list(place.places))):
+    for trace in link_traces(lines, _room(place, list(place.places))):
         figure.add_trace(go.Scatter(**trace))
-    figure.add_trace(go.Scatter(**_hover_trace(lines)))
+    figure.add_trace(go.Scatter(**hover_trace(lines)))
     for trace in _device_traces(graph, place, drawn):
         figure.add_trace(go.Scatter(**trace))
     _frames(figure, place)
@@ -123,140 +106,6 @@ def _as_glyphs(
         elif not whole.has_edge(one, other) or share > shares[whole.edges[one, other]["number"]]:
             whole.add_edge(one, other, **data)
     return whole
-
-
-def _lines(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layout) -> list[_Line]:
-    """The links whose two ends are drawn, both directions as one line.
-
-    The most used come last, so that they lie on top.
-    """
-    shares = loads.utilisation(cluster.capacities)
-    lines = []
-    seen = set()
-    for a, b in graph.edges:
-        if (b, a) in seen or a not in place.places or b not in place.places:
-            continue
-        seen.add((a, b))
-        ways = [(x, y, graph.edges[x, y]) for x, y in ((a, b), (b, a)) if graph.has_edge(x, y)]
-        text = "<br>".join(_way_text(x, y, data, loads, shares) for x, y, data in ways)
-        # The busier direction: a mean would show a link full one way as half idle.
-        numbers = [data["number"] for _, _, data in ways]
-        carried = max(float(loads.bytes[number]) for number in numbers)
-        share = max(float(shares[number]) for number in numbers)
-        up = graph.nodes[a].get("kind") != "gpu"
-        points = _curve(place.places[a], place.places[b], up)
-        lines.append(_Line((a, b), carried, share, text, points))
-    return sorted(lines, key=lambda line: line.share)
-
-
-def _way_text(
-    a: str,
-    b: str,
-    data: dict[str, Any],
-    loads: LinkLoads,
-    shares: np.ndarray[Any, np.dtype[np.float64]],
-) -> str:
-    number = data["number"]
-    count = f"{data['count']} x " if data.get("count", 1) > 1 else ""
-    kind = f" ({count}{data['link']})" if "link" in data else ""
-    return (
-        f"<b>{a} → {b}</b>{kind}<br>rate {human(data['capacity'], RATE)}, load "
-        f"{human(float(loads.bytes[number]), DATA, 3)}, "
-        f"{shares[number]:.0%} of it {loads.over}"
-    )
-
-
-def _curve(a: Point, b: Point, up: bool) -> list[Point]:
-    """A straight line, or an arc between two devices of one row that are not neighbours.
-
-    The arc lies below it (or above), longer ones deeper.
-    """
-    (ax, ay), (bx, by) = a, b
-    # Neighbours of a row are 1 apart, within rounding.
-    if abs(ay - by) > 1e-9 or abs(ax - bx) < 1.01:
-        return [a, ((ax + bx) / 2, (ay + by) / 2), b]
-    wide = abs(bx - ax)
-    deep = 0.25 * wide**0.5 if up else -min(0.3 * wide**0.8, _DEEPEST_ARC)
-    points = []
-    for number in range(13):
-        t = number / 12
-        # A parabola: nothing at both ends, all of the depth in the middle.
-        points.append((ax + (bx - ax) * t, ay + deep * 4 * t * (1 - t)))
-    return points
-
-
-def _link_traces(lines: list[_Line], room: float) -> list[dict[str, Any]]:
-    """One trace for each shade and width that occurs; gaps separate lines."""
-    from plotly.colors import sample_colorscale
-
-    most = max((line.carried for line in lines), default=0.0)
-    # A trace has one colour and one width, and a browser is slow with thousands of traces.
-    bins: dict[tuple[int, int], list[_Line]] = {}
-    for line in lines:
-        # What carries nothing comes first, and so lies below the rest.
-        shade, width = -1, 0
-        if line.carried > 0:
-            shade = min(int(line.share * _SHADES), _SHADES - 1)
-            width = min(int(line.carried / most * len(_WIDTHS)), len(_WIDTHS) - 1)
-        bins.setdefault((shade, width), []).append(line)
-    traces = []
-    for (shade, width), alike in sorted(bins.items()):
-        look = {"color": _UNUSED, "width": 1.0}
-        if shade >= 0:
-            (colour,) = sample_colorscale(list(LOAD), [(shade + 0.5) / _SHADES])
-            look = {"color": colour, "width": max(1.0, room * _WIDTHS[width])}
-        xs, ys = _joined(alike)
-        traces.append(
-            {
-                "x": xs,
-                "y": ys,
-                "mode": "lines",
-                "line": look,
-                "hoverinfo": "skip",
-                "showlegend": False,
-            }
-        )
-    return traces
-
-
-def _joined(lines: list[_Line]) -> tuple[list[float | None], list[float | None]]:
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for line in lines:
-        # None lifts the pen: all these lines are one trace.
-        xs += [*(x for x, _ in line.points), None]
-        ys += [*(y for _, y in line.points), None]
-    return xs, ys
-
-
-def _hover_trace(lines: list[_Line]) -> dict[str, Any]:
-    """Points in the middle of the links that answer the pointer, and carry the scale of colours."""
-    # Lines answer the pointer at their points alone, and have no scale of colours.
-    middles = [line.points[len(line.points) // 2] for line in lines]
-    marker = {
-        "size": 7,
-        "color": [line.share for line in lines],
-        "colorscale": _SCALE,
-        "cmin": 0.0,
-        "cmax": 1.0,
-        "opacity": [0.9 if line.carried > 0 else 0.0 for line in lines],
-        "colorbar": {
-            # What it is stands above the legend: beside the scale it would take a phone's width.
-            "tickformat": ".0%",
-            "len": 0.7,
-            "thickness": 12,
-        },
-    }
-    return {
-        "x": [x for x, _ in middles],
-        "y": [y for _, y in middles],
-        "mode": "markers",
-        "marker": marker,
-        "text": [line.text for line in lines],
-        "hovertemplate": "%{text}<extra></extra>",
-        "name": "links",
-        "showlegend": False,
-    }
 
 
 def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[str, Any]]:
@@ -319,7 +168,7 @@ def _glyphs(graph: Graph[str], place: Layout, nodes: list[str]) -> dict[str, Any
             "symbol": "square",
             "size": _size(18, place, nodes),
             "color": [each["inside"] for each in data],
-            "colorscale": _SCALE,
+            "colorscale": SCALE,
             "cmin": 0.0,
             "cmax": 1.0,
         },
