@@ -17,6 +17,7 @@ def compile_all_to_all(layout: RankLayout) -> Schedule:
     rank = ranks_array(ranks)
     everyone = Phase(
         rank,
+        # Everyone begins with its neighbour: in a turn no rank gets more than one message.
         Cyclic(rank + 1, ranks, shift=1),
         fixed(rank * 0),
         reduce=True,

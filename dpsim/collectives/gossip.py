@@ -34,6 +34,7 @@ def gossip_turns(graph: str, ranks: int, seed: int = 0) -> tuple[Schedule, ...]:
     if graph not in GOSSIP_GRAPHS:
         raise UnknownNameError("gossip graph", graph, GOSSIP_GRAPHS)
     if ranks == 1:
+        # Nobody to talk to; but there must be a turn to begin again with.
         return (_exchange(graph, ranks, (ranks_array(0), ranks_array(0))),)
     return tuple(_exchange(graph, ranks, edges) for edges in _turns(graph, ranks, seed))
 

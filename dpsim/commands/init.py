@@ -141,6 +141,7 @@ def init(
         "global_batch": global_batch,
         "precision": precision,
     }
+    # What no option says is asked for in a terminal, and elsewhere has its usual value.
     said = {name: value for name, value in given.items() if value is not None}
     try:
         draft = _drafted(said, output) if source is None else _configured(source, said)
@@ -154,6 +155,7 @@ def _sides(shape: str | None) -> tuple[int, ...] | None:
     if shape is None:
         return None
     sides = [side.strip() for side in shape.split(",")]
+    # By length first: Python refuses to read thousands of digits as a number.
     if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
         raise DpsimError(f"--input: must be positive integers such as 3,224,224, but got {shape!r}")
     return tuple(int(side) for side in sides)
@@ -174,7 +176,9 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
         raise DpsimError(f"--from: must end in {', '.join(readers)}, but got {source.name!r}")
 
     known = ("model", "nodes", "gpus_per_node", "node", "batch", "sequence_length")
-    for name in said.keys() - {*known}:
+    for name in said:
+        if name in known:
+            continue
         option = name.replace("_", "-")
         raise DpsimError(f"--{option}: must stand without --from, but stands with it")
 

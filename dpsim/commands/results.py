@@ -50,6 +50,7 @@ def results(
     if as_json:
         show_json(answer.to_json())
     elif as_csv:
+        # As all other text here: csv's own line ends are those of Windows.
         csv.writer(sys.stdout, lineterminator="\n").writerows([answer.columns, *answer.rows])
     else:
         from dpsim.report.text.sweep import answer_table, sweep_table

@@ -9,7 +9,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.options import File, Json, Sets
+from dpsim.commands.options import File, Json, Sets, read_option
 
 Html = Annotated[
     Path | None,
@@ -68,6 +68,7 @@ def topology(
                 "links": busiest_links(job.network, loads, top),
             }
         )
+    # The picture says what the table would.
     elif html is None:
         from dpsim.report.text.tables import links_table
 
@@ -77,10 +78,7 @@ def topology(
 def _size(text: str) -> int:
     from dpsim.studies.collective import parse_size
 
-    try:
-        size = parse_size(text)
-    except DpsimError as error:
-        raise DpsimError(f"--collective-bytes: {error}") from None
+    size = read_option("--collective-bytes", parse_size, text)
     if size < 1:
         raise DpsimError(f"--collective-bytes: must be above 0, but got {text!r}")
     return size

@@ -162,6 +162,7 @@ def _flow(value: Any) -> str:
     """A plain value as YAML in one line."""
     import json
 
+    # JSON is YAML that fits in one line.
     return json.dumps(value)
 
 
@@ -190,6 +191,7 @@ def _table(found: StepRun) -> Table:
         table.add_column(heading, justify="left" if heading.startswith("mean") else "right")
 
     sides = found.predicted, found.measured
+    # Each part by its words, and beside them what is timed but part of no step.
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
     rows |= {part.words: [each.parts_s[name] for each in sides] for name, part in PARTS.items()}
     rows |= {"hidden communication": [each.overlapped_comm_s for each in sides]}

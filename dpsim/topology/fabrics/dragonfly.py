@@ -184,6 +184,8 @@ class DragonflyConfig(TieredConfig):
 
     def _sizes(self, ports: int) -> tuple[int, int, int]:
         """Groups, ports per router and global links per router, for so many ports."""
+        # The paper's balance, a = 2 p = 2 h: routers of a group, and each one's ports and global
+        # links.
         balanced = max(self.routers // 2, 1)
         per_router = self.ports_per_router or balanced
         links = self.global_links or balanced
