@@ -187,6 +187,7 @@ class _Run:
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
         self.begun = self.ended = 0.0  # when the last collective had all workers, and was over
+        # The last position of a step, where the optimiser's is over.
         self.updated = len(job.positions) - 1
         self.program = job.program
         self.plans = {kind: _Plan.of(job.program, calls) for kind, calls in job.calls_of.items()}

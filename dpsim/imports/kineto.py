@@ -120,6 +120,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
         sample=f"1 of {batch} in the trace",
         layers=tuple(layers),
         measured=_measured(alike, kept, batch, trace),
+        # The last step: DDP arranges its buckets anew after the first.
         collectives=tuple(_collectives(alike[-1])),
         notes=tuple(notes),
         provenance={
@@ -245,6 +246,8 @@ def _layer(layer: _LayerOfStep, batch: int) -> ProfileLayer:
         name=layer.name,
         kind=found.kind,
         parameters=found.parameters,
+        # Shapes in a trace are those of the whole batch. Backward has two products of forward's
+        # size: the gradients by the input and by the weights.
         forward_flop=found.flop // batch,
         backward_flop=2 * found.flop // batch,
     )

@@ -95,6 +95,7 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
         extent = max(event.end for event in everything) - first
         seconds = marks.marks[place].seconds if marks.marks else extent
         busy = _busy(everything)
+        # Kernels may run on after the host has ended the step's mark.
         idle = max(0.0, seconds - busy)
         found[number] = StepTimes(seconds, computing, idle, busy - computing, _calls(calls[place]))
     return found

@@ -119,6 +119,7 @@ def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
     for number, line in enumerate(lines, 1):
         if match := _RANK.match(line.strip()):
             rank = int(match[1])
+            # Of two runs in one file the rows would be fitted as those of one.
             if rank in found:
                 raise ImportFileError(
                     f"must be the log of one run, but rank {rank} is listed a second time", number

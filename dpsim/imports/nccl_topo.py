@@ -101,6 +101,7 @@ def _gpu_holders(root: Element) -> list[Element]:
 
 
 def _busid(text: str) -> str:
+    # Compared as text, and written with hexadecimal digits of either case.
     return text.lower()
 
 

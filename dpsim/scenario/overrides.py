@@ -76,6 +76,7 @@ def apply_overrides(
     keys.
     """
     root = document.root
+    # All are tried, so that every wrong one is told at once.
     refused: list[str] = []
     for given in overrides:
         try:

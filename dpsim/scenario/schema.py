@@ -265,10 +265,12 @@ class Scenario(Config):
         model, calibration = self.workload.build(flash=flash), self.calibration
         if not isinstance(calibration, CalibrationProfile):
             return model
+        # Layers tell which model a profile is of: names of models are spelt in too many ways.
         names = [layer.name for layer in model.layers]
         found = calibration.layer_times(names, self.workload.precision, model.tokens)
         if found is None:
             return model
+        # Layers were measured by themselves; ranks that compute at once slow one another down.
         pace = 1.0 if self._spread is None else self._spread.pace
         return replace(model, measured=_times(found, self.workload.optimizer, pace))
 

@@ -301,6 +301,7 @@ def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
     for part in parts:
         end = first + len(part.latency)
         places = [slice(0, size) for size in part.latency.shape[1:]]
+        # Places and hops that a smaller kind of node has not stay empty.
         where = (slice(first, end), *places)
         hops = slice(0, part.links.shape[-1])
         links[(*where, hops)] = part.links

@@ -174,6 +174,7 @@ class ClusterConfig(Config):
             raise DpsimError(f"cluster with {nodes} nodes: {first_problem(error).rule}") from None
 
     def _cards(self, part: NodeGroup) -> int:
+        # What is said nearest counts: of the group, of the network, of the kind of node.
         return part.nics_per_node or self.network.nics_per_node or part.node.nics.count
 
     def _cards_by_node(self, parts: tuple[NodeGroup, ...]) -> list[int]:
@@ -245,6 +246,7 @@ def _alike(
     values: list[float], counts: list[int]
 ) -> float | np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The one value, or one for each port where they differ."""
+    # One number for all, where they agree: a fabric may have a million ports.
     return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), counts)
 
 

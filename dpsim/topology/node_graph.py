@@ -98,6 +98,8 @@ class NodeGraph:
         """
         found: dict[str, list[str]] = {}
         order = count()
+        # Numbered as found, so that of equal weights the first comes out, and no paths are
+        # compared.
         waiting = [(0.0, next(order), [start])]
         while waiting:
             weight, _, path = heappop(waiting)

@@ -86,5 +86,6 @@ class DatasetConfig(Config):
                 f"workload.dataset.samples: must be at least one for each of {workers:,} workers' "
                 f"shards, but got {self.samples:,}"
             )
+        # Dropped batches leave some unseen; padded ones take all, and some of them again.
         distinct = min(self.samples, steps * together)
         return Epoch(steps, distinct, steps * together - distinct, self.samples - distinct)

@@ -130,6 +130,7 @@ class Pipeline:
         Stages are in the order of `STAGES`.
         """
         latency = self.read + self.decode + self.copy
+        # A batch holds one of the P slots from its reading to the end of its copy.
         return np.array([self.read, self.decode / self.loaders, self.copy, latency / self.prefetch])
 
     def period(self) -> FloatArray:

@@ -96,6 +96,7 @@ def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float
 
     They pass through memory of ``bandwidth`` B/s.
     """
+    # Each learner's gradient is read once, and their mean written.
     moved = learners + 1 if learners > 1 else 0
     return moved * _GRADIENT_BYTES * model.vector("own_weights") / bandwidth
 

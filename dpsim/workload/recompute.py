@@ -46,6 +46,8 @@ class Recompute:
             return Recomputation(model, tuple(segments), np.ones(layers, dtype=bool))
         blocks = [each for each in model.blocks if model.layers[each[0]].block is not None]
         if not blocks:
+            # No blocks to choose in: all of the model, or where only cheap parts are wanted,
+            # nothing.
             everything = np.full(layers, not self.selective)
             return Recomputation(model, model.blocks, everything)
         chosen = tuple(self._spread(blocks))

@@ -87,6 +87,7 @@ class ConfigSource(Config):
 
         # A model's folder, as Hugging Face lays it out, has its configuration by this name.
         file = str(Path(path) / "config.json") if Path(path).is_dir() else path
+        # For its errors, which have a place while the scenario is read.
         from_config(file)
         return file
 
@@ -133,6 +134,7 @@ def one_source(values: dict[str, object]) -> dict[str, object]:
     return values
 
 
+# A trace takes seconds, and a sweep asks for one model again and again.
 @lru_cache(maxsize=8)
 def _traced(factory: str, shape: tuple[int, ...], dtype: str, held: str) -> Model:
     """The model, traced anew where the factory's file holds something else than ``held``."""

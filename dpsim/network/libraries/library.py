@@ -46,6 +46,7 @@ def automatic_library(
     try:
         by_nccl()
     except DpsimError as error:
+        # Why NCCL will not do is its own refusal, in words made for users.
         return "ideal", f"auto: {error}"
     return "nccl", "auto: NCCL serves these GPUs and has the algorithm"
 

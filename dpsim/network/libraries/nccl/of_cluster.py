@@ -42,6 +42,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         local = among.groups_of("library nccl in groups")
         nodes = among.ranks // local
     capability, _, name = min(
+        # The oldest generation sets the pace; of equal ones the first, as its place says.
         (served_capability(kind.node.gpu), place, kind.node.gpu.name)
         for place, kind in enumerate(cluster.kinds)
     )
