@@ -88,6 +88,7 @@ class Algorithm:
         return _compiled(self, RankLayout(ranks, per_node))
 
 
+# Kept: a study asks for the same few layouts again and again.
 @lru_cache(maxsize=64)
 def _compiled(algorithm: Algorithm, layout: RankLayout) -> Schedule:
     assert layout.ranks >= 1, f"a collective has at least 1 rank, but got {layout.ranks}"

@@ -117,6 +117,8 @@ OPERATIONS = Registry(
         operation.name: operation
         for operation in (
             Operation("all-reduce", _there_and_back, _all_reduce),
+            # Whoever only sends gets nothing back, and whoever gets all from the root waits for no
+            # other: of these some can leave before the others have come.
             Operation("reduce", _all_of_it, _reduce, joins_all=False),
             Operation("broadcast", _all_of_it, _broadcast, joins_all=False),
             Operation("gather", _all_but_own, _gather, joins_all=False),

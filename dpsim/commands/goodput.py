@@ -39,6 +39,7 @@ def goodput(
     from dpsim.studies.goodput import goodput_study
 
     scenario = load_scenario(file, set_ or ())
+    # Where the file has none, the usual ones, of which the last lines tell what is assumed.
     crashes = scenario.disturbance.crashes or CrashesConfig()
     job = prepare(scenario)
     study = goodput_study(

@@ -54,6 +54,7 @@ def report(
 def _read(path: Path) -> Source:
     from dpsim.report.pages.result_files import of_sweep, read_results
 
+    # Sweeps alone are folders.
     if not path.is_dir():
         return read_results(path)
     from dpsim.studies.sweep import query

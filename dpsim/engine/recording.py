@@ -57,6 +57,7 @@ class Recording:
 
 def _room(job: Job, workers: int) -> int:
     """How many steps may be kept: at least one, and all of them but for the largest clusters."""
+    # Steps may send unlike amounts: as many as the one that sends most.
     collectives = max(sum(len(call.stages) for call in calls) for calls in job.calls_of.values())
     each = _INTERVALS_OF_A_STEP + _INTERVALS_OF_A_COLLECTIVE * collectives
     return max(1, _MOST_INTERVALS // (workers * each))

@@ -37,6 +37,7 @@ def _words(text: str, line: int | None) -> Iterator[list[str]]:
             f"must be a hostlist such as tux[0-3,12], but got {text[:60]!r}", line
         )
     word: list[str] = []
+    # One comma more, so that the last name ends as the others do.
     for piece in [*pieces, ","]:
         if piece != ",":
             word.append(piece.strip())
@@ -54,6 +55,7 @@ def _numbers(brackets: str, line: int | None) -> list[str]:
             raise ImportFileError(
                 f"must have ranges such as [0-3,12], but got {brackets[:60]!r}", line
             )
+        # Zeros in front stay: [08-10] is 08, 09, 10.
         found += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
         if len(found) > MOST_HOSTS:
             raise ImportFileError(f"must name at most {MOST_HOSTS:,} hosts", line)

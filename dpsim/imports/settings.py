@@ -99,6 +99,7 @@ class Settings:
     def _get(self, key: str) -> Any:
         self._asked.add(key)
         value = self._values.get(key)
+        # The word with which these files leave a value to the program.
         return None if value == _AUTO else value
 
     def _problem(self, key: str, rule: str, value: object) -> ImportFileError:
@@ -138,6 +139,7 @@ def yaml_settings(content: bytes, name: str) -> Settings:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         raise ImportFileError("must be text in UTF-8, but holds other bytes") from None
+    # By the reader of scenarios, which has limits and names lines.
     return _sections_of(from_text(text, name).plain())
 
 

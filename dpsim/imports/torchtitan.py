@@ -175,6 +175,7 @@ def _sharding(
     draft.set("strategy.aggregation.weight_bytes", weight, "training.mixed_precision_param")
     dtype, source = "fp32" if gradient == 4 else "bf16", "training.mixed_precision_reduce"
     draft.set("strategy.aggregation.gradients.dtype", dtype, source)
+    # The key has moved from the first to the second.
     for section in (training, parallel):
         said = section.word("fsdp_reshard_after_forward", _RESHARD)
         if said is not None:

@@ -141,6 +141,7 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
     except UnicodeDecodeError as err:
         before = data[: err.start]
         line = before.count(b"\n") + 1
+        # Columns count characters, and a byte order mark is none.
         line_so_far = before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")
         rule = f"must be text in UTF-8, but got the byte 0x{data[err.start]:02x}"
         raise refuse(rule, line, len(line_so_far) + 1) from None

@@ -192,6 +192,7 @@ def _is_called(shape: Shape, label: str) -> bool:
     if shape.discriminator is not None:
         return label.startswith("tagged-union")
     if shape.models():
+        # Labels are made of Python's names, and are all that pydantic tells of a union's member.
         return any(model.__name__ in label for model in shape.models())
     origin = get_origin(shape.options[0]) if shape.options else None
     if origin is Literal:

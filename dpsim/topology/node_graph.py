@@ -161,6 +161,7 @@ class NodeGraph:
         )
         ends = [(gpu, self.nics[card]) for gpu, card in zip(self.gpus, self.nic_of, strict=True)]
         out = self._paths([self.path(gpu, card) for gpu, card in ends])
+        # Not the way out in reverse: of equal ways each direction takes the one found first.
         back = self._paths([self.path(card, gpu) for gpu, card in ends])
         return between, out, back
 

@@ -87,6 +87,7 @@ class LayerStack:
                 kind,
                 parameters,
                 forward_traffic=forward,
+                # Before the first weights nothing wants a gradient.
                 backward_traffic=backward if self._learns else 0,
                 activations=kept,
             )
@@ -114,6 +115,7 @@ class LayerStack:
         own: tuple[int, ...] = () if tied else (inner * width,)
         if bias or (bias is None and not tied):
             own += (width,)
+        # Read in this product, but held, sent and updated where they are owned.
         borrowed = inner * width if tied else 0
         flop = 2 * inner * self.size
         self._matrix(

@@ -33,6 +33,7 @@ def neox(
         _attention(b, f"{layer}.attention", heads, width, fused)
         b.layer_norm(f"{layer}.post_attention_layernorm")
         _feed_forward(b, f"{layer}.mlp", inner or 4 * width)
+        # Both sides read the same input: one sum of what flows in and of the two.
         b.add(f"{layer}.add", terms=3, kept=True)
     b.layer_norm("final_layer_norm")
     b.linear("embed_out", words, bias=False, kept=False)

@@ -114,6 +114,7 @@ def describe(row: Mapping[str, str]) -> Description:
     Raises DpsimError (see `NcclMachine`).
     """
     gpu, notes = parse_gpu(row["gpu"])
+    # By float: spreadsheets write 8 as 8.0.
     nodes = int(float(row.get("nodes") or 1))
     local = int(float(row.get("gpus_per_node") or 0)) or max(
         int(float(row.get("n_ranks") or 8)) // nodes, 1

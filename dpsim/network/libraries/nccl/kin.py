@@ -125,6 +125,7 @@ def correction(residuals: Mapping[str, Sequence[tuple[FloatArray, FloatArray]]])
         known = np.isfinite(own).any(axis=0)
         total[known] += np.nanmedian(own[:, known], axis=0)
         count += known
+    # One more than there are: shrunk towards no correction, the more the fewer kin were measured.
     return Correction(octaves, total / (count + 1), tuple(sorted(residuals)))
 
 
