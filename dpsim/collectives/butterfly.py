@@ -19,7 +19,9 @@ def compile_butterfly(layout: RankLayout) -> Schedule:
     rank = ranks_array(binomial.power_of_two(ranks))
     distances = [1 << k for k in range(len(rank).bit_length() - 1)]
     exchanges = tuple(
-        Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True) for distance in distances
+        # One chunk, number 0: the whole vector.
+        Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True)
+        for distance in distances
     )
     phases = binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1)
     return Schedule("all-reduce", "butterfly", ranks, 1, phases)

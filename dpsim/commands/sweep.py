@@ -172,6 +172,7 @@ def _show_best(swept: Sweep) -> None:
     """The best points, with what was varied among them and what came out."""
     from dpsim.report.text.sweep import sweep_table
 
+    # By point second, so that equal ones come out in the same order each time.
     ranked = "order by throughput_samples_per_s desc, point"
     answer = swept.query(f"select * from results where error is null {ranked}")
     if not answer.rows:

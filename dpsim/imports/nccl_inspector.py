@@ -173,6 +173,7 @@ def _kind(
     spent: Counter[_Kind] = Counter()
     for call, taken in times.items():
         if operation in (None, call[0][0]) and ranks in (None, call[0][1]):
+            # The least over its ranks: whoever came last waited for nobody.
             spent[call[0]] += min(taken)  # type: ignore[assignment]
     if not spent:
         have = ", ".join(sorted({_named(call[0]) for call in times})[:8])

@@ -98,6 +98,7 @@ def parse_json(content: bytes, operation: str | None, ranks: int | None) -> Nccl
         report = _Report.model_validate_json(content)
     except ValidationError as error:
         raise ImportFileError(_problem(error)) from None
+    # Sizes that hold no element for each rank are written as 0 bytes.
     rows = tuple(_row(number, row) for number, row in enumerate(report.results) if row.size > 0)
     if not rows:
         raise ImportFileError("results: must have rows of sizes above 0, but has none")

@@ -138,6 +138,7 @@ def _cells(words: list[str], names: list[str], number: int) -> list[str]:
 
 
 def _renamed(names: list[str], lines: list[str]) -> list[str]:
+    # Newer versions call the cards NIC0, NIC1, and say below which those are.
     legend = {match[1]: match[2] for line in lines if (match := _LEGEND.fullmatch(line))}
     return [legend.get(name, name) for name in names]
 

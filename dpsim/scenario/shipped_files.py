@@ -15,6 +15,7 @@ def shipped() -> dict[str, Path]:
     folder = next((place for place in _PLACES if place.is_dir()), None)
     if folder is None:
         return {}
+    # What stands in folders comes after what stands beside them.
     found = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
 

@@ -51,6 +51,7 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
     alone = replace(setup, batch=1, stage=0, workers=1, checkpointing=True, learners=1)
     needs = footprint(model, alone)
     held = needs.model_state + needs.activations + needs.loss
+    # For the weights alone nothing else is counted, not even the context.
     return Split(math.ceil(needs.weights / capacity), math.ceil(held / usable))
 
 
@@ -70,6 +71,7 @@ def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | Non
 
     if not fits(_MOST_GPUS):
         return None
+    # More GPUs hold less each: once it fits it does so on any larger number.
     return bisect_left(range(1, _MOST_GPUS), True, key=fits) + 1
 
 

@@ -168,6 +168,7 @@ class Shapes:
         )
 
         share = np.where(self.attends, constants.attention, constants.products)
+        # Products outside blocks, the output layer above all, stay in bf16.
         speed = peak * share * np.where(fp8 & self.product & self.in_block, constants.fp8, 1.0)
         moved = np.where(self.loss, constants.loss, constants.elementwise)
         rate = constants.memory * memory_bandwidth / _WIDTH

@@ -136,6 +136,7 @@ def _measured(
     from validate.microbench import provenance
 
     plan = own_plan(config)
+    # One case of so many is fitted on; the others tell how far off the fit is.
     if len(plan) < LEAST_CASES * every:
         raise DpsimError(
             f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in a bearable "

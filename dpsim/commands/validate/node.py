@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,6 +76,7 @@ def node(
             name=name,
             progress=progress,
         )
+    # Under a launcher rank 0 alone has it.
     if profile is None:
         return
     write_whole(output, profile.to_json())
@@ -84,7 +84,7 @@ def node(
     if as_json:
         content = profile.model_dump(mode="json")
         show_json({"schema_version": 1, "kind": "validate-node", "profile": content})
-    elif os.environ.get("RANK", "0") == "0":
+    else:
         show(_errors(profile), "", *_said(profile))
 
 

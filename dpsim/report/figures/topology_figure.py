@@ -237,6 +237,7 @@ def _frames(figure: go.Figure, place: Layout) -> None:
             }
         )
         if number % every == 0:
+            # Of node12 the number alone.
             in_short = node if not is_narrow else re.sub(r"^\D+(?=\d)", "", node)
             notes.append(
                 {

@@ -147,5 +147,6 @@ class RingConfig(_DirectConfig):
 
 def near_square(count: int) -> tuple[int, int]:
     """The two factors of ``count`` that are nearest to each other, the smaller first."""
+    # From the root down: the first that divides is nearest to it. 1 always does.
     small = next(factor for factor in range(isqrt(count), 0, -1) if count % factor == 0)
     return small, count // small

@@ -32,6 +32,7 @@ class Units:
         """Convolution, batch norm, ReLU."""
         self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
         self.b.batch_norm(f"{name}.bn")
+        # In place, as torchvision has it: nothing more is kept.
         self.b.activation(f"{name}.relu")
 
     def chain(self, name: str, *units: tuple[int, Size]) -> None:
