@@ -16,6 +16,7 @@ def compile_dissemination(layout: RankLayout) -> Schedule:
     ranks = layout.ranks
     rank = ranks_array(ranks)
     signals = (
+        # Distances double: after round k each has heard, if through others, from 2^(k+1) - 1 ranks.
         Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0)
         for level in binomial.levels(ranks)
     )

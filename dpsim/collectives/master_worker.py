@@ -26,6 +26,8 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     if ranks == 1:
         return 0.0
     at_master = (ranks - 1) * chunking.total * (2 * costs.beta + costs.gamma)
+    # Workers post at once, an overhead together; the master posts its m-1 answers one after the
+    # other.
     return ranks * costs.overhead + 2 * costs.alpha + at_master
 
 

@@ -58,6 +58,7 @@ def converge(
     if plot is not None:
         draw(plot, result.to_json())
     if as_json:
+        # A line for each gradient: thousands, which few want to see.
         listed = (
             {"fates": [fate._asdict() for fate in result.gradient_histories()]} if fates else {}
         )

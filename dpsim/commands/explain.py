@@ -176,6 +176,7 @@ def _show(found: Explanation) -> None:
     if found.rivals:
         show(_rivals(found), "")
     for term, seconds in found.terms.items():
+        # One rank alone takes no time.
         share = seconds / found.predicted if found.predicted else 0.0
         show(f"  {_TERMS[term]}: {human(seconds, TIME, 3)}, {share:.0%}")
     show(f"most of it is {found.dominant}")

@@ -66,6 +66,7 @@ def fit_jitter(
     times, nodes = pooled(file, list(jobs.values()))
     found = fitted(times, nodes)
     block, beside = found.block(first.ranks), found.quantiles(times, nodes)
+    # Curves of all steps are dear, and are drawn for those alone who look at them.
     if as_json or plot is not None:
         rows = [{"job": name, **each.to_json()} for name, each in jobs.items()]
         median = rows[0]["median_s"] if len(rows) == 1 else None

@@ -106,6 +106,7 @@ def _recording(trace: Path | None, html: Path | None) -> Recording:
         from dpsim.report.trace import STEPS
 
         return Recording(STEPS)
+    # The page shows one step; without it nothing need be kept.
     return Recording(0 if html is None else 1)
 
 

@@ -258,6 +258,7 @@ class CalibrationProfile(Config):
                 f"{NODE} (dpsim validate node) or {NCCL_TESTS}, but {self.name!r} is of kind "
                 f"{self.kind}"
             )
+        # First, for an error in a profile's own words: the model's would speak of fields.
         unknown = [name for name in self.parameters if name not in Transport.model_fields]
         if unknown:
             raise ValueError(

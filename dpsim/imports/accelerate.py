@@ -61,6 +61,7 @@ def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) ->
     workers = settings.number("num_processes")
     machines = settings.number("num_machines")
     if workers and machines and sizes.nodes is None:
+        # Its launcher starts as many processes on each machine.
         each, rest = divmod(workers, machines)
         if rest:
             raise ImportFileError(

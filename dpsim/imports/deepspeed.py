@@ -116,6 +116,7 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
         said = "communication_data_type" if travels else "gradients of the precision"
         draft.set("strategy.aggregation.gradients.dtype", "fp32" if carried == 4 else "bf16", said)
     if stage >= 2:
+        # Where gradients are divided there is no whole one to add passes up in.
         partitioned = "stage 2 and 3 reduce gradients in every pass"
         draft.set("strategy.aggregation.gradients.sync_each_pass", True, partitioned)
     if stage == 3:

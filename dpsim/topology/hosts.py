@@ -37,6 +37,7 @@ class Hosts:
         """The end of routes of each worker's GPU."""
         nodes = self.network.nodes - self.servers  # servers' GPUs, if any, do not train
         ends = np.arange(self.network.first_rank[nodes])
+        # CPUs are ends of routes as GPUs are, and train nothing.
         return np.setdiff1d(ends, self.cpus)
 
     @cached_property

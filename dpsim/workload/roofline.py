@@ -219,6 +219,7 @@ def _pass_times(
     """
     if model.measured is not None:
         forward, backward = model.measured.forward(batch), model.measured.backward(batch)
+        # What was measured kept everything: computing again comes on top.
         return forward, backward + _again(forward, recomputed)
     if transformer is not None:
         work = _Passes(*transformer.pass_times(model, accelerator, batch, precision))

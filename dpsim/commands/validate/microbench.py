@@ -225,6 +225,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
         write_whole(profile, profile_of(run.of("layers"), run.settings).to_json())
         narrate(f"wrote {profile}")
     if as_json:
+        # The run file itself, which ends its own last line.
         typer.echo(run.to_json(), nl=False)
     else:
         from validate.microbench import parts

@@ -286,6 +286,7 @@ def headings(paths: Iterable[str]) -> list[str]:
     """A heading for each path: its last word, of a kind that which has it; more where two agree."""
     words = [path.split(".") for path in paths]
     words = [
+        # By itself "kind" does not say whose.
         each[:-1] if len(each) > 1 and each[-1] in ("kind", "fabric") else each for each in words
     ]
     last = Counter(each[-1] for each in words)

@@ -84,6 +84,7 @@ class PowerSgdConfig(LossyCodec):
             return 0.0
         rows, _ = self.shape(elements)
         orthonormal = 2.0 * rows * self.rank**2
+        # Twice 2 n r: the matrix times Q, and then its transpose times P.
         return 4.0 * elements * self.rank + orthonormal
 
     def decode_flop(self, elements: int, payloads: int = 1) -> float:

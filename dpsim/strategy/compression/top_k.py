@@ -46,6 +46,7 @@ class TopKConfig(LossyCodec):
 
     def wire_bytes(self, elements: int) -> int:
         """8 bytes a kept element."""
+        # A value, and its place, which is as wide.
         return 2 * FLOAT * kept(self.density, elements)
 
     def encode_traffic(self, elements: int) -> float:

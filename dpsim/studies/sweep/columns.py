@@ -73,6 +73,7 @@ COLUMNS = (
         str,
         lambda result: "" if result.interval is None else "; ".join(result.interval.extrapolated),
     ),
+    # Of every part, also of those that a scenario has none of: all sweeps have the same columns.
     *map(_part, PARTS),
     Column(
         "overlapped_comm_s",

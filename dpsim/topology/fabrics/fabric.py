@@ -39,6 +39,7 @@ class Ports:
     @cached_property
     def rates(self) -> FloatArray:
         """B/s of each port."""
+        # A view: one number stands for a million ports.
         return np.broadcast_to(np.asarray(self.rate, dtype=float), self.count)
 
     @cached_property
