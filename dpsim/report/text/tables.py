@@ -287,7 +287,8 @@ def headings(paths: Iterable[str]) -> list[str]:
     words = [path.split(".") for path in paths]
     words = [
         # By itself "kind" does not say whose.
-        each[:-1] if len(each) > 1 and each[-1] in ("kind", "fabric") else each for each in words
+        each[:-1] if len(each) > 1 and each[-1] in ("kind", "fabric") else each
+        for each in words
     ]
     last = Counter(each[-1] for each in words)
     return [each[-1] if last[each[-1]] == 1 else ".".join(each[-2:]) for each in words]
