@@ -135,7 +135,7 @@ def test_kin_of_the_same_generation_correct_the_time_and_are_named():
     [
         {"gpus_per_node": 4},
         {"capability": 80, "intra_rate": 300e9},
-        {"launch": "torch"},
+        {"launch": "torch"},  # the times of its launches are its own
         {"nccl_version": (2, 18)},
         {"forced_algorithm": "ring"},
     ],
@@ -146,6 +146,18 @@ def test_machines_of_another_kind_are_no_kin(other):
     assert predict(machine, "all_reduce", 2, SIZES, kin=kin).kin == ()
     several = replace(machine, nodes=2, transport="ib", nic_rate=400e9)
     assert predict(several, "all_reduce", 2, SIZES).kin == ()
+
+
+@pytest.mark.parametrize(("system", "factor"), [("h100_sxm", 2**0.5), ("l40s", 1.0)])
+def test_how_a_benchmark_was_started_tells_nothing_of_large_sizes_over_nvlinks(system, factor):
+    usual = describe_system({**H100, "system": system}).machine
+    machine = replace(usual, launch="torch")
+    model = predict(usual, "all_reduce", 2, SIZES, kin=()).seconds
+    kin = [Kin("usual", usual, "all_reduce", 2, SIZES, 2 * model)]
+    plain = predict(machine, "all_reduce", 2, SIZES, kin=()).seconds
+    found = predict(machine, "all_reduce", 2, SIZES, kin=kin).seconds / plain
+    np.testing.assert_allclose(found[SIZES >= 2**20], factor)
+    np.testing.assert_allclose(found[SIZES < 2**19], 1.0)
 
 
 @pytest.mark.parametrize("capability", sorted(NVLINKS))

@@ -8,6 +8,10 @@ measured, with the operation, the ranks and a near version of NCCL,
 
 for K of them: one is believed by half, many nearly in full. Between nodes residuals are those of
 a network and its settings, and do not carry over.
+
+How a benchmark was started sets how long small sizes take, and the fabric what large ones do: a
+machine started in a way of its own has kin among those started as usual from `_LAUNCHED` bytes on.
+On PCIe it has none: rates there are the hosts', which differ more than kin tell.
 """
 
 from __future__ import annotations
@@ -23,11 +27,13 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.network.libraries.nccl.assembly import generation
-from dpsim.network.libraries.nccl.machine import Bus, NcclMachine
+from dpsim.network.libraries.nccl.machine import PCIE, Bus, NcclMachine
 
 KIN_FILE = "kin.json"
 NEAR = 6  # minor releases of NCCL, about two years
 _BEYOND = 1.0  # octaves outside the measured sizes that a residual still holds for
+_LAUNCHED = 2**20  # bytes from which on the way of starting no longer tells
+_USUAL = "default"  # way of starting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +57,16 @@ class Kin:
             and self.versions_apart(machine) <= NEAR
         )
 
+    def told(self, machine: NcclMachine) -> Kin | None:
+        """What of it speaks of ``machine`` however that was started; None for none of it."""
+        mine = self.machine.launch
+        if mine == machine.launch:
+            return self
+        large = self.nbytes >= _LAUNCHED
+        if mine != _USUAL or machine.intra == PCIE or not large.any():
+            return None
+        return replace(self, nbytes=self.nbytes[large], seconds=self.seconds[large])
+
     def versions_apart(self, machine: NcclMachine) -> int:
         """Minor releases between its NCCL and that of ``machine``; 0 where one is not stated."""
         mine, other = self.machine.nccl_version, machine.nccl_version
@@ -70,7 +86,6 @@ def _likeness(machine: NcclMachine) -> tuple[object, ...]:
         machine.gpus_per_node,
         generation(machine),
         machine.bus,
-        machine.launch,
         machine.forced_algorithm,
         machine.forced_protocol,
     )
@@ -104,8 +119,9 @@ def nearest(
         return {}
     found: dict[str, list[Kin]] = {}
     for curve in kin:
-        if curve.is_of(machine, op, element_bytes):
-            found.setdefault(curve.name, []).append(curve)
+        told = curve.told(machine) if curve.is_of(machine, op, element_bytes) else None
+        if told is not None:
+            found.setdefault(told.name, []).append(told)
     for name, curves in found.items():
         least = min(curve.versions_apart(machine) for curve in curves)
         found[name] = [curve for curve in curves if curve.versions_apart(machine) == least]
