@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dpsim.scenario import shape_of
@@ -46,7 +47,8 @@ def _cell(aggregation: str, sync: str) -> str:
     for number, rule in enumerate(RULES, 1):
         if aggregation in _kinds(rule, "aggregation") and sync in _kinds(rule, "sync"):
             # One that asks for more than these two leaves some of their combinations.
-            numbers = limiting if _is_of_some(rule) else refusing
+            of_all = _is_of_all(rule, {"aggregation": aggregation, "sync": sync})
+            numbers = refusing if of_all else limiting
             numbers.append(str(number))
     if refusing:
         return f"**no** {', '.join(refusing)}"
@@ -55,9 +57,12 @@ def _cell(aggregation: str, sync: str) -> str:
     return "yes"
 
 
-def _is_of_some(rule: Rule) -> bool:
-    """Whether it speaks of more than the kinds of aggregation and synchronisation."""
-    return bool(rule.overlap or rule.compression or rule.loss or rule.field or rule.sync_field)
+def _is_of_all(rule: Rule, kinds: Mapping[str, str]) -> bool:
+    """Whether it refuses these kinds of aggregation and synchronisation in each of their forms."""
+    if rule.overlap or rule.compression or rule.loss or rule.field or rule.sync_field:
+        return False
+    asked = [(rule.asked[part], part, kind) for part, kind in kinds.items() if part in rule.asked]
+    return all(question(form) for question, part, kind in asked for form in forms_of(part, kind))
 
 
 def _kinds(rule: Rule, part: str) -> list[str]:
@@ -79,7 +84,9 @@ def forms_of(part: str, kind: str) -> list[Any]:
         # A rule may ask for a field of a kind. Its question is then put to a form with that field.
         forms = [{"way": "copies"}, {"way": "single-process"}]
     if (part, kind) == ("sync", "local-sgd"):
-        forms.append({"group": 1})
+        forms += [{"group": 1}, {"group": 1, "every": 1}]
+    if (part, kind) == ("aggregation", "sharded"):
+        forms.append({"shard_group": "node"})
     return [
         getattr(StrategyConfig.model_validate({part: {"kind": kind, **form}}), part)
         for form in forms

@@ -144,7 +144,8 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
         return ()
     strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
     program, positions = job.program, job.positions
-    wanted = strategy.aggregation.calls_on(job.model, program, batch, job.cluster.mesh)
+    mesh = _meeting(job, grouped=grouped)
+    wanted = strategy.aggregation.calls_on(job.model, program, batch, mesh)
     calls = _parts(job, wanted)
     # One plan for all, since all must send in one order: that of the kind they wait for.
     slowest = positions[:, positions[-1].argmax()]

@@ -196,6 +196,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     """What ``scenario`` takes on each GPU; of several kinds, on the one with the least memory."""
     workload, aggregation = scenario.workload, scenario.strategy.aggregation
     gpu, mesh = smallest_gpu(scenario), scenario.cluster.mesh
+    meeting = scenario.strategy.meeting(mesh)
     # Sharded aggregations name what they divide; the others divide nothing.
     stage = getattr(aggregation, "stage", 0)
     setup = Setup(
@@ -211,7 +212,8 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         learners=workload.learners_per_gpu,
         weight_bytes=getattr(aggregation, "weight_bytes", None),
         units_ahead=aggregation.units_ahead,
-        shard_group=aggregation.shard_size(mesh) if stage else None,
+        # Where nothing is sharded yet, a remedy shards in groups, too.
+        shard_group=aggregation.shard_size(meeting) if stage else meeting.ranks,
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or aggregation.adds_up_whole(2),

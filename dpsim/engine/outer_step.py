@@ -1,7 +1,8 @@
 """The outer step of groups of workers: what they send one another, and what it costs a GPU.
 
 The workers of a group hold the same model, so each meets its replicas in the other groups with its
-part alone, takes the outer optimiser's step on that, and gathers the rest inside its group.
+part alone, takes the outer optimiser's step on that, and gathers the rest inside its group. Where
+the group shards its model, that part is all that it holds, and nothing is gathered.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turn
     assert outer is not None, "groups have an outer step"
     summed = outer.compression.sums_in_flight
     across = replace(setting, groups=Groups(size, across=True), sums_in_flight=summed)
-    between = strategy.aggregation.collectives(across)
+    between = strategy.aggregation.between_groups().collectives(across)
     found |= {_BETWEEN.format(name): turns for name, turns in between.items()}
+    if strategy.aggregation.shards:
+        return found
     gathers = replace(setting, groups=Groups(size), sums_in_flight=False)
     found[in_group("all-gather")] = strategy.aggregation.collectives(gathers)["all-gather"]
     return found
@@ -58,7 +61,7 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
     strategy, mesh = job.scenario.strategy, job.cluster.mesh
     outer, size = strategy.sync.outer_step, strategy.sync.group_size(mesh)
     assert outer is not None, "fragments are an outer step's"
-    groups = Mesh(mesh.ranks // size, 1)
+    groups, between = Mesh(mesh.ranks // size, 1), strategy.aggregation.between_groups()
     elements = job.model.parameters
     # Differences of rounded bounds, so that the fragments add up to the model.
     bounds = [elements * number // outer.fragments for number in range(outer.fragments + 1)]
@@ -77,9 +80,9 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
             group="outer",
             lag=outer.overlap,
         )
-        sent = staged(call, outer.compression, strategy.aggregation, groups, gpus)
+        sent = staged(call, outer.compression, between, groups, gpus)
         stages = [(_BETWEEN.format(name), nbytes) for name, nbytes in sent.stages]
-        if size > 1:
+        if size > 1 and not strategy.aggregation.shards:
             stages.append((in_group("all-gather"), (end - first) * ELEMENT))
         step_traffic = (1 + 2 * outer.states + 1) * ELEMENT
         # One group has nobody to send to, and takes the outer step all the same.

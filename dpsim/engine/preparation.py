@@ -242,7 +242,7 @@ def _updated_part(scenario: Scenario, model: Model) -> float:
     # A worker alone that sends its servers nothing takes the step itself.
     if served and (workers > 1 or strategy.aggregation.moves_alone):
         return 0.0
-    return strategy.aggregation.updated_part(model, scenario.cluster.mesh)
+    return strategy.aggregation.updated_part(model, strategy.meeting(scenario.cluster.mesh))
 
 
 def learner_times(

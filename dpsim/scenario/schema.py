@@ -224,7 +224,7 @@ class Scenario(Config):
             raise ValueError(
                 f"calibration.cell must divide the {self.cluster.ranks} GPUs, but got {cell}"
             )
-        if not strategy.aggregation.in_groups or strategy.sync.outer_step is not None:
+        if strategy.aggregation.all_reduce is None or strategy.sync.outer_step is not None:
             raise ValueError(
                 "calibration.cell must stand with all-reduces of all cells, but got aggregation "
                 f"{strategy.aggregation.kind} and sync {strategy.sync.kind}"

@@ -98,6 +98,10 @@ def _shards(aggregation: Aggregation) -> bool:
     return aggregation.shards
 
 
+def _shards_in_part(aggregation: Aggregation) -> bool:
+    return aggregation.shards_in_part
+
+
 def _has_servers(aggregation: Aggregation) -> bool:
     return aggregation.meeting is Meeting.AT_SERVERS
 
@@ -131,7 +135,11 @@ def _has_own_models(sync: Sync) -> bool:
 
 
 def _is_not_in_step(sync: Sync) -> bool:
-    return not sync.barrier or not sync.one_version
+    return not sync.in_step and not _has_levels(sync)
+
+
+def _has_groups_not_in_step(sync: Sync) -> bool:
+    return not sync.in_step and _has_levels(sync)
 
 
 def _puts_front_first(overlap: Overlap) -> bool:
@@ -181,9 +189,23 @@ RULES = (
         field="way",
     ),
     Rule(
-        "workers in groups, and groups, meet in all-reduces",
+        "workers in groups meet in collectives, and groups in all-reduces",
         _meets_as_one,
         _has_levels,
+        sync_field="outer",
+    ),
+    Rule(
+        "a group divides its model among all of its workers",
+        _shards_in_part,
+        _has_levels,
+        field="shard_group",
+        sync_field="outer",
+    ),
+    Rule(
+        "workers of a group that divide a model exchange gradients in each step: every 1, in "
+        "steps, and no switch_after",
+        _shards,
+        _has_groups_not_in_step,
         sync_field="outer",
     ),
     Rule("no worker holds a whole model with which to go on alone", _shards, _is_not_in_step),

@@ -10,6 +10,7 @@ from dpsim.strategy.combinations import refusal
 from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
 from dpsim.strategy.overlap import BucketsConfig, OverlapConfig
 from dpsim.strategy.sync import BspConfig, SyncConfig
+from dpsim.topology import Mesh
 
 
 class StrategyConfig(Config):
@@ -45,6 +46,12 @@ class StrategyConfig(Config):
         if self.sync.difference:
             found.append(f"sync {self.sync.kind} ({self.sync.difference})")
         return found
+
+    def meeting(self, mesh: Mesh) -> Mesh:
+        """Of the workers of ``mesh`` those who exchange gradients: all, or those of a group."""
+        if not self.sync.grouped(self.sync.first_own_step):
+            return mesh
+        return Mesh(self.sync.group_size(mesh), None)
 
     @model_validator(mode="after")
     def _go_together(self) -> StrategyConfig:

@@ -235,6 +235,47 @@ def test_what_means_nothing_is_refused(tiny, sync, message):
 
 
 def test_groups_meet_by_all_reduces_alone(tiny):
-    why = "aggregation gossip with sync.outer means nothing: workers in groups, and groups, meet"
+    why = "aggregation gossip with sync.outer means nothing: workers in groups meet in collectives"
     with pytest.raises(ValidationError, match=why):
         tiny(4, aggregation="gossip", sync=two_level(2))
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("engine", ["vector", "events"])
+def test_a_group_that_divides_its_model_sends_shards_alone_on_paper(tiny, engine, stage):
+    """Two groups of two: a step is that of two sharding workers alone. After every second one a
+    worker all-reduces its half of 2 MB with its replica, 1 s, and has nothing to gather.
+    """
+    aggregation, run = {"kind": "sharded", "stage": stage}, {"steps": 4, "engine": engine}
+    alone = run_scenario(tiny(2, aggregation=aggregation, run=run), settle=False).steps.step
+    sync = two_level(2, group=2)
+    scenario = tiny(4, aggregation=aggregation, sync=sync, run=run)
+    steps = run_scenario(scenario, settle=False).steps.step
+    between = np.array([0, 1, 0, 1])
+    np.testing.assert_allclose(steps, np.tile(alone[:, :1] + between[:, None], 4), rtol=1e-6)
+    with_nobody = tiny(2, aggregation=aggregation, run=run)
+    held, least = (simulate(each).memory.held for each in (scenario, with_nobody))
+    # The outer optimiser keeps 8 bytes of each of 500,000 parameters, divided by two.
+    assert held.optimizer == least.optimizer + 2e6
+    assert (held.weights, held.gradients) == (least.weights, least.gradients)
+
+
+def test_a_codec_between_groups_that_divide_their_model(tiny):
+    """Int8 in scales of its own does not add up: shards are gathered between the groups."""
+    sync = two_level(2, group=2, compression={"kind": "int8"})
+    result = simulate(tiny(4, aggregation="sharded", sync=sync, run={"steps": 4}))
+    plain = simulate(tiny(4, aggregation="sharded", sync=two_level(2, group=2), run={"steps": 4}))
+    assert result.traffic.sent_in_total < plain.traffic.sent_in_total
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "sync", "why"),
+    [
+        ({"shard_group": 1}, {}, "shard_group 1 with sync.outer means nothing: a group divides"),
+        ({}, {"every": 2}, "with sync.outer means nothing: workers of a group that divide a"),
+        ({}, {"switch_after": 2}, "with sync.outer means nothing: workers of a group that divide"),
+    ],
+)
+def test_groups_divide_one_model_in_every_step(tiny, aggregation, sync, why):
+    with pytest.raises(ValidationError, match=why):
+        tiny(4, aggregation={"kind": "sharded", **aggregation}, sync={**two_level(2), **sync})

@@ -53,7 +53,7 @@ def memory_notes(use: MemoryUse) -> list[str]:
         f"verdict     {verdict}",
         f"state       {per_parameter:.3g} {several} on a GPU for each of {use.model.parameters:,} "
         f"parameters ({setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on "
-        f"{setup.workers} workers)",
+        f"{setup.shards if setup.stage else setup.workers} workers)",
         f"batch       {setup.batch} samples a pass; at most {use.largest_batch} fit",
     ]
     return lines + [f"remedy      {text}" for text in use.advice()]

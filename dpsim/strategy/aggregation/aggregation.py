@@ -88,6 +88,15 @@ class Aggregation(Config):
         """How much each worker holds a part of only, None where it holds all."""
         return None
 
+    @property
+    def shards_in_part(self) -> bool:
+        """Whether a model is divided among some of those who exchange gradients, not all."""
+        return False
+
+    def between_groups(self) -> Aggregation:
+        """How groups of workers meet, which each meet inside in this way."""
+        return self
+
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
         """The host of each server beside workers on ``hosts`` hosts; others come after those."""
         return ()

@@ -184,8 +184,9 @@ class Setting:
 
     @property
     def mesh(self) -> Mesh:
-        """The workers in groups."""
-        return self.cluster.mesh
+        """The workers that meet: all, or those of a group."""
+        mesh = self.cluster.mesh
+        return mesh if self.groups is None else Mesh(self.groups.meeting(mesh.ranks).shape[1], None)
 
     @property
     def workers(self) -> IntArray:

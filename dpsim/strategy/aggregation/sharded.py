@@ -67,6 +67,7 @@ class ShardedConfig(Aggregation):
     """Optimiser state, gradients and weights are divided among the workers."""
 
     shards: ClassVar[bool] = True
+    in_groups: ClassVar[bool] = True
     also_called: ClassVar[tuple[str, ...]] = (
         "fsdp",
         "fsdp2",
@@ -129,8 +130,9 @@ class ShardedConfig(Aggregation):
     shard_group: GroupSize = Field(
         default="all",
         description=(
-            "Workers among which a model is divided: all; node, those of each node (hybrid "
-            "sharding); or a number of them. Groups hold replicas, which all-reduce their shards."
+            "Workers among which a model is divided: all (of each of sync.group, where that is "
+            "set); node, those of each node (hybrid sharding); or a number of them. Groups hold "
+            "replicas, which all-reduce their shards."
         ),
     )
     reshard_after_forward: bool = Field(
@@ -167,6 +169,17 @@ class ShardedConfig(Aggregation):
                 f"{self.stage}), but got 'all-reduce'"
             )
         return self
+
+    @property
+    def shards_in_part(self) -> bool:
+        """In groups that hold replicas."""
+        return self.shard_group != "all"
+
+    def between_groups(self) -> Aggregation:
+        """An all-reduce of each shard with its replicas, by the same library."""
+        from dpsim.strategy.aggregation.allreduce import AllReduceConfig
+
+        return AllReduceConfig(kind="allreduce", library=self.library)
 
     @property
     def units_ahead(self) -> int | None:

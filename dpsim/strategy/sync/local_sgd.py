@@ -139,6 +139,12 @@ class LocalSgdConfig(Sync):
         return self.outer
 
     @property
+    def in_step(self) -> bool:
+        """Where a group, from the first step on, exchanges gradients in each."""
+        each_step = self.unit == "steps" and self.every == 1
+        return self.outer is not None and each_step and self.switch_after == 0
+
+    @property
     def first_own_step(self) -> int:
         """After the switch."""
         return self.switch_after

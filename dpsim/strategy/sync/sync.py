@@ -37,6 +37,11 @@ class Sync(Config):
         return type(self).gate is Sync.gate
 
     @property
+    def in_step(self) -> bool:
+        """Whether those who exchange do so in each step, and hold one model."""
+        return self.barrier and self.one_version
+
+    @property
     def lag(self) -> int:
         """Steps that a worker may begin before what it communicated in a step has arrived."""
         return 0

@@ -81,8 +81,13 @@ def codec(scenario: Scenario) -> Options:
 
 
 def averaging(scenario: Scenario) -> Options:
-    """Models that are averaged now and then in place of gradients in every step."""
+    """Models that are averaged now and then in place of gradients in every step.
+
+    Groups that do meet more rarely, and send while steps go on.
+    """
     sync = scenario.strategy.sync
+    if sync.grouped(sync.first_own_step):
+        return _affordable(_between_groups(scenario), scenario)
     if sync.difference:
         return f"workers do not meet in every step already ({sync.kind})"
     changes = [
@@ -93,3 +98,19 @@ def averaging(scenario: Scenario) -> Options:
         for period in _PERIODS
     ]
     return _affordable(changes, scenario)
+
+
+def _between_groups(scenario: Scenario) -> list[Change]:
+    """Outer steps half as often, and beside steps of half a period."""
+    outer = scenario.strategy.sync.outer_step
+    assert outer is not None, "groups have an outer step"
+    rarely = Change(
+        f"groups meet every {outer.every} -> {2 * outer.every} averagings, which changes updates",
+        {"strategy.sync.outer.every": 2 * outer.every},
+    )
+    beside = outer.every // 2
+    if outer.overlap or not beside:
+        return [rarely]
+    several = "s" if beside > 1 else ""
+    words = f"groups meet beside {beside} step{several}, which changes updates"
+    return [rarely, Change(words, {"strategy.sync.outer.overlap": beside})]

@@ -106,6 +106,19 @@ def test_every_change_comes_true_by_set():
             )
 
 
+def test_groups_are_to_meet_more_rarely_or_beside_steps(tiny):
+    """An outer step of 2 s every second step of 10.5 s: every fourth, or beside one of them."""
+    outer = {"every": 2}
+    sync = {"kind": "local-sgd", "group": 1, "every": 1, "outer": outer}
+    scenario = tiny(2, sync=sync, run={"steps": 8})
+    changes = {change.words: change.values for change in KNOBS["averaging"].options(scenario)}
+    runs = {words: simulate(changed(scenario, values)) for words, values in changes.items()}
+    assert {words: run.step_time_s["mean"] for words, run in runs.items()} == {
+        "groups meet every 2 -> 4 averagings, which changes updates": pytest.approx(11, rel=1e-3),
+        "groups meet beside 1 step, which changes updates": pytest.approx(10.5, rel=1e-3),
+    }
+
+
 def test_what_one_part_saves_another_may_take():
     """With less jitter workers wait less for one another, but then all of them use the servers at
     once.
