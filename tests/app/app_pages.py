@@ -9,6 +9,8 @@ from html import unescape
 # So few steps and measurements that a page takes a moment.
 QUICK = ("run.steps=2", "run.warmup=0", "replay.steps=4", "replay.points=2")
 
+PATIENCE = 90_000  # a browser's, in ms: other work may share the cores
+
 
 def script(name):
     from importlib import import_module

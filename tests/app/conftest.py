@@ -16,7 +16,7 @@ if os.environ.get("CI") != "true":
         "streamlit", reason="the dashboard needs streamlit: pip install -e '.[app]'"
     )
 
-from app_pages import script, settled
+from app_pages import PATIENCE, script, settled
 from streamlit.testing.v1 import AppTest
 
 from app import sidebar, state, waiting
@@ -80,6 +80,15 @@ def browser():
         opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session")
+def lax(browser):
+    """A tab that ignores the policy of its pages; what it has compiled serves the next as well."""
+    context = browser.new_context(bypass_csp=True)
+    context.set_default_timeout(PATIENCE)
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture(scope="session")

@@ -7,26 +7,31 @@ import re
 import socket
 
 import pytest
+from app_pages import PATIENCE
 
 pytestmark = pytest.mark.browser
 
-SECONDS = 60_000  # a browser's patience, in ms: other work may share the cores
 CSS = ".dp-value"  # the first of these is the step time
 CHANGED = "([css, before]) => { const now = document.querySelector(css); return now !== null && now.innerText !== before }"
 NODES = "input[type=range][aria-label=nodes]"
 STEP_TIME = ".dp-number:has-text('step time') .dp-value"
 
 
-@pytest.fixture
-def page(browser, address):
-    """A page of the dashboard, for which nothing may be fetched from elsewhere."""
-    asked = []
+@pytest.fixture(scope="module")
+def tab(browser):
     opened = browser.new_page(viewport={"width": 1400, "height": 900})
-    opened.on("request", lambda request: asked.append(request.url))
-    opened.set_default_timeout(SECONDS)
-    opened.goto(address)
+    opened.set_default_timeout(PATIENCE)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def page(tab, address):
+    """A page of the dashboard, for which nothing may be fetched from elsewhere."""
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(address)
+    yield tab
     port = address.rpartition(":")[2]
     own = rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)"
     assert asked != []

@@ -15,7 +15,6 @@ from dpsim.report.theme import SURFACES
 
 pytestmark = pytest.mark.browser
 
-SECONDS = 90_000  # a browser's patience, in ms: other work may share the cores
 FILES = sorted(Path(pages_.__file__).parent.glob("[a-z]*.py"))
 PAGES = ("", *(file.stem for file in FILES if file.stem != "what_if"))
 WIDTHS = (1440, 800, 390)
@@ -76,36 +75,38 @@ SETTLED = """() => {
 """
 
 
-@pytest.fixture
-def look(browser, address):
-    """Opens a page in a mode and at a width, and waits until it has settled; with its errors."""
-    contexts = []
+@pytest.fixture(scope="module")
+def look(lax, address):
+    """Opens a page in a mode and at a width, and waits until it has settled; with its errors.
 
-    def opened(name, mode="light", width=1440, preset=FIRST, **more):
-        context = browser.new_context(
-            viewport={"width": width, "height": 1000}, color_scheme=mode, bypass_csp=True, **more
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(SECONDS)
-        errors = []
-        # A page below the first looks for its server beside itself before it looks above.
-        page.on(
-            "console",
-            lambda said: (
-                errors.append(said.text)
-                if said.type == "error" and "404 (Not Found)" not in said.text
-                else None
-            ),
-        )
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{address}/{name}?preset={preset}")
-        page.wait_for_function(SETTLED)
-        return page, errors
+    One that is there already, as it was opened, is not opened again.
+    """
+    errors, there = [], {}
+    # A page below the first looks for its server beside itself before it looks above.
+    lax.on(
+        "console",
+        lambda said: (
+            errors.append(said.text)
+            if said.type == "error" and "404 (Not Found)" not in said.text
+            else None
+        ),
+    )
+    lax.on("pageerror", lambda error: errors.append(str(error)))
 
-    yield opened
-    for context in contexts:
-        context.close()
+    def opened(name, width=1440, preset=FIRST, more=""):
+        wanted = f"{address}/{name}?preset={preset}{more}"
+        lax.emulate_media(color_scheme="light", reduced_motion="no-preference")
+        if there.get((wanted, width)) != lax.url:
+            lax.goto("about:blank")
+            errors.clear()
+            lax.set_viewport_size({"width": width, "height": 1000})
+            lax.goto(wanted)
+            lax.wait_for_function(SETTLED)
+            there.clear()
+            there[wanted, width] = lax.url
+        return lax, errors
+
+    return opened
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def axe():
 def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_nothing(
     look, axe, name, preset, width
 ):
-    page, errors = look(name, "light", width, preset)
+    page, errors = look(name, width, preset)
     page.evaluate(axe)
     assert faults(page) == {}
     page.emulate_media(color_scheme="dark")
@@ -166,7 +167,7 @@ def rgb(colour):
 
 
 def test_the_mode_is_the_systems_and_charts_follow_it_at_once(look):
-    page, _ = look("", "light")
+    page, _ = look("")
     page.wait_for_selector(".js-plotly-plot .xtitle")
     for mode in ("light", "dark", "light"):
         page.emulate_media(color_scheme=mode)
@@ -179,23 +180,9 @@ def test_the_mode_is_the_systems_and_charts_follow_it_at_once(look):
         assert colours(page) == found
 
 
-def test_all_columns_of_sixteen_ranks_are_seen_at_once(look):
-    page, errors = look("algorithms")
-    page.goto(page.url.partition("?")[0] + "?ranks=16")
-    page.wait_for_selector("text=ring all-reduce of 16 ranks")
-    page.wait_for_function(SETTLED)
-    beyond = page.locator(".dpsim-steps .scroll").evaluate_all(
-        "(all) => all.map((each) => each.scrollWidth - each.clientWidth)"
-    )
-    assert len(beyond) == 4  # a grid and a circle of each algorithm
-    assert max(beyond) <= 1
-    page.get_by_role("button", name="next round").click()
-    assert page.locator(".dpsim-steps text", has_text="ab").count() > 0
-    assert errors == []
-
-
 def test_who_asks_for_less_motion_gets_none(look):
-    page, _ = look("", reduced_motion="reduce")
+    page, _ = look("")
+    page.emulate_media(reduced_motion="reduce")
     lasting = page.evaluate(
         """() => [...document.querySelectorAll(".stApp *")]
         .map((each) => parseFloat(getComputedStyle(each).transitionDuration))
@@ -214,3 +201,16 @@ def test_the_knobs_can_be_reached_and_turned_by_the_keyboard_alone(look):
     assert focus == "nodes"
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**cluster.nodes**")
+
+
+def test_all_columns_of_sixteen_ranks_are_seen_at_once(look):
+    page, errors = look("algorithms", more="&ranks=16")
+    page.wait_for_selector("text=ring all-reduce of 16 ranks")
+    beyond = page.locator(".dpsim-steps .scroll").evaluate_all(
+        "(all) => all.map((each) => each.scrollWidth - each.clientWidth)"
+    )
+    assert len(beyond) == 4  # a grid and a circle of each algorithm
+    assert max(beyond) <= 1
+    page.get_by_role("button", name="next round").click()
+    assert page.locator(".dpsim-steps text", has_text="ab").count() > 0
+    assert errors == []

@@ -9,6 +9,7 @@ import json
 import os
 import time
 import zlib
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,6 +17,7 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
+from app_pages import PATIENCE
 from typer.testing import CliRunner
 
 from app.own_files import KINDS
@@ -24,8 +26,8 @@ from dpsim import cli
 
 pytestmark = pytest.mark.browser
 
-SECONDS = 60_000
 DRAWN = "[data-test-script-state=notRunning] [data-testid=stMain] [data-testid=stElementContainer]"
+SAID = "[data-testid=stMain] :is([data-testid=stAlertContentError], .dp-verdict)"
 FETCHED = 500  # ms in which an image of a page that has been drawn is asked for
 QUICK = ["run.steps=2", "run.warmup=0"]
 
@@ -45,7 +47,7 @@ def catcher():
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}", asked
     server.shutdown()
     server.server_close()
@@ -71,32 +73,24 @@ def ways_in(image):
     """By name: the page and the query that carries ``image``, a line of Markdown."""
     named = {"yaml": packed(scenario(image)), "file": "a.yaml"}
     return {
-        "a scenario's name": ("", named),
         "a preset's name": ("", {"preset": image}),
         "a changed path": ("", {"preset": "resnet50-32-v100-25gbe", "set": image}),
         "a changed value": ("", {"set": [*QUICK, f"strategy.sync.kind={image}"]}),
         "a file's name": ("", {"yaml": packed("name: [broken"), "file": image}),
-        "a file's name that is fine": ("", {**named, "file": image}),
         "a name on the page of trust": ("trust", named),
         "a name on the page of topology": ("topology", named),
         "a name on the page of stragglers": ("stragglers", {**named, "sync": "bsp"}),
         "a folder of batches": ("batches", {"folder": image}),
         "a page's choice": ("compare", {**named, "compare": image, "vary": image}),
         "an algorithm": ("algorithms", {"one": image, "operation": image, "where": image}),
-        "the baseline's name": ("", {**named, "pin-yaml": named["yaml"], "pin-file": image}),
+        "names of a scenario, its file, and the baseline's": (
+            "",
+            {"yaml": named["yaml"], "file": image, "pin-yaml": named["yaml"], "pin-file": image},
+        ),
     }
 
 
 WAYS = tuple(ways_in(""))
-
-
-@pytest.fixture(scope="module")
-def lax(browser, address):
-    """What opens pages in a browser that ignores their policy, and keeps what it has loaded."""
-    context = browser.new_context(bypass_csp=True)
-    context.set_default_timeout(SECONDS)
-    yield context
-    context.close()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -104,23 +98,39 @@ def test_nobody_else_is_asked_where_the_policy_is_ignored(lax, address, catcher,
     url, asked = catcher
     image = f"![x]({url}/{way.replace(' ', '-').replace(chr(39), '')}.png)"
     path, query = ways_in(image)[way]
-    page = lax.new_page()
     requests = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(f"{address}/{path}?{urlencode(query, doseq=True)}")
-    page.wait_for_selector(DRAWN)
-    page.wait_for_timeout(FETCHED)
-    page.close()
+    with listening(lax, requests):
+        lax.goto(f"{address}/{path}?{urlencode(query, doseq=True)}")
+        lax.wait_for_selector(DRAWN)
+        lax.wait_for_timeout(FETCHED)
     assert requests
     assert [each for each in requests if each.startswith(url)] == []
     assert asked == []
+
+
+@contextmanager
+def listening(page, requests):
+    """Adds what a page asks for to ``requests``."""
+
+    def heard(request):
+        requests.append(request.url)
+
+    page.on("request", heard)
+    yield
+    page.remove_listener("request", heard)
+
+
+def without_its_program(page):
+    """The page as the server gives it, with its policy, and nothing drawn."""
+    page.route("**/*.js", lambda route: route.abort())
+    return page
 
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_by_the_policy_alone_the_browser_asks_nobody_else(browser, address, catcher, ignored):
     url, asked = catcher
     context = browser.new_context(bypass_csp=ignored)
-    page = context.new_page()
+    page = without_its_program(context.new_page())
     page.goto(address)
     page.evaluate("url => { document.body.appendChild(new Image()).src = url }", f"{url}/seen.png")
     page.wait_for_timeout(FETCHED)
@@ -129,8 +139,9 @@ def test_by_the_policy_alone_the_browser_asks_nobody_else(browser, address, catc
 
 
 def test_the_policy_is_stated_and_no_frame_shows_a_page(browser, address, catcher):
-    page = browser.new_page()
+    page = without_its_program(browser.new_page())
     answer = page.goto(address)
+    page.unroute("**/*.js")
     policy = answer.headers["content-security-policy"]
     assert "default-src 'self'" in policy
     assert "frame-ancestors 'none'" in policy
@@ -154,7 +165,7 @@ def test_work_of_a_tab_that_has_gone_stops_within_2_s(browser, address):
 
     servers = listening_at(int(address.rpartition(":")[2]))
     page = browser.new_page()
-    page.set_default_timeout(SECONDS)
+    page.set_default_timeout(PATIENCE)
     long = [
         "run.steps=3500",
         "strategy.aggregation.kind=parameter-server",
@@ -217,13 +228,11 @@ def test_names_in_figures_of_the_dashboard_lead_nowhere(lax, address, tmp_path):
     given.write_text(scenario(LINK, sweep=over), encoding="utf-8")
     ran = CliRunner().invoke(cli.app, ["sweep", str(given), "-o", str(folder), "--workers", "1"])
     assert ran.exit_code == 0
-    page = lax.new_page()
-    page.goto(f"{address}/batches?{urlencode({'folder': str(folder)})}")
-    page.locator(".js-plotly-plot .point").first.hover(force=True)
-    page.wait_for_selector(".js-plotly-plot .hovertext")
-    assert LINK in page.locator(".js-plotly-plot .hovertext").first.text_content()
-    assert page.locator("[href*='a.org']").count() == 0
-    page.close()
+    lax.goto(f"{address}/batches?{urlencode({'folder': str(folder)})}")
+    lax.locator(".js-plotly-plot .point").first.hover(force=True)
+    lax.wait_for_selector(".js-plotly-plot .hovertext")
+    assert LINK in lax.locator(".js-plotly-plot .hovertext").first.text_content()
+    assert lax.locator("[href*='a.org']").count() == 0
 
 
 def hostile(image):
@@ -248,21 +257,35 @@ def hostile(image):
     return contents
 
 
+@pytest.fixture(scope="module")
+def own_files(lax, address):
+    """The page on which files are uploaded."""
+    lax.goto(f"{address}/own_files")
+    lax.wait_for_selector(DRAWN)
+    return lax
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_an_upload_says_and_is_called_asks_for_nothing(lax, address, catcher, kind):
+def test_what_an_upload_says_and_is_called_asks_for_nothing(own_files, catcher, kind):
     url, asked = catcher
     image = f"![x]({url}/seen.png)<img src={url}/seen.png>"
-    page = lax.new_page()
-    page.goto(f"{address}/own_files?{urlencode({'kind': kind})}")
-    file = {"name": f"{image}.json", "mimeType": "text/plain"}
-    page.locator("input[type=file]").set_input_files(
-        {**file, "buffer": hostile(image)[kind].encode()}
+    content = hostile(image)[kind].encode()
+    choose_kind(own_files, kind)
+    own_files.locator("input[type=file]").set_input_files(
+        {"name": f"{image}.json", "mimeType": "text/plain", "buffer": content}
     )
-    page.locator("[data-testid=stAlertContentError], .dp-verdict").first.wait_for()
-    page.wait_for_timeout(FETCHED)
-    assert page.locator("[data-testid=stMain] img").count() == 0
-    page.close()
+    own_files.locator(SAID).first.wait_for()
+    own_files.wait_for_timeout(FETCHED)
+    assert own_files.locator("[data-testid=stMain] img").count() == 0
     assert asked == []
+
+
+def choose_kind(page, kind):
+    """Another kind than before has no file yet, and nothing is said of one."""
+    page.get_by_role("combobox", name="what it is").click()
+    page.get_by_role("option", name=kind, exact=True).click()
+    page.locator(f"text={KINDS[kind].gain}").wait_for()
+    page.locator(SAID).wait_for(state="detached")
 
 
 MARKED = """![i](http://a.org/i.png) [l](http://a.org) <img src=x> **b** _c_ `d` $e$ ~~f~~
@@ -275,7 +298,7 @@ https://a.org www.a.org &lt; \\
 def test_marks_are_shown_and_not_carried_out(browser, address):
     """What is shown are the very letters, without an element in them but visible addresses."""
     page = browser.new_page()
-    page.set_default_timeout(SECONDS)
+    page.set_default_timeout(PATIENCE)
     query = {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")}
     page.goto(f"{address}/?{urlencode(query)}")
     shown = page.locator("[data-testid=stAlertContentError]").first
