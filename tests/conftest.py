@@ -12,9 +12,10 @@ import sys
 from functools import cache
 
 # Processes that share the cores have one thread each: linear algebra with more of them waits for
-# itself. Before numpy is loaded.
+# itself. Before numpy is loaded. Nor do sweeps start a process for each core, if nobody asks for it.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 
 # Images of containers often forbid bytecode. The tests start some hundred processes, each of which
 # would compile every module anew.

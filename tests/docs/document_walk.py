@@ -10,7 +10,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -38,14 +39,15 @@ class Walk:
 
     The folder with its files, what was printed last, and ``quotes``: what each quote should say.
 
-    ``has`` names what is there of the things that blocks may need. The folder holds copies of
-    ``scenarios/`` and ``validate/recorded/`` and, once a block edits or adds to them, of the
-    sources.
+    ``has`` names what is there of the things that blocks may need, and ``apart`` says whether
+    Python has a process of its own. The folder holds copies of ``scenarios/`` and
+    ``validate/recorded/`` and, once a block edits or adds to them, of the sources.
     """
 
-    def __init__(self, folder: Path, has: Iterable[str] = ()) -> None:
+    def __init__(self, folder: Path, has: Iterable[str] = (), *, apart: bool = False) -> None:
         self.folder = folder
         self.has = set(has)
+        self.apart = apart
         self.printed: str | None = None
         self.quotes: dict[Block, str] = {}
         self.own_sources = False
@@ -91,7 +93,7 @@ class Walk:
     def _by_language(self, block: Block) -> None:
         match block.language:
             case "python":
-                self.printed = self._process([sys.executable, "-c", block.text], 0)
+                self.printed = self._python(block.text)
             case "sh" | "console":
                 self._commands(block.text, 0)
             case "yaml":
@@ -132,14 +134,33 @@ class Walk:
 
     def _here(self, words: list[str], code: int) -> str:
         """Run dpsim in this process, which is quicker."""
+        with mock.patch("sys.argv", words):
+            return self._called(shlex.join(words), cli.main, code)
+
+    def _python(self, text: str) -> str:
+        """Run a script: by itself, or in this process, which is quicker."""
+        if self.apart or self.own_sources:
+            return self._process([sys.executable, "-c", text], 0)
+        script = partial(exec, compile(text, "<block>", "exec"), {"__name__": "__main__"})
+        before = set(sys.modules)
+        try:
+            with mock.patch("sys.path", [str(self.folder), *sys.path]):
+                return self._called(_first_line(text), script, 0)
+        finally:
+            for name in set(sys.modules) - before:
+                if str(self.folder) in str(getattr(sys.modules[name], "__file__", "")):
+                    del sys.modules[name]
+
+    def _called(self, command: str, function: Callable[[], object], code: int) -> str:
         out, err, ended = io.StringIO(), io.StringIO(), 0
         streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-        with contextlib.chdir(self.folder), streams[0], streams[1], mock.patch("sys.argv", words):
+        with contextlib.chdir(self.folder), streams[0], streams[1]:
             try:
-                cli.main()
+                function()
             except SystemExit as end:
-                ended = int(end.code or 0)
-        return _expected(shlex.join(words), ended, code, out.getvalue(), err.getvalue())
+                ended = end.code if isinstance(end.code, int) else int(bool(end.code))
+                err.write(end.code if isinstance(end.code, str) else "")
+        return _expected(command, ended, code, out.getvalue(), err.getvalue())
 
     def _process(self, command: list[str], code: int) -> str:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -155,9 +176,7 @@ class Walk:
             timeout=TIMEOUT_S,
             check=False,
         )
-        return _expected(
-            command[-1].strip().splitlines()[0], ran.returncode, code, ran.stdout, ran.stderr
-        )
+        return _expected(_first_line(command[-1]), ran.returncode, code, ran.stdout, ran.stderr)
 
     def _quote(self, block: Block) -> None:
         if self.printed is not None:
@@ -228,6 +247,10 @@ class Walk:
             else:
                 shutil.copy(source, target)
         self.own_sources = True
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0]
 
 
 def trimmed(text: str) -> str:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from document_blocks import DOCUMENTS, ROOT, name
+from document_blocks import DOCUMENTS, ROOT, blocks, name
 from document_walk import OUTDATED, Walk, refreshed
 
 HAS = [
@@ -20,14 +20,29 @@ HAS = [
     if find_spec(extra) or os.environ.get("CI") == "true"
 ]
 EVERY_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+WITH_PYTHON = [
+    document
+    for document in DOCUMENTS
+    if any(
+        block.language == "python" or "needs" in block.mark
+        for block in blocks(document.read_text())
+    )
+]
 
 
 @EVERY_DOCUMENT
 def test_every_block_is_so(document, tmp_path):
-    assert [
-        f"{name(document)}:{problem}"
-        for problem in Walk(tmp_path, HAS).problems(document.read_text())
-    ] == []
+    assert problems(document, Walk(tmp_path)) == []
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("document", WITH_PYTHON, ids=name)
+def test_every_block_is_so_in_a_process_of_its_own_with_what_it_needs(document, tmp_path):
+    assert problems(document, Walk(tmp_path, HAS, apart=True)) == []
+
+
+def problems(document, walk):
+    return [f"{name(document)}:{problem}" for problem in walk.problems(document.read_text())]
 
 
 @EVERY_DOCUMENT
@@ -60,12 +75,8 @@ def test_the_index_names_every_page():
 def refresh(document):
     """Write the document's quotes anew; answers its other problems."""
     with tempfile.TemporaryDirectory() as folder:
-        walk = Walk(Path(folder), HAS)
-        others = [
-            f"{name(document)}:{problem}"
-            for problem in walk.problems(document.read_text())
-            if OUTDATED not in problem
-        ]
+        walk = Walk(Path(folder), HAS, apart=True)
+        others = [problem for problem in problems(document, walk) if OUTDATED not in problem]
     document.write_text(refreshed(document.read_text(), walk.quotes))
     return others
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -176,25 +177,48 @@ def test_under_torchrun_its_ranks_do_it_and_rank_0_answers():
     check_both_sides(json.loads(ran.stdout))
 
 
+# To write and compile C++ takes half a minute of a processor; torch's own debugging backends take
+# the same graph without.
+BACKENDS = ("eager", pytest.param("inductor", marks=pytest.mark.wide))
+
+
+@pytest.fixture
+def compiled_by(monkeypatch):
+    """Lets torch.compile have another backend."""
+
+    def use(backend):
+        monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+        return Case(SCENARIO, ("cluster.nodes=1", "workload.execution=compile")).job()
+
+    return use
+
+
 # What torch says of its own modules when they are first loaded.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_compiled_step_is_one_graph_of_its_own_or_says_that_nothing_compiles_here(monkeypatch):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_compiled_step_is_one_graph_of_its_own(compiled_by, monkeypatch, backend):
+    if backend == "inductor" and shutil.which("g++") is None:
+        pytest.skip("there is no g++ here")
     resets = []
     usual = torch.compiler.reset
     monkeypatch.setattr(torch.compiler, "reset", lambda: resets.append(usual()))
-    sets = ("cluster.nodes=1", "workload.execution=compile")
     with joined("gloo", "cpu") as world:
         counters = torch._dynamo.utils.counters
         before = counters["stats"]["unique_graphs"]
-        job = Case(SCENARIO, sets).job()
-        if shutil.which("g++") is None:
-            with pytest.raises(DpsimError, match="must be eager here"):
-                carry_out(job, world, "real")
-            return
-        row = carry_out(job, world, "real")
+        row = carry_out(compiled_by(backend), world, "real")
     assert len(resets) == 1
     assert counters["stats"]["unique_graphs"] > before
     assert min(row["step_s"]) > 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_cannot_be_compiled_here_is_refused_with_the_reason(compiled_by):
+    def broken(graph, inputs):
+        raise RuntimeError("there is no compiler")
+
+    refused = r"must be eager here, where torch\.compile does not work: .*backend='broken'"
+    with joined("gloo", "cpu") as world, pytest.raises(DpsimError, match=refused):
+        carry_out(compiled_by(broken), world, "real")
 
 
 TWICE = """
