@@ -57,8 +57,8 @@ EVERY = 4
 CALIBRATED_SOME = [
     ("nccl_tests", "single-node", 0.050, 0.040),
     ("nccl_tests", "multi-node", 0.040, 0.040),
-    ("nccl_tests_2", "single-node", 0.045, 0.040),
-    ("nccl_tests_2", "multi-node", 0.050, 0.045),
+    pytest.param("nccl_tests_2", "single-node", 0.045, 0.040, marks=pytest.mark.wide),
+    pytest.param("nccl_tests_2", "multi-node", 0.050, 0.045, marks=pytest.mark.wide),
 ]
 
 
