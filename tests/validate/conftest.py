@@ -1,4 +1,5 @@
-"""Puts this folder where tests in the folders below find what they share: ``gone``, ``warm``."""
+"""Puts this folder where tests in the folders below find what they share: ``gone``, ``warm`` and
+``under_torchrun``."""
 
 import importlib
 from pathlib import Path
@@ -16,6 +17,13 @@ def warm():
     process = WarmProcess()
     yield process
     process.close()
+
+
+@pytest.fixture(scope="session")
+def under_torchrun(tmp_path_factory):
+    from under_torchrun import started
+
+    return started(tmp_path_factory.mktemp("torchrun"))
 
 
 @pytest.fixture(scope="module", autouse=True)

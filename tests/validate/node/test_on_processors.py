@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from functools import partial
 from importlib.util import find_spec
@@ -168,13 +167,10 @@ def test_the_command_starts_its_ranks_and_answers_both_sides(dpsim):
     check_both_sides(json.loads(out))
 
 
-def test_under_torchrun_its_ranks_do_it_and_rank_0_answers():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", "-m", "validate", "run", SCENARIO]
-    command += ["--device", "cpu", "--backend", "gloo", "--json"]
-    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    check_both_sides(json.loads(ran.stdout))
+def test_under_torchrun_its_ranks_do_it_and_rank_0_answers(under_torchrun):
+    first, second = under_torchrun["run"]
+    check_both_sides(json.loads(first))
+    assert second == ""
 
 
 # To write and compile C++ takes half a minute of a processor; torch's own debugging backends take
@@ -219,23 +215,6 @@ def test_what_cannot_be_compiled_here_is_refused_with_the_reason(compiled_by):
     refused = r"must be eager here, where torch\.compile does not work: .*backend='broken'"
     with joined("gloo", "cpu") as world, pytest.raises(DpsimError, match=refused):
         carry_out(compiled_by(broken), world, "real")
-
-
-TWICE = """
-from validate.ranks.processes import joined
-for turn in range(2):
-    with joined("gloo", "cpu", 20) as world:
-        assert world.gather((turn, world.rank)) == [(turn, 0), (turn, 1)]
-"""
-
-
-def test_ranks_of_torchrun_meet_again_and_again(tmp_path):
-    """Its store is there for as long as it is, with what they wrote the first time."""
-    (tmp_path / "twice.py").write_text(TWICE)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", str(tmp_path / "twice.py")]
-    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
 
 
 def test_under_a_launcher_the_minutes_count_as_well(monkeypatch, capsys):
