@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -17,6 +18,7 @@ if os.environ.get("CI") != "true":
     )
 
 from app_pages import PATIENCE, script, settled
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from app import sidebar, state, waiting
@@ -30,6 +32,15 @@ def _main_module():
     before = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_scanned_once():
+    """Streamlit looks through all that is installed, for components, at each AppTest's start."""
+    with pytest.MonkeyPatch.context() as patch:
+        scan = manifest_scanner.scan_component_manifests
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(scan))
+        yield
 
 
 @pytest.fixture
