@@ -26,11 +26,18 @@ def is_waiting(page):
     return any((button.key or "").startswith("cancel ") for button in page.button)
 
 
+def at_work():
+    from app import state
+
+    return [task for task in list(state.tasks()._tasks.values()) if not task.ended]
+
+
 def settled(page, seconds=60):
     """The page when it waits for no more work."""
     end = time.monotonic() + seconds
     while is_waiting(page) and time.monotonic() < end:
-        time.sleep(0.05)
+        for task in at_work():
+            task.wait(end - time.monotonic())
         page.run()
     assert not is_waiting(page), "still at work"
     return page
