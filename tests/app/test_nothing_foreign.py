@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 from app_pages import PATIENCE
+from gone import soon
 from typer.testing import CliRunner
 
 from app.own_files import KINDS
@@ -153,8 +154,9 @@ def test_the_policy_is_stated_and_no_frame_shows_a_page(browser, address, catche
     page.close()
 
 
-def test_work_of_a_tab_that_has_gone_stops_within_2_s(browser, address):
+def test_work_of_a_tab_that_has_gone_stops_within_2_s(browser, lax, address):
     """Its progress is asked of the server's own process: how busy that is."""
+    lax.goto("about:blank")
 
     def cpu_seconds():
         ticks = 0
@@ -164,20 +166,18 @@ def test_work_of_a_tab_that_has_gone_stops_within_2_s(browser, address):
         return ticks / os.sysconf("SC_CLK_TCK")
 
     servers = listening_at(int(address.rpartition(":")[2]))
-    page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
     long = [
         "run.steps=3500",
         "strategy.aggregation.kind=parameter-server",
         "strategy.sync.kind=asp",
     ]
     query = urlencode({"set": [*long, "cluster.nodes=1"]}, doseq=True)
-    page.goto(f"{address}/?{query}")
-    page.get_by_role("button", name="cancel").wait_for()
-    before = cpu_seconds()
-    time.sleep(1)
-    assert cpu_seconds() - before > 0.3, "it is at work"
-    page.close()
+    with browser.new_page() as page:
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{address}/?{query}")
+        page.get_by_role("button", name="cancel").wait_for()
+        before = cpu_seconds()
+        assert soon(lambda: cpu_seconds() - before > 0.3, 30), "it is at work"
     time.sleep(2)
     before = cpu_seconds()
     time.sleep(2)

@@ -1,4 +1,4 @@
-"""Puts this folder where tests in the folders below find what they share: ``gone``, ``warm`` and
+"""Puts this folder where tests in the folders below find what they share: ``warm``,
 ``under_torchrun``."""
 
 import importlib
