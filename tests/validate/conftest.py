@@ -1,5 +1,4 @@
-"""Puts this folder where tests in the folders below find what they share: ``warm``,
-``under_torchrun``."""
+"""Puts this folder where tests in the folders below find ``warm`` and ``under_torchrun``."""
 
 import importlib
 from pathlib import Path
