@@ -26,6 +26,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_limited, unpacked
 from dpsim.base.terminal import write_whole
 
+# What a record of a step keeps of either side's answer: what causes are told from.
+OF_A_STEP = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 _MOST_BYTES = 64 * 2**20
 _MOST_S = 1e12
 # What no clock measures would make errors that are no numbers.
@@ -88,6 +90,7 @@ class RunRecord(Config):
     @field_validator("case")
     @classmethod
     def _as_it_is_read(cls, case: dict[str, Any]) -> dict[str, Any]:
+        # Checked alone, and kept as it came: others may have written more into it.
         _Known.model_validate(case, strict=True)
         return case
 

@@ -97,6 +97,7 @@ def _enter(stack: ExitStack, world: World, name: str) -> None:
 
 
 def _once(world: World, operation: str) -> None:
+    # With values that tell: an operation that returns without an error may still have done nothing.
     collective = TRIED[operation](world)
     source, target = collective.buffers(in_place=not collective.out_of_place)
     collective.prepare(source, target)
@@ -108,6 +109,7 @@ def _once(world: World, operation: str) -> None:
 
 def _agreed(world: World, name: str, said: str) -> str:
     """The first error of all ranks, nothing where there is none."""
+    # Every rank says something, for which the others wait.
     world.store.set(f"{name}/{world.rank}", said or _WORKS)
     answers = [world.store.get(f"{name}/{rank}").decode() for rank in range(world.size)]
     return next((answer for answer in answers if answer != _WORKS), "")

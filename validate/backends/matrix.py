@@ -166,6 +166,7 @@ def _not_tried(backend: str, device: str, reason: str) -> list[Cell]:
 def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
     """Starts ranks for all operations; after one that a rank did not survive, new ones."""
     left = list(OPERATIONS)
+    # One launch tries as many as it survives: an interpreter with torch takes seconds to start.
     while left:
         answers, ended = _ranks_say(backend, device, ranks, timeout, left)
         for operation, problem in answers.items():

@@ -138,6 +138,7 @@ class Executor(Collective):
                 others.append(self._threads.submit(run, channel, rounds))
         if self._bound:
             run(0, self._bound[0])
+        # Raises what a thread has raised.
         for other in others:
             other.result()
 

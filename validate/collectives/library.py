@@ -55,6 +55,7 @@ class LibraryCollective(Collective):
         # In place, what arrives would overwrite chunks that have not been sent yet.
         self.in_place = operation != "all-to-all"
         self._redop = _REDOPS[redop]
+        # By name, so that an operation without a method here fails when it is asked for.
         self._call: Callable[[Any, Any], None] = getattr(self, "_" + operation.replace("-", "_"))
 
     def run(self, source: Any, target: Any) -> None:

@@ -93,21 +93,20 @@ def _round(
     return _with_scratch(number, sends, receives)
 
 
-def _with_scratch(
-    number: int, sends: Sequence[Send], receives: Sequence[Receive], first: int = 0
-) -> RankRound:
-    """Gives scratch, from ``first`` on, to the receives that need it."""
+def _with_scratch(number: int, sends: Sequence[Send], receives: Sequence[Receive]) -> RankRound:
+    """Gives scratch to the receives that need it, one after the other."""
     placed = []
-    scratch = first
+    scratch = 0
     for at, receive in enumerate(receives):
         others: list[Send | Receive] = [*sends, *receives[:at], *receives[at + 1 :]]
         empty = receive.end == receive.start
+        # All else is received where it belongs, without a copy.
         if receive.reduce or empty or _touched(receive, others):
             placed.append(receive._replace(scratch=scratch))
             scratch += receive.length
         else:
             placed.append(receive._replace(scratch=-1))
-    return RankRound(number, tuple(sends), tuple(placed), scratch - first)
+    return RankRound(number, tuple(sends), tuple(placed), scratch)
 
 
 def _touched(receive: Receive, others: Iterable[Send | Receive]) -> bool:

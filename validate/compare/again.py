@@ -10,9 +10,7 @@ from dpsim.engine import run_scenario
 from dpsim.hardware import load_profile
 from dpsim.scenario import load_scenario
 from validate.calibrate import with_predictions
-from validate.records import RunRecord
-
-_SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
+from validate.records import OF_A_STEP, RunRecord
 
 
 def predict_again(
@@ -48,5 +46,5 @@ def _step(record: RunRecord, profile: str | os.PathLike[str] | None) -> RunRecor
     # What was measured had the warm-up of the file, settled or not.
     scenario = load_scenario(record.case["scenario"], sets)
     result = run_scenario(scenario, settle=False).result.to_json()
-    case = {**record.case, "predicted": {key: result[key] for key in _SHARED}}
+    case = {**record.case, "predicted": {key: result[key] for key in OF_A_STEP}}
     return record.model_copy(update={"predicted_s": result["step_time_s"]["mean"], "case": case})

@@ -35,11 +35,10 @@ class Cause:
             return off
         part = _WORDS.get(self.part, self.part)
         much = "too much" if self.off_s > 0 else "too little"
-        predicted_ms = 1e3 * self.parts_s[self.part]["predicted"]
-        measured_ms = 1e3 * self.parts_s[self.part]["measured"]
+        ms = {side: 1e3 * seconds for side, seconds in self.parts_s[self.part].items()}
         return (
             f"{off}; {part} is {1e3 * abs(self.off_s):.1f} ms {much} "
-            f"({predicted_ms:.1f} ms, measured {measured_ms:.1f} ms)"
+            f"({ms['predicted']:.1f} ms, measured {ms['measured']:.1f} ms)"
         )
 
 
@@ -50,11 +49,11 @@ def cause(record: RunRecord) -> Cause:
     measured = record.case.get("measured", {}).get("parts_s")
     if record.kind != "step" or not predicted or not measured:
         return Cause(record.name, error, None, None, {})
-    parts: dict[str, dict[str, float]] = {}
-    off: dict[str, float] = {}
-    for part, seconds in predicted.items():
-        parts[part] = {"predicted": seconds, "measured": measured[part]}
-        off[part] = seconds - measured[part]
+    parts = {
+        part: {"predicted": seconds, "measured": measured[part]}
+        for part, seconds in predicted.items()
+    }
+    off = {part: both["predicted"] - both["measured"] for part, both in parts.items()}
     # Parts may cancel: the largest one, and not the one that explains the sum, is what to mend.
     worst_part = max(off, key=lambda name: abs(off[name]))
     return Cause(record.name, error, worst_part, off[worst_part], parts)

@@ -46,6 +46,7 @@ class Comparison:
     @cached_property
     def worst(self) -> list[Cause]:
         """The worst cases of each kind."""
+        # Apart, or one kind could fill the list.
         kinds = dict.fromkeys(record.kind for record in self.counted)
         return [
             each

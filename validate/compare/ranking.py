@@ -45,6 +45,7 @@ def within(chosen: Iterable[Choice], tolerance: float = 0.05) -> float:
 
 def _choice(setting: str, tried: list[RunRecord]) -> Choice:
     tried = _alike(tried)
+    # What a wrong choice costs is told by measurements alone.
     predicted = min(tried, key=lambda record: record.predicted_s or 0.0)
     fastest = min(tried, key=lambda record: record.median_s)
     return Choice(

@@ -79,6 +79,7 @@ def _groups(record: RunRecord) -> Iterator[str]:
                 yield f"steps, {key} {record.case[key]}"
         return
     yield "collectives"
+    # Records of other tools may not say how large it was.
     if "bytes" in record.case:
         side = "below" if record.case["bytes"] < SMALL else "from"
         yield f"collectives, {side} 256 KiB"

@@ -73,12 +73,14 @@ class Comparison(Config):
 
 def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -> Killed:
     """What rank 0's notes say of the time from the first begin on."""
+    # One begin at the start and one after each restart; each stretch ends by a kill or at the end.
     begins = [row["at"] for row in rows if row["event"] == "begin"]
     ends = [*(kill.at for kill in kills), rows[-1]["at"]]
     stops, useful, checkpoints, lost = [], 0.0, 0.0, 0.0
     for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         kept = [row for row in rows if begin <= row["at"] <= end]
         if number < len(kills):
+            # Ranks go on from the last checkpoint: what came after it was done in vain.
             whole = [at for at, row in enumerate(kept) if row["event"] in ("begin", "saved")]
             kept = kept[: whole[-1] + 1]
             gone = end - kept[-1]["at"]
@@ -139,6 +141,7 @@ def _simulated(found: Killed, restart_s: float) -> History:
     # A kill comes so long after the ranks compute again, and those restart for so long before.
     computing = np.array([stop.computing_s for stop in found.stops])
     gaps = computing + restart_s
+    # Before the first kill nothing has restarted.
     gaps[:1] -= restart_s
     faults = Faults(np.append(gaps, np.inf), [Fault(cause, 0.0)] * (len(gaps) + 1), [])
     return simulate_job(machine, float(gaps.sum()) + restart_s + _left(found), faults)

@@ -71,6 +71,7 @@ class _Launched:
         self.wait(lambda: len(self.begun()) > attempt)
         moment = self.begun()[attempt] + seconds
         self.wait(lambda: time.monotonic() >= moment)
+        # By the last note: a restart gives ranks new processes.
         pids = [list(self.rows(rank))[-1]["pid"] for rank in range(self.job.ranks)]
         at = time.monotonic()
         os.kill(pids[-1], signal.SIGKILL)
@@ -94,6 +95,7 @@ def run(job: Job, before: Sequence[str] = ()) -> Killed:
     with own_folder() as folder, ProcessGroup() as group:
         launcher = group.start([*command, job.model_dump_json(), str(folder)], environment)
         try:
+            # Steps take longer than planned on a busy machine, but not four times as long.
             limit = _RESTART_S * (1 + len(job.kills)) + 4 * job.steps * job.step_s
             launched = _Launched(job, folder, launcher, time.monotonic() + limit)
             kills = [launched.kill(*each) for each in enumerate(job.kills)]

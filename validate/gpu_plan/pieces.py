@@ -104,6 +104,7 @@ class Plan:
         with joined(self.backend, self.device) as world:
             for case in self._variants(model):
                 row: Row = {"what": "step", "model": model, "set": list(case.set)}
+                # What an earlier run measured is written again: this run's file replaces that one.
                 if known := clock.known(row):
                     yield known
                     continue
@@ -155,6 +156,7 @@ class Plan:
             f"workload={json.dumps(workload)}",
             f"strategy={json.dumps(strategy)}",
         )
+        # Workers that share the device count as if each had one of its own.
         node = replace(here(self.device), count=workers)
         return as_here(Case(str(file), sets), node, None)
 
@@ -199,6 +201,7 @@ class Plan:
             factor=8,
             iterations=5,
         )
+        # Not resumed in parts: each of these benchmarks takes less than a minute.
         run = measure_here(settings.checked(), lambda name, done, total: None)
         assert run is not None, "no launcher has started this piece"
         yield from run.rows
@@ -208,6 +211,7 @@ class Plan:
         """A Kineto trace of two ranks, and what ``import kineto`` and ``advise`` make of it."""
         model = next(iter(self.size.models))
         workload = {"model": model, "batch_per_gpu": self.size.models[model][0]}
+        # By the commands that a user would type: what they print is what is kept.
         trace = self.folder / "trace.json"
         case = self.case(workload, {}, 2)
         told = json.dumps([case.file, case.set, self.device, str(trace)])

@@ -59,6 +59,7 @@ def table_of(plan: Plan) -> Any:
         counted = sorted(row["step_s"][3:])
         measured = counted[len(counted) // 2]
 
+        # From the settings that the row carries, as the simulator is today.
         case = Case(str(plan.folder / "scenario.yaml"), tuple(row["set"]))
         first = simulate(case.scenario())
         own = Case(case.file, (*case.set, f"calibration={plan.profile.resolve()}"))

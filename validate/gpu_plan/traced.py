@@ -24,6 +24,7 @@ _UNTRACED, _TRACED = 2, 2  # steps: the first ones are not like others
 
 def as_rank(file: str, sets: list[str], device: str, trace: str) -> None:
     """Train under DDP; rank 0 writes the trace."""
+    # The last step before those that are traced warms up the profiler itself.
     marks = profiler.schedule(wait=_UNTRACED - 1, warmup=1, active=_TRACED)
     with joined("gloo", device) as world:
         connected()

@@ -140,9 +140,9 @@ def _columns(prefix: str, timing: Timing | None, operation: str, size: int, rank
     columns["in_a_row_s"] = timing.in_a_row_s
     algbw = rate(size, columns["time_s"])
     columns["algbw_Bps"] = algbw
-    columns["busbw_Bps"] = (
-        None if algbw is None else algbw * OPERATIONS[operation].bus_factor(ranks)
-    )
+    # What each link would carry in an ideal ring, so that rates of unlike operations compare.
+    bus_factor = OPERATIONS[operation].bus_factor(ranks)
+    columns["busbw_Bps"] = None if algbw is None else algbw * bus_factor
     columns["wrong"] = timing.wrong
     return {prefix + name: columns[name] for name in names}
 

@@ -38,6 +38,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         try:
             row = _measure(measured, model, batch_size, world, settings)
         except OUT_OF_MEMORY:
+            # Batch sizes rise: what comes after would not fit either.
             yield too_large(settings.batch_sizes[number:])
             return
         yield row

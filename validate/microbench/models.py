@@ -95,9 +95,11 @@ class TransformerBlock(nn.Module):
         samples, tokens, width = x.shape
         each = width // _HEADS
         projected = self.query_key_value(self.norm1(x)).view(samples, tokens, 3, _HEADS, each)
-        query, key, value = projected.permute(2, 0, 3, 1, 4)  # (samples, heads, tokens, each)
-        weights = (query @ key.transpose(-1, -2) * each**-0.5).softmax(-1)
-        attended = (weights @ value).transpose(1, 2).reshape(samples, tokens, width)
+        # Each (samples, heads, tokens, each).
+        query, key, value = projected.permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(-1, -2) * each**-0.5
+        attended = scores.softmax(-1) @ value
+        attended = attended.transpose(1, 2).reshape(samples, tokens, width)
         x = x + self.output(attended)
         return x + self.perceptron(self.norm2(x))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,9 @@ def nccl_lines(run: RunFile) -> Iterator[str]:
     for place in run.ranks:
         yield _device(place)
     # Rows come in the order of measurement, each operation and algorithm in one go.
-    tables = groupby(run.of("collectives"), key=_operation_and_algorithm)
+    tables = groupby(run.of("collectives"), key=itemgetter("operation", "algorithm"))
     for (operation, algorithm), rows in tables:
         yield from _table(operation, algorithm, list(rows))
-
-
-def _operation_and_algorithm(row: Row) -> tuple[str, str]:
-    return row["operation"], row["algorithm"]
 
 
 def _device(place: RankPlace) -> str:

@@ -58,9 +58,11 @@ def _convolution(precision: str, world: World, settings: Settings) -> Row:
     batch, channels, side = _CONV[world.face.kind]
     images = torch.randn(batch, channels, side, side, device=world.device)
     weights = torch.randn(channels, channels, 3, 3, device=world.device)
-    flop = 2.0 * batch * channels**2 * 9 * side**2
-    conv = functional.conv2d
-    return _row("conv", precision, flop, world, settings, lambda: conv(images, weights, padding=1))
+    # Two for a multiply and an add; padded at the edges, the image keeps its size.
+    each_output = 2.0 * 9 * channels
+    flop = each_output * batch * channels * side**2
+    convolve = partial(functional.conv2d, images, weights, padding=1)
+    return _row("conv", precision, flop, world, settings, convolve)
 
 
 def _attention(precision: str, world: World, settings: Settings) -> Row:
@@ -87,6 +89,7 @@ def _launches(world: World, settings: Settings) -> Row:
         for _ in range(_LAUNCHES):
             one.add_(1)
 
+    # So many that the wait at the end, which each repetition has once, hardly counts.
     columns = timed([taken / _LAUNCHES for taken in seconds(many, world, settings)])
     none = {"flop": 0.0, "flop_per_s": None, "rate_Bps": None}
     return {"kind": "launch", "precision": "fp32", **none, **columns}

@@ -44,6 +44,7 @@ def launched(
             on_line=_listener(progress),
         ).rows
     except RunFailed as error:
+        # What was measured before took minutes, and is good: it is kept, and the reason beside it.
         failed, rows = str(error), error.run.rows
         if not rows:
             raise
@@ -95,6 +96,7 @@ def as_rank(settings: Settings) -> None:
 
     def tell(what: str, done: int, total: int) -> None:
         nonlocal last
+        # Thousands of ticks a second would keep the launcher busy while others measure.
         if done == total or time.monotonic() - last > _PROGRESS_EVERY_S:
             last = time.monotonic()
             sys.stdout.write(f"{_PROGRESS} {what} {done} {total}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from rich.table import Table
@@ -40,14 +41,18 @@ def _plain(rows: Sequence[Row]) -> Table:
 
 def _layers(rows: Sequence[Row]) -> Table:
     """Layers by batch size: forward and backward."""
-    ways = ("forward", "backward")
-    columns = [(row, way) for row in rows for way in ways]
-    headings = [f"{way}, {row['batch_size']}" for row, way in columns]
-    table = _empty([f"layer of {rows[0]['model']}", *headings])
-    for index, layer in enumerate(rows[0]["layers"]):
-        times = [row[f"{way}_s"][index] for row, way in columns]
-        table.add_row(layer, *(human(time, TIME, 3) for time in times))
-    passes = [row[f"{way}_pass_time_s"] for row, way in columns]
+    headings = [f"layer of {rows[0]['model']}"]
+    layers: list[Sequence[float]] = []
+    passes: list[float] = []
+    for row, way in product(rows, ("forward", "backward")):
+        headings.append(f"{way}, {row['batch_size']}")
+        layers.append(row[f"{way}_s"])
+        passes.append(row[f"{way}_pass_time_s"])
+
+    table = _empty(headings)
+    # From a list a column to a line a layer.
+    for name, *times in zip(rows[0]["layers"], *layers, strict=True):
+        table.add_row(name, *(human(time, TIME, 3) for time in times))
     table.add_row("all", *(human(time, TIME, 3) for time in passes))
     return table
 

@@ -171,8 +171,10 @@ def _unqsgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket or len(vector))
     scales = rows.abs().amax(dim=1)
-    chance = _flat(_divide(rows.abs(), scales.unsqueeze(1)), len(vector))
-    signs = torch.where(_drawn(vector, generator) < chance, vector.sign(), 0.0)
+    shares = _divide(rows.abs(), scales.unsqueeze(1))
+    # A sign goes as often as its element is near the scale: right on average.
+    is_kept = _drawn(vector, generator) < _flat(shares, len(vector))
+    signs = torch.where(is_kept, vector.sign(), 0.0)
     from_zero = (signs + 1).to(torch.int32)
     return TorchEncoded((scales, _pack(from_zero, 2)))
 

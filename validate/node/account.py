@@ -29,8 +29,10 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     steps.input[:] = _part(workers, "input", whole)
     steps.encode[:] = _part(workers, "encode", whole)
     rest = total - steps.input - steps.encode
+
     pauses = _column([row["pauses_s"] for row in workers], whole)
-    own = pauses + np.array([row["alone_s"] for row in workers])
+    alone = np.array([row["alone_s"] for row in workers])
+    own = pauses + alone
     # A step may be shorter than what was measured alone: then all of it was computing.
     steps.compute[:] = np.minimum(own, rest)
     beyond = rest - steps.compute
@@ -39,10 +41,10 @@ def steps_of(job: Job, rows: Rows) -> Steps:
         behind = own.max(axis=1, keepdims=True) - own
         steps.straggler_wait[:] = np.minimum(behind, beyond)
     steps.exposed_comm[:] = beyond - steps.straggler_wait
-    for worker, row in enumerate(workers):
-        busy = np.array([_busy(carried) for carried in row["carried"][:whole]])
-        hidden = np.maximum(busy - steps.exposed_comm[:, worker], 0.0)
-        steps.overlapped_comm[:, worker] = hidden
+
+    busy = _column([[_busy(buckets) for buckets in row["carried"]] for row in workers], whole)
+    # What of sending shows is not hidden; waiting for others may show more than was sent.
+    steps.overlapped_comm[:] = np.maximum(busy - steps.exposed_comm, 0.0)
     return steps
 
 

@@ -17,6 +17,7 @@ _EACH = 1.0  # a bucket that closes after every tensor
 def method_on(scenario: Scenario) -> Method:
     """The method that does what the scenario's strategy says. Raises DpsimError without one."""
     strategy = scenario.strategy
+    # Torch's own first: on a node it is what people train with.
     choose = _BY_TORCH.get((strategy.aggregation.kind, strategy.sync.kind))
     found = None if choose is None else choose(scenario)
     return method_of(scenario) if found is None else found

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -63,10 +64,12 @@ def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[fl
 
 
 def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
+    # Profiles have the layers' times of one number of ranks: the pace of others is told from those.
     layers: dict[tuple[object, ...], float] = {}
     for run in runs:
         if run.of("layers"):
             layers |= {_which(row): float(np.mean(row["steps_s"])) for row in run.of("spread")}
+
     found: dict[int, _AtOnce] = {}
     for run in runs:
         known = [row for row in run.of("spread") if _which(row) in layers]
@@ -76,8 +79,10 @@ def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
         nodes = tuple(hosts.index(host) for host in hosts)
         together = found.setdefault(len(hosts), _AtOnce(nodes, []))
         for number, row in enumerate(known):
+            # From the second on: a fit needs one to begin with.
             held_out = number % EVERY == 1
-            together.steps.append(_Steps(np.array(row["steps_s"]), layers[_which(row)], held_out))
+            times = np.array(row["steps_s"])
+            together.steps.append(_Steps(times, layers[_which(row)], held_out))
     return found
 
 
@@ -96,10 +101,10 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
         # The update was timed apart: of a step of next to nothing it may seem the longer one.
         factors.append(max(together, 0.0) / alone)
     tables: dict[str, object] = {}
-    for name in ("forward", "backward"):
-        for field in (f"{name}_s", f"{name}_low_s", f"{name}_high_s"):
-            rows = zip(getattr(model, field), factors, strict=True)
-            tables[field] = tuple(tuple(factor * each for each in row) for row, factor in rows)
+    for name, end in product(("forward", "backward"), ("s", "low_s", "high_s")):
+        field = f"{name}_{end}"
+        rows = zip(getattr(model, field), factors, strict=True)
+        tables[field] = tuple(tuple(factor * each for each in row) for row, factor in rows)
     return model.model_copy(update=tables)
 
 
@@ -114,6 +119,7 @@ def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJit
     """
     relative = np.concatenate([times / np.median(times) for times in tables])
     found = fit_jitter(relative, nodes).jitter
+    # One rank has nobody to be apart from.
     if len(nodes) == 1:
         return found
     medians = np.array([np.log(np.median(times, axis=0)) for times in tables])

@@ -51,6 +51,7 @@ class Gatekeeper:
             self._let_go()
 
     def _let_go(self) -> None:
+        # Those who may, in a list of its own: whoever goes on leaves the waiting.
         for worker in [each for each in self._waiting if self.gate.may_go_on(each)]:
             staleness = self.gate.staleness(worker)
             self._goes_on(worker, staleness, self.gate.go_on(worker))

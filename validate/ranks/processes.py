@@ -29,6 +29,7 @@ from validate.ranks.device import CpuFace, CudaFace, DeviceFace
 BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
+_ALONE = timedelta(hours=1)
 DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
 # How many tasks each has started, of which this process is one.
 _OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
@@ -109,14 +110,15 @@ class World:
         return values
 
     @contextmanager
-    def alone(self, name: str, most: float = 3600.0) -> Iterator[bool]:
-        """True on rank 0, which works in the block while the others wait, at most ``most`` seconds.
+    def alone(self, name: str) -> Iterator[bool]:
+        """True on rank 0, which works in the block while the others wait, an hour at most.
 
         Those that wait do not use their devices.
         """
         if self.rank:
             yield False
-            self.store.wait([name], timedelta(seconds=most))
+            # Not at a barrier of the backend: NCCL's would keep their GPUs spinning.
+            self.store.wait([name], _ALONE)
             return
         try:
             yield True
@@ -161,6 +163,7 @@ def place_from_environment(environment: Mapping[str, str] | None = None) -> Plac
     _number(found, "MASTER_PORT", 1, 65535)
     local_size = _number(found, "LOCAL_WORLD_SIZE", 1, size) if "LOCAL_WORLD_SIZE" in found else 1
     local_rank = _number(found, "LOCAL_RANK", 0, size - 1) if "LOCAL_RANK" in found else 0
+    # Who sets LOCAL_RANK alone has as many on this machine as that implies.
     return Place(rank, size, local_rank, max(local_size, local_rank + 1))
 
 
@@ -254,6 +257,7 @@ def joined(
     a choice that cannot be, and FailedError, naming rank and host, where ranks do not meet.
     """
     place = place_from_environment()
+    # Before ranks meet: what is wrong on all of them is said at once, not after a time-out.
     chosen, face = choose(place, backend, device)
     if chosen == "nccl" and not face.on_gpu:
         raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")

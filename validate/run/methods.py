@@ -22,15 +22,15 @@ def method_of(scenario: Scenario) -> Method:
     _check_network(scenario)
     strategy = scenario.strategy
     aggregation, sync, codec = strategy.aggregation, strategy.sync, strategy.compression
+    # A codec changes what is added up, so that its methods are others.
     known = _PLAIN if codec.exact else _COMPRESSED
     choose = known.get((aggregation.kind, sync.kind))
     found = None if choose is None else choose(scenario)
     if found is None:
         raise DpsimError(
             "strategy must be one with a method for real computing (all-reduce with bsp in "
-            "sequence, or with gloo or a ring by "
-            "buckets, compressed, local-sgd or sma of one learner; parameter servers in sequence; "
-            "gossip), "
+            "sequence, or with gloo or a ring by buckets, compressed, local-sgd or sma of one "
+            "learner; parameter servers in sequence; gossip), "
             f"but got {aggregation.kind}, {sync.kind}, {strategy.overlap.kind}, {codec.kind}"
         )
     return found

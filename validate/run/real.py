@@ -1,9 +1,8 @@
 """A scenario's strategy with real computing: a small network learns digits on each rank.
 
-Each rank has its share of the processor. The prediction is for
-that network: its layers are measured on one rank alone first. Ranks beyond the cores then share
-them, which the prediction does not know of. What the scenario says of jitter and slow workers is
-waited for (`validate.run.waits`).
+Each rank has its share of the processor. The prediction is for that network: its layers are
+measured on one rank alone first. Ranks beyond the cores then share them, which the prediction does
+not know of. What the scenario says of jitter and slow workers is waited for (`validate.run.waits`).
 """
 
 from __future__ import annotations
@@ -53,6 +52,7 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
     Raises PartialRunError where a rank fails, DpsimError for what has no method or no testbed.
     """
     scenario = case.scenario()
+    # It raises where there is none: better now than on every rank.
     method_of(scenario)
     if scenario.testbed is None:
         raise DpsimError(
@@ -144,10 +144,13 @@ def _steps(rows: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
     workers = [
         row for row in sorted(rows, key=lambda row: row["rank"]) if row["rank"] < placed.workers
     ]
+    # A run that failed ends in another step on each rank.
     whole = min(len(row["step_s"]) for row in workers)
+    lasting = np.array([row["step_s"][:whole] for row in workers]).T
+    sending = np.array([row["parts_s"]["communication"][:whole] for row in workers]).T
     steps = Steps.empty(whole, len(workers))
-    steps.exposed_comm[:] = np.array([row["parts_s"]["communication"][:whole] for row in workers]).T
-    steps.compute[:] = np.array([row["step_s"][:whole] for row in workers]).T - steps.exposed_comm
+    steps.exposed_comm[:] = sending
+    steps.compute[:] = lasting - sending
     return steps
 
 

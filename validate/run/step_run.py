@@ -10,12 +10,10 @@ import numpy as np
 
 from dpsim.engine import Interval, Recording, Result, Run
 from validate.emulate import Case, Measured
-from validate.records import RunRecord
+from validate.records import OF_A_STEP, RunRecord
 from validate.run.typical import typical
 
 EVERY_STEP = Recording(steps=None)  # what a prediction keeps for `step_run`
-
-_SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +55,7 @@ class StepRun:
 
     def to_json(self) -> dict[str, Any]:
         """The object of ``dpsim validate run --json``; ``once_s`` is not measured."""
+        # A simulator's answer to the same questions, but for what no rank was asked.
         measured = {**self.measured.to_json(), "once_s": {"startup": None, "consensus": None}}
         if not self.hidden:
             measured["overlapped_comm_s"] = None
@@ -81,7 +80,7 @@ class StepRun:
     def record(self, name: str = "", setting: str = "", *, fitted: bool = False) -> RunRecord:
         """The record of it that comparisons read."""
         sides = {"predicted": self.predicted.to_json(), "measured": self.measured.to_json()}
-        shared = {side: {key: content[key] for key in _SHARED} for side, content in sides.items()}
+        kept = {side: {key: told[key] for key in OF_A_STEP} for side, told in sides.items()}
         strategy = self.case.scenario().strategy
         case = {
             "scenario": self.case.file,
@@ -94,7 +93,7 @@ class StepRun:
             "device": self.device,
             "backend": self.backend,
             "repetitions_s": list(self.repetitions_s),
-            **shared,
+            **kept,
         }
         return RunRecord(
             kind="step",

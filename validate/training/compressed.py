@@ -110,11 +110,14 @@ class Peer:
         """
         # torch gathers tensors of one size only, and a threshold's payloads differ by worker.
         lengths = self._all([part.nbytes for part in encoded.parts])
-        sizes = [int(each.sum()) for each in lengths]
-        payload = np.zeros(max(sizes), dtype=np.uint8)
-        payload[: sizes[self.rank]] = np.frombuffer(encoded.to_bytes(), dtype=np.uint8)
-        everybody = zip(self._all(payload), lengths, strict=True)
-        return [_unpacked(theirs.numpy(), own.tolist(), encoded) for theirs, own in everybody]
+        longest = max(int(each.sum()) for each in lengths)
+        own = np.frombuffer(encoded.to_bytes(), dtype=np.uint8)
+        payload = np.zeros(longest, dtype=np.uint8)
+        payload[: len(own)] = own
+        return [
+            _unpacked(theirs.numpy(), of_parts.tolist(), encoded)
+            for theirs, of_parts in zip(self._all(payload), lengths, strict=True)
+        ]
 
     def _all(self, values: Any) -> list[Tensor]:
         own = torch.as_tensor(values)

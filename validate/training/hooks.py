@@ -81,6 +81,7 @@ class CodecHook:
             sizes = [parameter.numel() for parameter in parameters]
             self._lost.update(zip(parameters, (vector - own).split(sizes), strict=True))
         self._worker.carried(bucket.index(), begin, face.mark())
+        # A GPU's future tells torch's streams to wait for it. A processor's takes no devices.
         devices = [gradient.device] if gradient.device.type == "cuda" else []
         done: Any = torch.futures.Future(devices=devices)
         done.set_result(mean.to(gradient.dtype))
@@ -119,9 +120,8 @@ class CodecHook:
         if self.codec.sums_in_flight:
             parts = tuple(self._summed(part) for part in encoded.parts)
             with self._worker.part("encode"):
-                return decode(self.codec, TorchEncoded(parts, encoded.known), elements) / (
-                    self._workers
-                )
+                total = decode(self.codec, TorchEncoded(parts, encoded.known), elements)
+                return total / self._workers
         everyone = zip(*(self._gathered(part) for part in encoded.parts), strict=True)
         with self._worker.part("encode"):
             decoded = [
@@ -137,12 +137,15 @@ class CodecHook:
 
     def _gathered(self, part: Tensor) -> list[Tensor]:
         """Everybody's ``part``; first the lengths, since a threshold's payloads differ."""
-        own = torch.tensor([len(part)], device=part.device)
-        lengths = [torch.empty_like(own) for _ in range(self._workers)]
-        dist.all_gather(lengths, own, group=self._group)
+        lengths = self._all(torch.tensor([len(part)], device=part.device))
         counts = [int(length) for length in lengths]
+        # torch gathers tensors of one size only.
         padded = part.new_zeros((max(counts), *part.shape[1:]))
         padded[: len(part)] = part
-        room = [torch.empty_like(padded) for _ in range(self._workers)]
-        dist.all_gather(room, padded, group=self._group)
-        return [theirs[:count] for theirs, count in zip(room, counts, strict=True)]
+        everyone = zip(self._all(padded), counts, strict=True)
+        return [theirs[:count] for theirs, count in everyone]
+
+    def _all(self, own: Tensor) -> list[Tensor]:
+        room = [torch.empty_like(own) for _ in range(self._workers)]
+        dist.all_gather(room, own, group=self._group)
+        return room

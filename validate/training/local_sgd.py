@@ -126,6 +126,7 @@ class OuterStep:
     def set_out(self, averaging: int, step: int, *, last: bool) -> None:
         """Send the fragments whose turn it is, all of them at the ``last`` step, and wait then."""
         parts = range(self._settings.fragments) if last else self._settings.due(averaging)
+        # What still travels comes first: all fragments then set out from where everyone is.
         if last:
             self.arrive(None)
         with self._worker.part("communication"):

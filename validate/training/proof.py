@@ -130,14 +130,14 @@ def _off(
     kind: str, workers: Sequence[Record], records: Sequence[Record], training: Training
 ) -> float:
     """The largest difference from the replay, of the final weights and of the mean losses."""
-    method = method_named(kind)
-    counted = records[: method.workers(len(records))]
-    wanted = replay(method, records if len(counted) < len(records) else counted, training)
+    wanted = replay(method_named(kind), records, training)
     weights = max(float(np.abs(record.weights - wanted.weights).max()) for record in workers)
-    steps = min(len(own) for own in (*wanted.losses, *(record.losses for record in workers)))
+
+    losses = [record.losses for record in workers]
+    steps = min(map(len, (*wanted.losses, *losses)))
     # Means: one process on the whole batch has one loss where workers have one each.
     mean = np.mean([own[:steps] for own in wanted.losses], axis=0)
-    own = np.mean([record.losses[:steps] for record in workers], axis=0)
+    own = np.mean([own[:steps] for own in losses], axis=0)
     return max(weights, float(np.abs(own - mean).max()))
 
 

@@ -159,6 +159,7 @@ class Worker:
                 for number, begin, end in carried
             ]
             record.carried.append(seconds)
+        # Read now and not step by step: asking a GPU for a number waits for all that it has to do.
         record.losses = [float(loss) for loss in self._losses]
         if self.task.keeps_weights:
             record.weights = self.replica.final().numpy()

@@ -21,6 +21,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, fused: bool, causal: bo
     if fused:
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
     else:
+        # As frameworks had it before fused kernels: scores of all pairs are written to memory.
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         if causal:
             tokens = scores.shape[-1]

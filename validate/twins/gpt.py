@@ -52,6 +52,7 @@ class Gpt(nn.Module):
         self.blocks = nn.Sequential(*made)
         self.ln_f = nn.LayerNorm(width)
         self.lm_head = nn.Linear(width, words, bias=False)
+        # One tensor for both: its gradient is the sum of both uses, and travels once.
         if tied:
             self.lm_head.weight = self.wte.weight
 

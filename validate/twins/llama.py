@@ -47,15 +47,19 @@ class Block(nn.Module):
         value = split(self.v_proj(normal), self.groups)
         x = x + self.o_proj(attend(query, key, value, fused=self.fused, causal=True))
         normal = self.attention_norm(x)
-        return x + self.down_proj(functional.silu(self.gate_proj(normal)) * self.up_proj(normal))
+        gate = functional.silu(self.gate_proj(normal))
+        return x + self.down_proj(gate * self.up_proj(normal))
 
 
 def rotated(heads: Tensor) -> Tensor:
     """Each head's halves turned by angles that grow with the token's place (Su et al. 2021)."""
     tokens, each = heads.shape[-2:]
     powers = torch.arange(0, each, 2, device=heads.device) / each
-    angles = torch.arange(tokens, device=heads.device)[:, None] * _BASE**-powers
-    cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+    places = torch.arange(tokens, device=heads.device)
+    angles = places[:, None] * _BASE**-powers
+    # Computed in float32: far places turn by more than half precision can tell.
+    cosine = angles.cos().to(heads.dtype)
+    sine = angles.sin().to(heads.dtype)
     # Halves, as Hugging Face has it, and not neighbours as in the paper: the cost is the same.
     first, second = heads.chunk(2, -1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)

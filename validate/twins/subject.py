@@ -63,7 +63,9 @@ def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | Non
         if own is not None:
             return _of_factory(own, workload.model)
         entry, name = workload.model.entry(), "config"
-    found = _sizes(getattr(entry, "factory", None), workload.sequence_length or _usual(entry))
+    # Entries whose models have no sequence state no usual length of one.
+    length = workload.sequence_length or getattr(entry, "usual", None)
+    found = _sizes(getattr(entry, "factory", None), length)
     if found is None:
         return None
     home, sizes = found
@@ -71,10 +73,6 @@ def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | Non
     if attention is not None or entry.fusible:
         sizes["fused"] = flash if attention is None else attention == "flash"
     return _TWINS[home](name, sizes)
-
-
-def _usual(entry: Any) -> int | None:
-    return getattr(entry, "usual", None)
 
 
 def _of_factory(factory: str, source: Any) -> Subject:

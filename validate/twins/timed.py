@@ -7,7 +7,6 @@ So every aggregation meets it as it meets a real model, whatever the scenario tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -63,4 +62,4 @@ def timed_subject(
         layers = [SpunLayer(layer.own_weights, (there, back), face) for layer, there, back in times]
         return nn.Sequential(nn.Sequential(*layers))
 
-    return Subject(model.name, partial(build), (_FEATURES,), "float32")
+    return Subject(model.name, build, (_FEATURES,), "float32")

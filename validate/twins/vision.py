@@ -89,6 +89,7 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape, (batch, tokens, width)."""
+        # Queries, keys and values are one product, as wide as all three.
         heads = (split(part, self.heads) for part in self.in_proj(self.ln_1(x)).chunk(3, -1))
         x = x + self.out_proj(attend(*heads, fused=self.fused, causal=False))
         return x + self.mlp(self.ln_2(x))
@@ -114,6 +115,7 @@ class Vit(nn.Module):
         self.patches = nn.Conv2d(channels, width, patch, patch)
         self.token = nn.Parameter(torch.zeros(1, 1, width))
         self.places = nn.Parameter(torch.zeros(1, (image // patch) ** 2 + 1, width))
+        # Four times the width is usual, and what a line of the catalogue may leave out.
         made = (Encoder(width, heads, inner or 4 * width, fused=fused) for _ in range(blocks))
         self.blocks = nn.Sequential(*made)
         self.ln = nn.LayerNorm(width)
@@ -122,5 +124,7 @@ class Vit(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Scores, (batch, classes)."""
         patches = self.patches(images).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(len(images), -1, -1), patches], dim=1) + self.places
+        # One token more than patches, the same for each image: what it becomes is classified.
+        tokens = self.token.expand(len(images), -1, -1)
+        x = torch.cat([tokens, patches], dim=1) + self.places
         return self.head(self.ln(self.blocks(x)[:, 0]))

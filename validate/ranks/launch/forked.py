@@ -111,43 +111,61 @@ def forked(
     """
     interpreter, *words = program
     ours: list[list[int]] = []
-    theirs: list[int] = []
     ranks: list[RankPlan] = []
     for host, own in zip(hosts, variables, strict=True):
         read, written = zip(*(os.pipe() for _ in ("stdout", "stderr", "status")), strict=True)
         ours.append([*read])
-        theirs += written
-        ranks.append(
-            {
-                "environment": {**own},
-                "namespace": host.namespace,
-                "realtime": realtime and host.realtime,
-                "stdout": written[0],
-                "stderr": written[1],
-                "status": written[2],
-            }
-        )
+        ranks.append(_planned(host, own, written, realtime=realtime))
     try:
-        server = subprocess.Popen(
-            [interpreter, "-c", _SERVER],
-            stdin=subprocess.PIPE,
-            # What is said at the import, and the words of one that falls over at it.
-            stdout=ranks[0]["stdout"],
-            stderr=ranks[0]["stderr"],
-            env=variables[0],
-            process_group=group,
-            pass_fds=theirs,
-        )
+        server = _started(interpreter, ranks, variables[0], group)
     except OSError:
         for end in chain.from_iterable(ours):
             os.close(end)
         raise
     finally:
-        for end in theirs:
+        # The server has them by now. While they are open here, too, none of ours would ever end.
+        for end in _pipes(ranks):
             os.close(end)
+
     members = [Forked(server, *ends) for ends in ours]
     plan: Plan = {"preload": [*preload], "program": words, "ranks": ranks}
     assert server.stdin
+    # A server that fell over at once reads nothing: its ranks' codes say so.
     with suppress(BrokenPipeError), server.stdin:
         server.stdin.write(json.dumps(plan).encode())
     return server, members
+
+
+def _planned(
+    host: Host, environment: Mapping[str, str], written: Sequence[int], *, realtime: bool
+) -> RankPlan:
+    """A rank on ``host``, and the ends of the pipes that it writes to."""
+    stdout, stderr, status = written
+    return {
+        "environment": {**environment},
+        "namespace": host.namespace,
+        "realtime": realtime and host.realtime,
+        "stdout": stdout,
+        "stderr": stderr,
+        "status": status,
+    }
+
+
+def _pipes(ranks: Sequence[RankPlan]) -> list[int]:
+    return [end for rank in ranks for end in (rank["stdout"], rank["stderr"], rank["status"])]
+
+
+def _started(
+    interpreter: str, ranks: Sequence[RankPlan], environment: Mapping[str, str], group: int
+) -> subprocess.Popen[bytes]:
+    """The server, which has yet to be told its plan."""
+    return subprocess.Popen(
+        [interpreter, "-c", _SERVER],
+        stdin=subprocess.PIPE,
+        # What is said at the import, and the words of one that falls over at it.
+        stdout=ranks[0]["stdout"],
+        stderr=ranks[0]["stderr"],
+        env=environment,
+        process_group=group,
+        pass_fds=_pipes(ranks),
+    )

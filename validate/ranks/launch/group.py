@@ -88,6 +88,7 @@ class ProcessGroup:
         """
         with suppress(ProcessLookupError):
             os.killpg(self._keeper.pid, signal.SIGKILL)
+        # Waited for, or they would stay as zombies.
         end = time.monotonic() + within_s
         for process in (*self._servers, *self.processes, self._keeper):
             with suppress(subprocess.TimeoutExpired):

@@ -56,6 +56,7 @@ def launch(
         ProcessGroup() as group,
         Output(on_line) as output,
     ):
+        # Limits count from here: starting many ranks takes a while, and is part of the run.
         began = time.monotonic()
         variables = list(environments(hosts, place, environment or {}))
         if preload and CAN_FORK:
@@ -122,6 +123,7 @@ def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tup
             "ranks run without real-time scheduling, since there is no chrt (Debian: apt-get "
             "install util-linux)",
         )
+    # Asked by trying: a container may have the right without being root, and root may lack it.
     tried = subprocess.run([*REALTIME, "true"], check=False, capture_output=True, text=True)
     if tried.returncode == 0:
         return REALTIME, ()

@@ -106,6 +106,7 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         self.exit_code = end.exit_code
         self.signal = end.signal
         self.last_words = end.last_words
+        # One rank's failure makes others fail: the first is named, and these beside it.
         also = ", ".join(map(str, others))
         message = f"rank {rank} on {end.host} {reason}"
         if also:
