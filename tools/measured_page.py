@@ -88,10 +88,7 @@ def recorded_cases() -> Iterator[Case]:
     for path in sorted(_RECORDED.glob("*.json.gz")):
         found = Comparison(list(load_run_records(path).runs))
         assert found.overall is not None
-        pairs = [
-            Pair(record.name, record.median_s, record.predicted_s or 0.0)
-            for record in found.counted
-        ]
+        pairs = [pair for of_kind in found.pairs.values() for pair in of_kind]
         errors = {name: getattr(found.overall, name) for name in ("n", *_ERRORS)}
         yield Case(path.name.partition(".")[0], path.name, "time", "s", errors, pairs)
 

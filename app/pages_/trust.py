@@ -160,26 +160,15 @@ def _own() -> None:
         _comparison(records)
 
 
-def _pair(record: RunRecord) -> Pair:
-    return Pair(record.name, record.median_s, record.predicted_s or 0.0)
-
-
 def _comparison(records: list[RunRecord]) -> None:
-    from validate.compare import Comparison
+    from validate.compare import Comparison, comparison_figure
 
     found = Comparison(records)
     if found.overall is None:
         st.info("No run counts: none has a prediction, or calibration was fitted on all of them.")
         return
 
-    kinds = dict.fromkeys(record.kind for record in found.counted)
-    pairs = {
-        f"{kind}s": [_pair(record) for record in found.counted if record.kind == kind]
-        for kind in kinds
-    }
-    errors = f"mean error {found.overall.mean_ape:.1%}, worst {found.overall.worst_ape:.1%}"
-    title = f"{found.overall.n:,} cases on real ranks<br><sub>{errors}</sub>"
-    chart(measured_figure(pairs, "time", "s", title), key="compared", height=560)
+    chart(comparison_figure(found), key="compared", height=560)
 
     groups: dict[str, Any] = {"all": found.overall, **found.groups}
     st.dataframe(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from dpsim.report.figures.measured_figure import Pair
 from validate.compare.causes import Cause, worst
 from validate.compare.ranking import Choice, choices, within
 from validate.compare.scores import Score, counted, groups, partial, score
@@ -25,6 +26,15 @@ class Comparison:
     def counted(self) -> list[RunRecord]:
         """The records whose errors count."""
         return counted(self.records)
+
+    @cached_property
+    def pairs(self) -> dict[str, list[Pair]]:
+        """The same as points of a picture, by kind."""
+        found: dict[str, list[Pair]] = {}
+        for record in self.counted:
+            pair = Pair(record.name, record.median_s, record.predicted_s or 0.0)
+            found.setdefault(f"{record.kind}s", []).append(pair)
+        return found
 
     @cached_property
     def overall(self) -> Score | None:

@@ -21,12 +21,13 @@ from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed, too_large
 from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
 from validate.microbench.machine import device_name
-from validate.microbench.models import Subject, subject
+from validate.microbench.models import subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.microbench.updates import optimizer_of
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
+from validate.twins import Subject
 
 UPDATE = "momentum"
 
@@ -58,7 +59,7 @@ def _measure(
     measured: Subject, model: Model, batch_size: int, world: World, settings: Settings
 ) -> Row:
     module = measured.module(world.device)
-    batch = measured.batch(batch_size, module, world.device)
+    batch = measured.batch(batch_size, world.device)
     context = partial(computing_in, settings.precision, world.face)
     with context():
         passes = _passes(module, batch, world, settings)

@@ -18,10 +18,11 @@ import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, timed
 from validate.microbench.layer_clock import forward_and_backward
-from validate.microbench.models import Subject, subject
+from validate.microbench.models import subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
+from validate.twins import Subject
 
 
 class _Learner:
@@ -29,7 +30,7 @@ class _Learner:
 
     def __init__(self, measured: Subject, batch_size: int, world: World, precision: str) -> None:
         self._module = measured.module(world.device)
-        self._batch = measured.batch(batch_size, self._module, world.device)
+        self._batch = measured.batch(batch_size, world.device)
         self._face = world.face
         self._precision = precision
         self._stream = world.face.new_stream()

@@ -5,52 +5,18 @@ Two small ones that are built in, or a factory of your own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 from dpsim.base.errors import DpsimError
-from dpsim.workload import MODELS, WorkloadConfig, check_factory, find_factory
+from dpsim.workload import MODELS, WorkloadConfig, check_factory
 from validate.microbench.settings import Settings
-from validate.twins import subject_of
+from validate.twins import Subject, factory_subject, subject_of
 
 _TOKENS, _WIDTH, _VOCABULARY = 64, 128, 1000
 _HEADS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A model to measure: its ``name``, how to ``build`` it, and what one sample is.
-
-    ``shape`` and ``dtype`` (float32, int64) are those of a sample.
-    """
-
-    name: str
-    build: Callable[[], Any]
-    shape: tuple[int, ...]
-    dtype: str = "float32"
-
-    def module(self, device: Any) -> Any:
-        """A new module on ``device``, in training mode; the same weights each time."""
-        torch.manual_seed(0)
-        # Made on the device: a processor draws billions of weights for minutes.
-        with torch.device(device):
-            module = self.build()
-        return module.to(device).train()
-
-    def batch(self, samples: int, module: Any, device: Any) -> Any:
-        """Random samples, whole numbers where ``dtype`` says so."""
-        generator = torch.Generator().manual_seed(1)
-        shape = (samples, *self.shape)
-        if self.dtype != "int64":
-            return torch.randn(shape, generator=generator).to(device)
-        # A number is looked up in an embedding, so it must be below the entries of the smallest.
-        embeddings = [part for part in module.modules() if isinstance(part, nn.Embedding)]
-        entries = min((embedding.num_embeddings for embedding in embeddings), default=2)
-        return torch.randint(entries, shape, generator=generator).to(device)
 
 
 def small_cnn() -> Any:
@@ -123,8 +89,10 @@ class SmallTransformer(nn.Module):
 
 
 BUILT_IN = {
-    "small-cnn": Subject("small-cnn", small_cnn, (3, 32, 32)),
-    "small-transformer": Subject("small-transformer", SmallTransformer, (_TOKENS,), "int64"),
+    "small-cnn": Subject("small-cnn", small_cnn, (3, 32, 32), "float32"),
+    "small-transformer": Subject(
+        "small-transformer", SmallTransformer, (_TOKENS,), "int64", _VOCABULARY
+    ),
 }
 
 
@@ -132,7 +100,7 @@ def _of_catalogue(name: str) -> Subject:
     twin = subject_of(WorkloadConfig(model=name, batch_per_gpu=1))
     if twin is None:
         raise DpsimError(f"--model must be one that torch can build here, but got {name!r}")
-    return Subject(name, twin.build, twin.shape, twin.dtype)
+    return twin
 
 
 def subject(settings: Settings) -> Subject:
@@ -154,6 +122,4 @@ def subject(settings: Settings) -> Subject:
         raise DpsimError(
             f"--input must say the shape of one sample for {settings.model}, such as 3,224,224"
         )
-    return Subject(
-        settings.model, find_factory(settings.model), settings.input, settings.input_type
-    )
+    return factory_subject(settings.model, settings.input, settings.input_type)

@@ -11,12 +11,13 @@ from functools import partial
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, too_large
 from validate.microbench.layers import UPDATE, step_of
-from validate.microbench.models import Subject, subject
+from validate.microbench.models import subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.microbench.updates import optimizer_of
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
+from validate.twins import Subject
 
 _STEPS = 5  # times the repetitions of other benchmarks: a tail takes more of them than a median
 
@@ -50,7 +51,7 @@ def _step_that_fits(
     """A step at this batch size, tried once; None where the device cannot hold it."""
     try:
         module = measured.module(world.device)
-        batch = measured.batch(batch_size, module, world.device)
+        batch = measured.batch(batch_size, world.device)
         step = partial(step_of, module, batch, optimizer_of(UPDATE, module))
         with computing_in(settings.precision, world.face):
             step()

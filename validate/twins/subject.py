@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -59,10 +59,11 @@ def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | Non
     if isinstance(workload.model, str):
         entry, name = MODELS[workload.model], workload.model
     else:
-        own = getattr(workload.model, "torch", None)
+        source: Any = workload.model
+        own = getattr(source, "torch", None)
         if own is not None:
-            return _of_factory(own, workload.model)
-        entry, name = workload.model.entry(), "config"
+            return factory_subject(own, source.input, source.dtype)
+        entry, name = source.entry(), "config"
     # Entries whose models have no sequence state no usual length of one.
     length = workload.sequence_length or getattr(entry, "usual", None)
     found = _sizes(getattr(entry, "factory", None), length)
@@ -75,16 +76,17 @@ def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | Non
     return _TWINS[home](name, sizes)
 
 
-def _of_factory(factory: str, source: Any) -> Subject:
+def factory_subject(factory: str, shape: Sequence[int], dtype: str) -> Subject:
+    """A user's own model, ``package.module:factory``; ``shape`` and ``dtype`` of one sample."""
     build = find_factory(factory)
     entries = 2
-    if source.dtype == "int64":
+    if dtype == "int64":
         # A number is looked up in an embedding, so it must be below the entries of the smallest.
         with torch.device("meta"):
             parts = build().modules()
         found = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding)]
         entries = min(found, default=2)
-    return Subject(factory, build, tuple(source.input), source.dtype, entries)
+    return Subject(factory, build, tuple(shape), dtype, entries)
 
 
 def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | None:

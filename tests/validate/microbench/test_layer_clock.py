@@ -87,4 +87,4 @@ def test_built_in_models_are_traced_without_gaps(name, parameters):
     assert model.parameters == parameters
     assert model.notes == ()
     module = BUILT_IN[name].module("cpu")
-    assert module(BUILT_IN[name].batch(2, module, "cpu")).shape[0] == 2
+    assert module(BUILT_IN[name].batch(2, "cpu")).shape[0] == 2

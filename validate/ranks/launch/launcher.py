@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
@@ -17,7 +16,7 @@ from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import Host
 from validate.ranks.launch.output import OnLine, Output
 from validate.ranks.launch.own_folder import own_folder
-from validate.ranks.launch.rows import read_rows, rows_file
+from validate.ranks.launch.rows import read_rows
 from validate.ranks.launch.run import RankRun, Run, RunFailed
 from validate.ranks.launch.watch import Limits, Watch
 
@@ -37,7 +36,6 @@ def launch(
     preload: Sequence[str] = (),
     realtime: bool = True,
     environment: Mapping[str, str] | None = None,
-    folder: Path | None = None,
     on_line: OnLine | None = None,
 ) -> Run:
     """Run ``command`` once on each of ``hosts``, rank 0 on the first, until all have exited with 0.
@@ -45,20 +43,19 @@ def launch(
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
     call `connected` in time. ``preload`` names modules that take long to import: ranks of
     ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process that has
-    them already. ``folder`` keeps what they write as ``rank-N.jsonl``, also where this process is
-    killed; without it the rows are in the `Run` alone. Raises RunFailed as soon as one rank fails
-    or a limit is passed; DpsimError where the command or an argument cannot be used.
+    them already. Raises RunFailed as soon as one rank fails or a limit is passed; DpsimError where
+    the command or an argument cannot be used.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
     with (
-        _rows_folder(folder, len(hosts)) as place,
+        own_folder() as folder,
         ProcessGroup() as group,
         Output(on_line) as output,
     ):
         # Limits count from here: starting many ranks takes a while, and is part of the run.
         began = time.monotonic()
-        variables = list(environments(hosts, place, environment or {}))
+        variables = list(environments(hosts, folder, environment or {}))
         if preload and CAN_FORK:
             group.fork(command, preload, hosts, variables, realtime=bool(first))
         else:
@@ -71,7 +68,7 @@ def launch(
             output.add(rank, "stdout", process.stdout)
             output.add(rank, "stderr", process.stderr)
         limits = Limits(began, timeout_s, connect_timeout_s)
-        trouble = Watch(group.processes, output, place).wait(limits)
+        trouble = Watch(group.processes, output, folder).wait(limits)
         # Before the rest are killed: who still ran then has no code of its own.
         codes = [process.poll() for process in group.processes]
         # The time to end is divided: half for killing, a quarter for the last of the output.
@@ -80,7 +77,7 @@ def launch(
         notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)
         ranks = []
         for rank, host in enumerate(hosts):
-            ranks.append(_rank_run(rank, host, codes[rank], output, place))
+            ranks.append(_rank_run(rank, host, codes[rank], output, folder))
         run = Run(tuple(ranks), time.monotonic() - began, notes)
     if trouble:
         raise RunFailed(trouble.rank, trouble.reason, run, trouble.others)
@@ -131,21 +128,3 @@ def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tup
         "ranks run without real-time scheduling, which is not permitted here: "
         f"{tried.stderr.strip()}",
     )
-
-
-@contextmanager
-def _rows_folder(folder: Path | None, ranks: int) -> Iterator[Path]:
-    """The folder of the run's rows: ``folder``, or a temporary one if none is asked for.
-
-    Raises DpsimError where it has rows of an earlier run.
-    """
-    if folder is None:
-        with own_folder() as temporary:
-            yield temporary
-        return
-    if not folder.is_dir():
-        raise DpsimError(f"{folder}: must be a folder, but is not")
-    for file in (rows_file(folder, rank) for rank in range(ranks)):
-        if file.exists():
-            raise DpsimError(f"{folder}: must be without rows of another run, but has {file.name}")
-    yield folder.resolve()

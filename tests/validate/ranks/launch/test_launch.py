@@ -241,15 +241,6 @@ def test_ranks_and_what_they_started_end_with_their_launcher(how):
     assert soon(lambda: not any(map(runs, pids)))
 
 
-def test_records_stay_in_a_folder_that_is_asked_for(tmp_path):
-    launch(python('write_row({"x": rank})'), loopback(2), folder=tmp_path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["rank-0.jsonl", "rank-1.jsonl"]
-    with pytest.raises(
-        DpsimError, match=r"must be without rows of another run, but has rank-0\.jsonl"
-    ):
-        launch(python("pass"), loopback(2), folder=tmp_path)
-
-
 def test_a_record_that_was_cut_off_is_left_out():
     torn = 'open(os.environ["DPSIM_RECORDS"] + "/rank-0.jsonl", "a").write(\'{"x": \')\nraise SystemExit(1)'
     assert [list(row) for row in failure(torn, ranks=1).run.rows] == [["rank", "pid"]]
