@@ -112,8 +112,8 @@ REGIMES: dict[str, Regime] = {"specification": specification, "calibrated": cali
 def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
     """The case's every fourth size, and which sizes that leaves to be counted.
 
-    A known time that is above a later one by more than `SLACK` is an outlier, such as a first call,
-    and counts as that much.
+    A known time that is far above a later one is an outlier, such as a first call, and counts as no
+    more than is `credible`.
     """
     keep = np.arange(len(case.nbytes)) % CALIBRATION_STRIDE == 0
     sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep]
