@@ -38,6 +38,7 @@ def assert_same_time(one, other):
     np.testing.assert_allclose(steps(one).step, steps(other).step, rtol=1e-12)
 
 
+@pytest.mark.pairwise
 @DISTURBANCES
 @PLACES
 @pytest.mark.parametrize(
@@ -78,6 +79,7 @@ def test_with_a_staleness_without_end_an_all_reduce_holds_nobody_up(tiny, distur
     np.testing.assert_array_equal(ssp.step, ssp.compute)
 
 
+@pytest.mark.pairwise
 @DISTURBANCES
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp", "mg-wfbp", "buckets", "priority"])
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ JITTERS = {
 }
 
 
+@pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize("name", JITTERS)
 @pytest.mark.parametrize("workers", [1, 2, 8, 32])
 def test_a_synchronous_step_is_the_expected_greatest_of_m_draws(tiny, name, workers):

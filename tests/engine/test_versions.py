@@ -36,6 +36,7 @@ def test_a_late_gradient_counts_in_a_later_round_or_never():
     ).tolist() == [[0, DROPPED]]
 
 
+@pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp", "buckets", "priority"])
 @pytest.mark.parametrize("aggregation", ["allreduce", "parameter-server", "host", "sharded"])
 def test_in_bulk_synchronous_steps_nothing_is_stale(scenario, aggregation, overlap):

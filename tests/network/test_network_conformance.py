@@ -95,6 +95,7 @@ def test_every_algorithm_says_for_which_sizes_it_is_exact_and_there_are_some(alg
     assert exact[SIZES.index(4 * 1440)]
 
 
+@pytest.mark.pairwise(strength=1)
 @both_costs
 def test_flows_take_the_time_of_rounds(algorithm, costs):
     for ranks in (2, 3, 5, 8, 13):

@@ -257,7 +257,7 @@ def llama3(**fields):
 def test_llama_3_is_interrupted_466_times_and_above_nine_tenths_useful():
     before = time.process_time()
     study = goodput_study(llama3(), 16_384, 8, 54 * DAY, runs=30)
-    assert time.process_time() - before < 3  # and 10 s for as many runs as by default
+    assert time.process_time() - before < 5
     low, high = (sum(getattr(row, end) for row in study.causes) for end in ("low", "high"))
     assert low < 466 < high
     assert study.interruptions == pytest.approx(466, rel=0.02)

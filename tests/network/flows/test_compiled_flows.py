@@ -63,6 +63,7 @@ def by_flow(face, count):
     return np.array([face.amounts(row)[1] for row in np.lexsort((numbers, calls))])
 
 
+@pytest.mark.pairwise
 @needs_a_compiler
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("seed", [0, 1])

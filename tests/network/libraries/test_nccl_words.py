@@ -183,6 +183,7 @@ def test_of_a_list_nccl_chooses():
     assert parse_settings("NCCL_ALGO=Ring, NCCL_PROTO=LL,LL128") == ("ring", None)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("gpu", ["H100", "V100-SXM2", "A100-PCIe-40GB", "MI300X", "Frobnicator"])
 @pytest.mark.parametrize("inside", ["", "NVLink", "NVLink bridge", "PCIe 4.0, 0 uplinks", "?"])
 @pytest.mark.parametrize(("nodes", "local"), [(1, 2), (1, 7), (3, 1), (5, 3), (2, 16)])

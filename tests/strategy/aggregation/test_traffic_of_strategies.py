@@ -14,6 +14,7 @@ def traffic(scenario):
     return simulate(scenario).traffic
 
 
+@pytest.mark.pairwise
 @MANY
 @OVERLAPS
 @pytest.mark.parametrize(
@@ -36,6 +37,7 @@ def test_an_all_reduce(tiny, algorithm, total, busiest, m, overlap):
     )  # chunks of whole elements
 
 
+@pytest.mark.pairwise
 @MANY
 @pytest.mark.parametrize("sync", ["bsp", "ssp", "asp", {"kind": "backup", "backups": 1}], ids=str)
 @pytest.mark.parametrize(
@@ -93,6 +95,7 @@ def test_gossip(tiny, graph, degree, m):
     assert sent.sent_by_busiest <= 4 * S
 
 
+@pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize("m", [2, 4, 5, 9])
 @pytest.mark.parametrize("graph", ["ring", "exponential", "random-pairs", "torus"])
 def test_asynchronous_gossip(tiny, graph, m):

@@ -46,6 +46,7 @@ def test_random_pairs_shrink_it_too(replayed):
     assert left[-1] < 0.05 * left[0]
 
 
+@pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize(
     "compression", ["none", "int8", "qsgd", {"kind": "top-k", "density": 0.1}], ids=str
 )
