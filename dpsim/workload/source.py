@@ -5,6 +5,7 @@ Traced from torch, described by a configuration, or read from a profile.
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -86,7 +87,8 @@ class ConfigSource(Config):
         from dpsim.workload.models import from_config
 
         # A model's folder, as Hugging Face lays it out, has its configuration by this name.
-        file = str(Path(path) / "config.json") if Path(path).is_dir() else path
+        # Path.is_dir raises where a name is too long.
+        file = str(Path(path) / "config.json") if os.path.isdir(path) else path
         # For its errors, which have a place while the scenario is read.
         from_config(file)
         return file
