@@ -270,8 +270,6 @@ class CrashesConfig(Config):
         Exact for unplanned faults that all take as many workers away, but for an elastic job, whose
         restarts as workers come back are left out.
         """
-        from dpsim.disturbance.checkpoints import missing_share, waiting_share
-
         mtbf = _mean_time([cause for cause in causes if not cause.planned])
         plan = self.plan(causes)
         restart = self.restart_seconds(loading)
@@ -282,21 +280,36 @@ class CrashesConfig(Config):
         # Seconds a second of running. What was announced need not be detected, but the job goes on
         # only when the checkpoint is whole.
         stops = planned * (plan.cost + plan.write + restart - self.detection_time)
-        load, size = _in_repair(causes)
-        short = missing_share if self.elastic else waiting_share
-        # The queueing formulas count groups that are struck together, and a spare group is as many
-        # workers.
-        spares = self.spares // size if size else 0
-        waiting = short(load, int(spares))
-        if self.elastic:
-            waiting = min(1.0, waiting * size / workers)
-
+        waiting = self._missing(causes, workers) if self.elastic else self._waiting(causes)
         running = (1 - waiting) / (1 + stops)
         useful = running * plan.interval / taken
         checkpoints = running * stopped / taken
         # What remains: work done again, restarts, and planned stops.
         lost_share = 1 - waiting - useful - checkpoints
         return Goodput(plan.interval, mtbf, useful, checkpoints, lost_share, waiting)
+
+    def _waiting(self, causes: Sequence[Cause]) -> float:
+        """The share of time in which the job stands still for want of a spare."""
+        from dpsim.disturbance.checkpoints import waiting_share
+
+        # Who takes more than all spares away stops the job for all of its repair, which nothing
+        # else shortens; nothing fails then. So its seconds add to those of running.
+        large = [cause for cause in causes if cause.taken[0] > self.spares]
+        load, size = _in_repair([cause for cause in causes if cause not in large])
+        blocked = waiting_share(load, self._spare_groups(size))
+        a_second = blocked / (1 - blocked) + sum(cause.rate * cause.repair_time for cause in large)
+        return a_second / (1 + a_second)
+
+    def _missing(self, causes: Sequence[Cause], workers: int) -> float:
+        """The share of the workers that an elastic job lacks on average."""
+        from dpsim.disturbance.checkpoints import missing_share
+
+        load, size = _in_repair(causes)
+        return min(1.0, missing_share(load, self._spare_groups(size)) * size / workers)
+
+    def _spare_groups(self, size: float) -> int:
+        """Spares in groups that are struck together, which the queueing formulas count."""
+        return int(self.spares // size) if size else 0
 
     def plan(self, causes: Sequence[Cause]) -> Checkpoints:
         """What checkpoints to storage cost, and when there is one: the best, if nothing is said.

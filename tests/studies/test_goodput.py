@@ -123,6 +123,28 @@ def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
 
 
 @AT_ITS_OWN
+def test_racks_and_single_workers_wait_as_the_closed_form_says():
+    """Racks of 32 come back within hours, single workers within a day; 2 of 256 stand by."""
+    config = crashes(
+        faults=[
+            {"name": "gpu", "mtbf": "500 days", "repair_time": "1 day"},
+            {"name": "switch", "per": "rack", "mtbf": "60 days", "repair_time": "4 h"},
+        ],
+        checkpoint_interval="1000 s",
+        checkpoint_cost="1 s",
+        restart_time="60 s",
+        spares=2,
+    )
+    study = goodput_study(config, 256, 8, 300 * DAY, runs=40)
+    assert study.expected.waiting == pytest.approx(study.shares["waiting"], rel=0.05)
+    # A loss system of three servers at a load of 256 / 500, and the racks' repairs: 8 / 60 days
+    # times 4 h.
+    load, racks = 256 / 500, 8 / 60 / 6
+    blocked = load**3 / 6 / (1 + load + load**2 / 2)  # over the time that it runs
+    assert study.expected.waiting == pytest.approx(1 - 1 / (1 + blocked + racks), rel=1e-9)
+
+
+@AT_ITS_OWN
 def test_an_elastic_job_misses_those_in_repair_and_nothing_else():
     """Crashes that cost next to nothing: workers in repair are Poisson, of mean 2 here."""
     config = crashes(
