@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
 
 _MIB = 2**20
+_FEW = ("no machine was", "one machine was", "two machines were")
 _IDEAL = "transfers are ideal: what a library takes beyond them was not compared on this network"
 
 
@@ -57,8 +58,9 @@ def nccl_doubt(
 ) -> Doubt:
     """The error of NCCL's model on machines of a ``generation``.
 
-    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where one machine of
-    the generation was measured or none, the error is that of what is unlike all families.
+    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where no more than two
+    machines of the generation were measured, the error is that of what is unlike all families: two
+    say less of a third than whole generations that were left out say of the next.
     ``residuals`` stand in for the shipped ones.
     """
     table = _residuals() if residuals is None else residuals
@@ -67,10 +69,14 @@ def nccl_doubt(
         for family in table["families"]
         if generation in family["generations"] and family["sizes"] == sizes
     }
-    found = by_operation.get(operation) or by_operation.get("any")
-    if found is None or found["machines"] == 1:
-        apart = f"of {generation} {'one machine' if found else 'no machine'} was measured"
-        return _unlike(is_one_node, sizes, apart, of, table)
+    whole = by_operation.get("any")
+    found = by_operation.get(operation) or whole
+    machines = found["machines"] if found else 0
+    if found is None or machines < len(_FEW):
+        # Where the generation has more machines, none of them ran this operation.
+        is_rest = whole is None or whole["machines"] == machines
+        measured = generation if is_rest else f"{operation} of {generation}"
+        return _unlike(is_one_node, sizes, f"of {measured} {_FEW[machines]} measured", of, table)
     basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
     return Doubt(basis, table["quantiles"], found["residuals"], of=of)
 

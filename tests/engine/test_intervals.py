@@ -78,6 +78,17 @@ def test_a_generation_of_one_machine_is_extrapolated():
     assert nccl_doubt("roce", False, "all_reduce", "from 1 MiB").extrapolated == ()
 
 
+def test_two_machines_say_less_than_generations_left_out():
+    """Student's t of two draws would allow for hundreds of times the predicted time."""
+    gathers = nccl_doubt("pcie4-staged", True, "all_gather", "from 1 MiB")
+    assert gathers.extrapolated == ("of all_gather of pcie4-staged two machines were measured",)
+    assert nccl_doubt("rccl", False, "all_reduce", "below 1 MiB").extrapolated == (
+        "of rccl two machines were measured",
+    )
+    interval = gathers.around(1.0)
+    assert 0.2 < interval.low < 1 < interval.high < 10
+
+
 def test_a_mixture_of_alike_is_like_each_and_of_unlike_between_them():
     levels = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975]
     alike = np.array([[-0.5, -0.3, -0.1, 0.0, 0.1, 0.3, 0.5]] * 2)

@@ -69,6 +69,6 @@ def test_a_machine_s_own_residuals_are_no_part_of_its_interval():
 
 
 def test_rows_of_a_generation_of_one_machine_are_a_group_besides():
-    scores = [*rows(3, 0.05), *rows(1, 5.0, "efa-v1")]
+    scores = [*rows(4, 0.05), *rows(1, 5.0, "efa-v1")]
     found = coverage(scores, scores)
     assert found["extrapolated"] == found["multi-node EFA/TCPX"] < found["multi-node IB/RoCE"]

@@ -32,7 +32,7 @@ def library(scenario: Scenario) -> Options:
     now = prepare(scenario).setting.library
     path = "strategy.aggregation.library"
     if now != "ideal":
-        return (Change(f"library {now} -> ideal, links without its overheads", {path: "ideal"}),)
+        return (Change(f"a bound: library {now} -> ideal, without its overheads", {path: "ideal"}),)
     found = prepare(_with_library(scenario, "auto")).setting.library
     if found == "ideal":
         return "no library serves these GPUs and this algorithm, or the network is to be as asked"

@@ -188,3 +188,10 @@ def test_a_stated_global_batch_is_doubled_with_the_batch(passes):
     batch = turns(explain(scenario))["batch"]
     assert batch.why is None or "cannot be" not in batch.why
     assert batch.change is not None
+
+
+def test_twice_the_rate_inside_nodes_is_the_same_bus_twice_as_fast():
+    """PCIe 4 at twice its rate is as fast as PCIe 5, whose machines NCCL's model knows apart."""
+    changes = ["cluster={node: pcie4-8gpu, gpu: rtx-4090}", "workload.model=gpt2", *FEW]
+    found = explain(load_scenario(SCENARIOS / "sharded.yaml", changes))
+    assert -0.5 < turns(found)["node-bandwidth"].step_change < -0.3

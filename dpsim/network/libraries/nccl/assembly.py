@@ -58,7 +58,8 @@ def generation(machine: NcclMachine) -> str:
     if machine.nodes > 1:
         return RCCL if machine.intra == XGMI else machine.transport
     if machine.intra == PCIE:
-        fast_enough = (g for g in (6, 5, 4) if machine.intra_rate >= 0.9 * pcie_rate(g))
+        known = range(machine.latest_pcie, 3, -1)
+        fast_enough = (g for g in known if machine.intra_rate >= 0.9 * pcie_rate(g))
         return f"pcie{next(fast_enough, 3)}{'-staged' if machine.bus.staged else ''}"
     kind, mesh = families(machine)
     return mesh or kind

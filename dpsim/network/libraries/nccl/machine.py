@@ -62,6 +62,7 @@ class Inside:
     kind: str
     rate: float
     bus: Bus = DIRECT
+    latest_pcie: int = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,12 @@ class NcclMachine:
     ``capability`` is ten times the GPU's compute capability. ``intra_rate`` is the peak rate of one
     GPU's port inside the node in one direction (NVLink 3: 300e9 B/s); ``nic_rate`` the line rate of
     those network cards of one node that the job's GPUs can use, one direction. ``bus`` says how
-    their copies cross PCIe; ``multicast``: the node's switches reduce and multicast, where their
-    generation can; ``nic_staged``: the cards reach the GPUs' memory only through the
-    host's; ``fabric_share`` is what slower links beyond the cards leave of their rate, which NCCL
-    does not know of when it chooses. ``launch`` names how a benchmark was started, which sets its
-    floor: "default" (one process per GPU), "single-process" (one thread for a node's GPUs) or
-    "torch".
+    their copies cross PCIe, ``latest_pcie`` the generation that the links are called, which may be
+    rated as a later one. ``multicast``: the node's switches reduce and multicast, where their
+    generation can; ``nic_staged``: the cards reach the GPUs' memory only through the host's;
+    ``fabric_share`` is what slower links beyond the cards leave of their rate, which NCCL does not
+    know of when it chooses. ``launch`` names how a benchmark was started, which sets its floor:
+    "default" (one process per GPU), "single-process" (one thread for a node's GPUs) or "torch".
     ``forced_algorithm`` and ``forced_protocol`` restate NCCL_ALGO and NCCL_PROTO, if set. ``graph``
     says what NCCL's topology search found where that cannot be known from outside (0 as shipped, 1
     twice the channels): only fits set it.
@@ -89,6 +90,7 @@ class NcclMachine:
     intra: str
     intra_rate: float
     bus: Bus = DIRECT
+    latest_pcie: int = 6
     multicast: bool = True
     nodes: int = 1
     gpus_per_node: int = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         intra=inside.kind,
         intra_rate=inside.rate,
         bus=inside.bus,
+        latest_pcie=inside.latest_pcie,
         multicast=all(kind.node.in_network_reduction for kind in cluster.kinds),
         nodes=nodes,
         gpus_per_node=local,
@@ -91,8 +93,15 @@ def _inside(kind: NodeGraph) -> Inside:
     if xgmi and is_amd(kind.node.gpu):
         return Inside(XGMI, sum(xgmi))
     # Bridges between some of them help none of the others.
-    slowest = min(link.rate.value for _, _, link, _ in links if "nvlink" not in link.name)
-    return Inside(PCIE, slowest, _bus(kind))
+    others = (link for _, _, link, _ in links if "nvlink" not in link.name)
+    slowest = min(others, key=lambda link: link.rate.value)
+    return Inside(PCIE, slowest.rate.value, _bus(kind), _latest_pcie(slowest))
+
+
+def _latest_pcie(link: Link) -> int:
+    """The generation that a link is called: twice the rate of PCIe 4 is not yet PCIe 5."""
+    called = re.match(r"pcie(\d)-", link.name)
+    return int(called[1]) if called else 6
 
 
 def _mesh_rate(gpus: Sequence[str], edges: Sequence[tuple[str, str, Link, int]]) -> float:
