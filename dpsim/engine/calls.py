@@ -14,7 +14,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Gpu
 from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group
-from dpsim.strategy.compression import Codec, NoCompressionConfig
+from dpsim.strategy.compression import Codec
 from dpsim.strategy.overlap import Outlook, in_order
 from dpsim.topology import Mesh
 from dpsim.workload import Program
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 LOSS = "average-loss"
 _LOSS_BYTES = 4
-_PLAIN = NoCompressionConfig(kind="none")
 _COMPRESSED = ("gradients", "models")
 
 
@@ -76,31 +75,39 @@ def staged(
 
     ``mesh`` is of those who meet. Weights, samples and the loss travel as they are.
     """
-    codec = codec if call.payload in _COMPRESSED else _PLAIN
-    # Codecs are of at least one element; samples may be of no bytes.
-    elements = max(call.nbytes // call.width, 1)
-    # What is not encoded keeps the width that it has; codecs are of float32.
-    wire = (call.nbytes,) if codec.exact else codec.stages(elements)
-    summed = codec.sums_in_flight
-    costs = [
-        {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)} for gpu in gpus
-    ]
-    payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
-    encode = [codec.encode_seconds(elements, **cost) for cost in costs]
-    decode = [
-        codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0
-        for cost in costs
-    ]
+    # What is not encoded keeps the width that it has, adds up in flight and takes no time.
+    summed = True
+    wire: tuple[int, ...] = (call.nbytes,)
+    encode = decode = np.zeros(len(gpus))
+    if call.payload in _COMPRESSED and not codec.exact:
+        # Codecs are of float32, and of at least one element.
+        elements = max(call.nbytes // call.width, 1)
+        summed, wire = codec.sums_in_flight, codec.stages(elements)
+        payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
+        encode, decode = _coding(codec, elements, payloads, gpus)
     return StagedCall(
         call.name,
         call.ready,
         call.needed,
         aggregation.stages(call.collective, wire, call.nbytes, sums_in_flight=summed, mesh=mesh),
-        np.array(encode),
-        np.array(decode),
+        encode,
+        decode,
         call.group,
         call.lag,
     )
+
+
+def _coding(
+    codec: Codec, elements: int, payloads: int, gpus: tuple[Gpu, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Seconds to encode ``elements`` and to decode ``payloads`` of as many, on each kind of GPU."""
+    encode, decode = np.zeros(len(gpus)), np.zeros(len(gpus))
+    for kind, gpu in enumerate(gpus):
+        cost = {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)}
+        encode[kind] = codec.encode_seconds(elements, **cost)
+        if payloads:
+            decode[kind] = codec.decode_seconds(elements, payloads=payloads, **cost)
+    return encode, decode
 
 
 def _float32_peak(gpu: Gpu) -> float:

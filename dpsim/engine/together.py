@@ -37,8 +37,7 @@ def run_together(
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    records = Steps.empty(*factors.shape)
-    run = _Run(job, timeline)
+    run, records = _Run(job, timeline), Steps.empty(*factors.shape)
     starts, done, over = np.zeros_like(factors), np.zeros_like(factors), np.zeros(len(factors))
     loading = None if job.input is None else job.input.start()
     alike_from, before = _alike_from(job, factors, timeline), None

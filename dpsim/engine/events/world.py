@@ -16,8 +16,9 @@ from dpsim.engine.events.operations import Operation
 from dpsim.engine.events.sending import Sending, Span
 from dpsim.engine.events.worker import Worker
 from dpsim.engine.job import Job
-from dpsim.engine.steps import Steps, waiting
+from dpsim.engine.steps import Steps
 from dpsim.engine.together import complete
+from dpsim.engine.walk import waiting
 from dpsim.strategy.aggregation import Group
 
 if TYPE_CHECKING:
