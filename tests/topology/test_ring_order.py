@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.topology.ring_order import ring_order
+from dpsim.topology.node_graph import ring_order
 
 
 def narrowest(bandwidth, order):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from heapq import heapify, heapreplace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -30,12 +29,12 @@ from dpsim.strategy.aggregation.collective_call import (
     whole_model,
 )
 from dpsim.strategy.aggregation.setting import Setting
+from dpsim.strategy.aggregation.units import Unit, owned, units_of, units_of_blocks
 from dpsim.topology import GroupSize, Mesh
 from dpsim.workload import Model, Program
 
 _HALF = 2  # bytes of a gradient as it is computed
 _REPLICAS = "all-reduce-replicas"
-Unit = tuple[int, int, int]  # first layer, layer after the last, elements
 
 
 class GradientsConfig(Config):
@@ -223,7 +222,7 @@ class ShardedConfig(Aggregation):
         if not self._has_owners:
             return super().updated_part(model, mesh)
         # Whoever has most sets the pace: the others wait for its tensors at the next step's start.
-        most = max(_owned(model, self.shard_size(mesh)), default=0)
+        most = max(owned(model, self.shard_size(mesh)), default=0)
         return most / max(model.parameters, 1)
 
     def calls_on(
@@ -235,7 +234,7 @@ class ShardedConfig(Aggregation):
             return calls
         # The first call gathers all weights at once: the owners' broadcasts take its place.
         _, *scatters = calls
-        sizes = [elements * self.weight_bytes for elements in _owned(model, self.shard_size(mesh))]
+        sizes = [elements * self.weight_bytes for elements in owned(model, self.shard_size(mesh))]
         sent = [CollectiveCall("owner", size, 0, 0, "broadcast", "weights") for size in sizes]
         return (*sent, *scatters)
 
@@ -381,45 +380,4 @@ class ShardedConfig(Aggregation):
 
     def units(self, model: Model) -> list[Unit]:
         """Runs of layers that are gathered together."""
-        if self.wrap == "block":
-            return _blocks(model)
-        units: list[Unit] = []
-        first = elements = 0
-        for index, layer in enumerate(model.layers, 1):
-            elements += layer.own_weights
-            # A unit ends with the layer that makes it large enough; the last one is what is left
-            # over.
-            if elements * ELEMENT >= self.unit_size or index == len(model.layers):
-                units.append((first, index, elements))
-                first, elements = index, 0
-        # Layers without parameters at the end have nothing to gather.
-        return [unit for unit in units if unit[2]]
-
-
-def _owned(model: Model, owners: int) -> list[int]:
-    """Elements of each owner of whole tensors; there are no more owners than tensors.
-
-    The largest tensor first, each goes to whoever has the least so far (InternEvo,
-    internlm/solver/optimizer/hybrid_zero_optim.py).
-    """
-    sizes: list[int] = np.sort(model.tensors().elements)[::-1].tolist()
-    # Nobody has anything yet: the largest tensors go to one owner each.
-    held = sizes[:owners]
-    heapify(held)
-    for size in sizes[owners:]:
-        heapreplace(held, held[0] + size)
-    return held
-
-
-def _blocks(model: Model) -> list[Unit]:
-    """Each numbered block, and what stands before and behind them; of those that have weights."""
-    ranges: list[tuple[int, int]] = []
-    alone = False  # whether the layers so far, since the last block, stand in none
-    for first, end in model.blocks:
-        numbered = model.layers[first].block is not None
-        # What stands between two blocks is one unit, however many layers it is.
-        begin = ranges.pop()[0] if alone and not numbered else first
-        ranges.append((begin, end))
-        alone = not numbered
-    sizes = [sum(layer.own_weights for layer in model.layers[a:b]) for a, b in ranges]
-    return [(a, b, size) for (a, b), size in zip(ranges, sizes, strict=True) if size]
+        return units_of_blocks(model) if self.wrap == "block" else units_of(model, self.unit_size)
