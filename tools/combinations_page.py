@@ -97,10 +97,14 @@ def _speaks_of(rule: Rule) -> str:
     parts = []
     for part in rule.asked:
         kinds = _kinds(rule, part)
-        parts.append(f"{part} {', '.join(f'`{kind}`' for kind in kinds)}")
+        said = f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
         if rule.field and part == "aggregation":
+            # The one form that the rule is about shows which value of the field it means.
             (form,) = (form for form in forms_of(part, kinds[0]) if rule.asked[part](form))
-            parts[-1] += f" of {rule.field} `{getattr(form, rule.field)}`"
+            said += f" of {rule.field} `{getattr(form, rule.field)}`"
         if rule.sync_field and part == "sync":
-            parts[-1] += f" with `{rule.sync_field}`"
-    return " with ".join([*parts, *["`average_loss`"] * rule.loss])
+            said += f" with `{rule.sync_field}`"
+        parts.append(said)
+    if rule.loss:
+        parts.append("`average_loss`")
+    return " with ".join(parts)

@@ -31,25 +31,11 @@ def draw() -> None:
     own = scenario_of(spec).strategy.sync.kind
     st.caption(
         "A small model learns handwritten digits by real SGD. When each gradient is computed, on "
-        "which parameters, and when it "
-        "arrives, is the scenario's; what is shown are real losses and accuracies against "
-        "simulated seconds."
+        "which parameters, and when it arrives, is the scenario's; what is shown are real losses "
+        "and accuracies against simulated seconds."
     )
 
-    # Only what can be asked for is offered: some ways go with some aggregations alone.
-    known = [
-        kind
-        for kind in forms.union("strategy.sync").kinds
-        if kind != own and _goes(spec.with_kind("strategy.sync", "kind", kind))
-    ]
-    first = [kind for kind in _FIRST if kind in known][:1]
-    others = controls.pick_several(
-        f"{kind_words(own)}, compared with",
-        known,
-        "replayed",
-        first,
-        "Those that go with the rest of the scenario.",
-    )
+    others = _others(spec, own)
     with st.expander("The small model"):
         for each in forms.fields(
             forms.part("replay"), "replay", without=("backend", "precision", "points")
@@ -69,6 +55,24 @@ def draw() -> None:
         sentence(_verdict(replays))
         chart(replay_figure(replays), key="replay", height=_HEIGHT)
         _table(replays)
+
+
+def _others(spec: Spec, own: str) -> list[str]:
+    """The ways that are chosen to be compared with the scenario's ``own``."""
+    # Only what can be asked for is offered: some ways go with some aggregations alone.
+    known = [
+        kind
+        for kind in forms.union("strategy.sync").kinds
+        if kind != own and _goes(spec.with_kind("strategy.sync", "kind", kind))
+    ]
+    first = [kind for kind in _FIRST if kind in known][:1]
+    return controls.pick_several(
+        f"{kind_words(own)}, compared with",
+        known,
+        "replayed",
+        first,
+        "Those that go with the rest of the scenario.",
+    )
 
 
 def _goes(spec: Spec) -> bool:

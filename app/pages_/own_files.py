@@ -67,10 +67,13 @@ def _shown(found: Outcome) -> None:
             args=("cluster.node", found.found.node),
             icon=":material/play_arrow:",
         )
-    if found.without is None or found.with_it is None:
-        return
+    if found.without is not None and found.with_it is not None:
+        _side_by_side(found.without, found.with_it)
+
+
+def _side_by_side(without: Result, with_it: Result) -> None:
     st.markdown("**The scenario without it, and with it**")
-    runs = {"as it is": found.without, "with the file": found.with_it}
+    runs = {"as it is": without, "with the file": with_it}
     rows = [_row(result) for result in runs.values()]
     st.dataframe(
         {"": list(runs), **{head: [row[head] for row in rows] for head in rows[0]}},

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -172,14 +172,6 @@ def constants_text(
     by_generation: Sequence[Score],
 ) -> str:
     """constants.yaml; single machines' own effects are left out."""
-    problem = build(label_graphs(cases, known))
-    errors = dict(
-        zip(
-            problem.slots,
-            standard_errors(problem, np.array([known[slot] for slot in problem.slots])),
-            strict=True,
-        )
-    )
     inside = coverage(by_machine, by_generation)
     with_twins, twins = beside_twins(by_machine)
     lines = [
@@ -195,23 +187,28 @@ def constants_text(
         *_error_lines(with_twins),
         "coverage:",
         *(f"  {group}: {share:.3f}" for group, share in inside.items()),
+        "groups:",
+        *_group_lines(known, cases),
     ]
-
-    units = {p.name: (p.unit, p.text) for p in PARAMS}
-    lines.append("groups:")
-    # Common values first: all other groups are factors on them.
-    for key, group in sorted(
-        _groups(known, 8).items(), key=lambda item: (item[0] != COMMON, item[0])
-    ):
-        lines.append(f"  {key}:")
-        for name, value in group.items():
-            unit = f", unit: {units[name][0]!r}" if key == COMMON else ""
-            text = f"  # {units[name][1]}" if key == COMMON else ""
-            lines.append(
-                f"    {name}: "
-                f"{{value: {np.exp(value):.5e}, error: {errors[key, name]:.3f}{unit}}}{text}"
-            )
     return _HEADER + "\n".join(lines) + "\n"
+
+
+def _group_lines(known: Mapping[Slot, float], cases: Sequence[Case]) -> Iterator[str]:
+    """The constants of each group with their errors."""
+    problem = build(label_graphs(cases, known))
+    found = standard_errors(problem, np.array([known[slot] for slot in problem.slots]))
+    errors = dict(zip(problem.slots, found, strict=True))
+    of = {p.name: p for p in PARAMS}
+    groups = _groups(known, 8)
+    # Common values first: all other groups are factors on them, which have no unit.
+    for key in sorted(groups, key=lambda key: (key != COMMON, key)):
+        yield f"  {key}:"
+        for name, value in groups[key].items():
+            numbers = f"value: {np.exp(value):.5e}, error: {errors[key, name]:.3f}"
+            if key == COMMON:
+                yield f"    {name}: {{{numbers}, unit: {of[name].unit!r}}}  # {of[name].text}"
+            else:
+                yield f"    {name}: {{{numbers}}}"
 
 
 def _error_lines(scores: Sequence[Score]) -> list[str]:

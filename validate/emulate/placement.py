@@ -5,6 +5,7 @@ Its workers first, one a host, then its parameter servers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,51 +46,42 @@ def placement(scenario: Scenario) -> Placement:
 
 def check(job: Job) -> None:
     """Raise DpsimError for what real ranks cannot do, with the key of the scenario to change."""
-    scenario = job.scenario
-    aggregation, disturbance = scenario.strategy.aggregation, scenario.disturbance
+    for wrong, key, rule, got in (*_of_hardware(job), *_of_aggregation(job)):
+        if wrong:
+            raise DpsimError(f"{key}: {rule}, but got {got}")
+
+
+# Whether it is so, the key of the scenario, what it must be, and what it is.
+_Refusal = tuple[bool, str, str, str]
+
+
+def _of_hardware(job: Job) -> Iterator[_Refusal]:
+    disturbance = job.scenario.disturbance
     counts = {int(count) for count in np.diff(job.cluster.first_rank)}
     # Ranks of one host would meet in its memory, not over the links between its GPUs.
-    _refuse(
-        counts != {1},
-        "cluster.node: must have one GPU, since a rank is a host of its own",
-        f"{max(counts)} GPUs",
-    )
-    _refuse(
-        bool(disturbance.background),
-        "disturbance.background: must be left out of real runs",
-        "other traffic",
-    )
-    _refuse(
-        bool(disturbance.links),
-        "disturbance.links: must be left out of real runs",
-        "links that change",
-    )
+    one_gpu = "must have one GPU, since a rank is a host of its own"
+    yield counts != {1}, "cluster.node", one_gpu, f"{max(counts)} GPUs"
+    left_out = "must be left out of real runs"
+    yield bool(disturbance.background), "disturbance.background", left_out, "other traffic"
+    yield bool(disturbance.links), "disturbance.links", left_out, "links that change"
+
+
+def _of_aggregation(job: Job) -> Iterator[_Refusal]:
+    strategy = job.scenario.strategy
+    aggregation, home = strategy.aggregation, "strategy.aggregation"
     replicas = getattr(aggregation, "replicas", 1)
-    _refuse(replicas > 1, "strategy.aggregation.replicas: must be 1 in real runs", str(replicas))
-    library = getattr(aggregation, "library", "ideal")
-    known = aggregation.torch_libraries
-    _refuse(
-        library not in known,
-        f"strategy.aggregation.library: must be {' or '.join(known)} in real runs",
-        repr(library),
-    )
-    _refuse(
-        job.setting.library != "ideal" and job.scenario.strategy.sync.outer_step is not None,
-        "strategy.aggregation.library: must be ideal in real runs of groups",
-        repr(job.setting.library),
-    )
-    _refuse(
-        getattr(aggregation, "way", "copies") != "copies",
-        "strategy.aggregation.way: must be copies in real runs",
-        "single-process",
-    )
+    yield replicas > 1, f"{home}.replicas", "must be 1 in real runs", str(replicas)
+
+    library, known = getattr(aggregation, "library", "ideal"), aggregation.torch_libraries
+    one_of = f"must be {' or '.join(known)} in real runs"
+    yield library not in known, f"{home}.library", one_of, repr(library)
+    in_groups = job.setting.library != "ideal" and strategy.sync.outer_step is not None
+    ideal = "must be ideal in real runs of groups"
+    yield in_groups, f"{home}.library", ideal, repr(job.setting.library)
+
+    way = getattr(aggregation, "way", "copies")
+    yield way != "copies", f"{home}.way", "must be copies in real runs", "single-process"
     models = [model for turns in job.collectives.values() for model in turns]
     in_network = any(isinstance(model, InNetworkModel) for model in models)
-    _refuse(
-        in_network, "strategy.aggregation.algorithm: must be one that ranks carry out", "in-network"
-    )
-
-
-def _refuse(wrong: bool, rule: str, got: str) -> None:
-    if wrong:
-        raise DpsimError(f"{rule}, but got {got}")
+    by_ranks = "must be one that ranks carry out"
+    yield in_network, f"{home}.algorithm", by_ranks, "in-network"

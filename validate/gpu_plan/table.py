@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dpsim.base.units import DATA, TIME, human
 from dpsim.engine import simulate
 from validate.emulate import Case
 from validate.gpu_plan.pieces import Plan, Row
@@ -32,8 +33,6 @@ def table_of(plan: Plan) -> Any:
     """Measured steps beside predictions by specification, and by the profile of this node."""
     from rich.table import Table
 
-    from dpsim.base.units import DATA, TIME, human
-
     table = Table(title="one rank, every variant", title_justify="left", show_edge=False)
     for heading in (
         "model",
@@ -46,34 +45,37 @@ def table_of(plan: Plan) -> Any:
     ):
         table.add_column(heading, justify="left" if heading in ("model", "variant") else "right")
     for row in rows_of(plan.folder):
-        if row["what"] != "step":
-            continue
-        # The second setting of a case is its whole workload.
-        workload = json.loads(row["set"][1].partition("=")[2])
-        names = ("batch_per_gpu", "precision", "execution", "checkpoint")
-        variant = ", ".join(str(workload[name]) for name in names)
-        if "failed" in row:
-            table.add_row(row["model"], variant, row["failed"][:40])
-            continue
-        # Without the three steps of warm-up that the plan's scenario has.
-        counted = sorted(row["step_s"][3:])
-        measured = counted[len(counted) // 2]
-
-        # From the settings that the row carries, as the simulator is today.
-        case = Case(str(plan.folder / "scenario.yaml"), tuple(row["set"]))
-        first = simulate(case.scenario())
-        own = Case(case.file, (*case.set, f"calibration={plan.profile.resolve()}"))
-        second = simulate(own.scenario()) if plan.profile.exists() else first
-
-        errors = [each.step_time_s["mean"] / measured - 1 for each in (first, second)]
-        held = first.memory.held.total if first.memory else 0
-        table.add_row(
-            row["model"],
-            variant,
-            human(measured, TIME, 3),
-            f"{errors[0]:+.1%}",
-            f"{errors[1]:+.1%}",
-            human(row["peak_bytes"], DATA, 3),
-            f"{held / max(row['peak_bytes'], 1) - 1:+.1%}",
-        )
+        if row["what"] == "step":
+            table.add_row(row["model"], _variant(row), *_beside_predictions(row, plan))
     return table
+
+
+def _variant(row: Row) -> str:
+    # The second setting of a case is its whole workload.
+    workload = json.loads(row["set"][1].partition("=")[2])
+    names = ("batch_per_gpu", "precision", "execution", "checkpoint")
+    return ", ".join(str(workload[name]) for name in names)
+
+
+def _beside_predictions(row: Row, plan: Plan) -> list[str]:
+    """The cells from the measured step on; of a step that failed, why."""
+    if "failed" in row:
+        return [row["failed"][:40]]
+    # Without the three steps of warm-up that the plan's scenario has.
+    counted = sorted(row["step_s"][3:])
+    measured = counted[len(counted) // 2]
+
+    # From the settings that the row carries, as the simulator is today.
+    case = Case(str(plan.folder / "scenario.yaml"), tuple(row["set"]))
+    first = simulate(case.scenario())
+    own = Case(case.file, (*case.set, f"calibration={plan.profile.resolve()}"))
+    second = simulate(own.scenario()) if plan.profile.exists() else first
+
+    errors = [each.step_time_s["mean"] / measured - 1 for each in (first, second)]
+    held, peak = first.memory.held.total if first.memory else 0, row["peak_bytes"]
+    return [
+        human(measured, TIME, 3),
+        *(f"{error:+.1%}" for error in errors),
+        human(peak, DATA, 3),
+        f"{held / max(peak, 1) - 1:+.1%}",
+    ]

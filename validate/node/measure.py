@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from dpsim.base.errors import DpsimError
@@ -102,19 +103,15 @@ def _plan(
         "timeout": _PATIENCE_S,
     }
     largest = _LARGEST[node.kind]
-    counts = [ranks] if "RANK" in os.environ else sorted({min(2, ranks), ranks})
-    for count in counts:
-        if count > 1:
-            collectives = Settings(
-                what=("collectives",),
-                operations=_OPERATIONS,
-                begin=1024,
-                end=largest,
-                factor=4,
-                iterations=10,
-                **common,
-            )
-            yield collectives.checked(), count
+    collectives = Settings(
+        what=("collectives",),
+        operations=_OPERATIONS,
+        begin=1024,
+        end=largest,
+        factor=4,
+        iterations=10,
+        **common,
+    )
     rest = Settings(
         what=("products", "copies", "point-to-point", "optimizer", "codecs"),
         begin=2**16,
@@ -123,17 +120,18 @@ def _plan(
         iterations=5,
         **common,
     )
+    counts = [ranks] if "RANK" in os.environ else sorted({min(2, ranks), ranks})
+    # One rank alone has nobody to send to.
+    yield from ((collectives.checked(), count) for count in counts if count > 1)
     yield rest.checked(), ranks
-    for model in models:
-        for precision in _PRECISIONS[node.kind]:
-            for count in reversed(counts):
-                # All ranks say what layers take; fewer at once, by how much they are faster.
-                steps = Settings(
-                    what=("layers", "spread") if count == ranks else ("spread",),
-                    model=model,
-                    precision=precision,
-                    batch_sizes=_BATCHES[node.kind],
-                    iterations=8,
-                    **common,
-                )
-                yield steps.checked(), count
+    for model, precision, count in product(models, _PRECISIONS[node.kind], reversed(counts)):
+        steps = Settings(
+            # All ranks say what layers take; fewer at once, by how much they are faster.
+            what=("layers", "spread") if count == ranks else ("spread",),
+            model=model,
+            precision=precision,
+            batch_sizes=_BATCHES[node.kind],
+            iterations=8,
+            **common,
+        )
+        yield steps.checked(), count

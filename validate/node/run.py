@@ -16,7 +16,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import Run, run_job
-from validate.emulate import Case, Measured, placement
+from validate.emulate import Case, Measured, Placement, placement
 from validate.node.account import bucket_seconds, steps_of
 from validate.node.hardware import (
     MOST_PROCESSES,
@@ -71,24 +71,32 @@ def on_node(
 
     told = [case.file, case.set, device, backend, compute]
     if launched is not None:
-        rows = _as_launched(told)
-        return None if rows is None else _beside_prediction(case, found, rows, "")
-
-    failed = ""
-    command = [sys.executable, "-m", "validate.node", json.dumps(told)]
-    try:
-        ranks = loopback(placement(scenario).ranks)
-        limit_s = timeout_s or _TIMEOUT_S
-        rows = launch(command, ranks, timeout_s=limit_s, preload=[__name__, IMPORTED_LATE]).rows
-    except RunFailed as error:
-        failed, rows = str(error), error.run.rows
-        # Every worker's row is needed to tell waiting from communication.
-        if len(rows) < placement(scenario).workers:
-            raise PartialRunError(failed, []) from error
+        gathered = _as_launched(told)
+        return None if gathered is None else _beside_prediction(case, found, gathered, "")
+    rows, failed = _on_own_ranks(told, placement(scenario), timeout_s or _TIMEOUT_S)
     run = _beside_prediction(case, found, rows, failed)
     if failed:
         raise PartialRunError(failed, [run])
     return run
+
+
+def _on_own_ranks(
+    told: Sequence[Any], placed: Placement, timeout_s: float
+) -> tuple[list[Row], str]:
+    """The rows of ranks that are started for the run, and why it failed, "" where it did not.
+
+    Raises PartialRunError where too few rows are left of it.
+    """
+    command = [sys.executable, "-m", "validate.node", json.dumps(told)]
+    hosts = loopback(placed.ranks)
+    try:
+        run = launch(command, hosts, timeout_s=timeout_s, preload=[__name__, IMPORTED_LATE])
+    except RunFailed as error:
+        # Every worker's row is needed to tell waiting from communication.
+        if len(error.run.rows) < placed.workers:
+            raise PartialRunError(str(error), []) from error
+        return error.run.rows, str(error)
+    return run.rows, ""
 
 
 def as_rank(text: str) -> None:

@@ -180,13 +180,12 @@ class _Cluster:
         left_out: str | None,
     ) -> None:
         rows = self.rows.where(at)
-        words = ("shipped" if self.shipped else "fitted on --fit-on") + (
-            ", without this model's large rows" if left_out else ""
-        )
+        words = "shipped" if self.shipped else "fitted on --fit-on"
+        if left_out:
+            words += ", without this model's large rows"
         # Rows on few GPUs stay in the fit even where the model's larger ones are left out of it.
-        used = self.calibrating[at] | (
-            self.seen[at] & ((rows.positive("gpus") <= SMALL) | (left_out is None))
-        )
+        stays = (rows.positive("gpus") <= SMALL) | (left_out is None)
+        used = self.calibrating[at] | (self.seen[at] & stays)
         cells = zip(
             rows.line,
             identities(rows, (*REQUIRED[:-1], "case_id", "file")),
@@ -201,18 +200,9 @@ class _Cluster:
             groups: tuple[str, ...] = (self.name, f"{self.name} {model}", f"model {model}")
             if reason == CONTRADICTORY:
                 groups = (f"{self.name} {model}, contradictory",)
-            self.result.every.append(
-                StepRow(
-                    int(line),
-                    identity,
-                    float(predicted),
-                    float(measured),
-                    words,
-                    status,
-                    groups,
-                    reason=reason,
-                )
-            )
+            times = float(predicted), float(measured)
+            row = StepRow(int(line), identity, *times, words, status, groups, reason=reason)
+            self.result.every.append(row)
 
     def _status(self, fitted: bool, contradictory: bool) -> tuple[Status, str | None]:
         """Whether a row counts, and why it stands apart if it does not."""

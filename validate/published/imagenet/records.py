@@ -251,9 +251,10 @@ def _by_reference(
     Where no batch is stated, all batches that fit the devices.
     """
     task, most = tasks()[entry["task"]], entry["most_per_device"]
-    fitting = [known for known in runs_of(task.name).batches if devices <= known <= devices * most]
+    batches = runs_of(task.name).batches
+    fitting = [each for each in batches if devices <= each <= devices * most]
     # Where none of the reference's batches fits the devices, the one nearest to a sample each.
-    nearest = min(runs_of(task.name).batches, key=lambda point: abs(point - devices))
+    nearest = min(batches, key=lambda each: abs(each - devices))
     known = [batch] if batch is not None else fitting or [nearest]
     plans = tuple(_plan(each, devices, 0.0, most) for each in known)
     plans = tuple(replace(plan, samples=task.law.samples(plan.global_batch)) for plan in plans)

@@ -105,9 +105,10 @@ class LlmReference(StepReference):
     def _memory(self) -> dict[str, float | int]:
         """Errors of peak memory where it was measured, and rows that ran but are said not to."""
         steps = [row for row in self.every if isinstance(row, LlmStep)]
-        pairs = [row.memory for row in steps if row.memory[1] is not None]
-        # Rows without a measured peak were left out above: the 1 is for the type checker alone.
-        errors = [abs(predicted / (measured or 1.0) - 1) for predicted, measured in pairs]
+        errors = []
+        for predicted, measured in (row.memory for row in steps):
+            if measured is not None:
+                errors.append(abs(predicted / measured - 1))
         found: dict[str, float | int] = {"n": len(errors)}
         if errors:
             found |= {"mean_ape": float(np.mean(errors)), "worst_ape": max(errors)}

@@ -282,11 +282,11 @@ def predict(rows: Columns, parameters: ScalingParameters) -> tuple[FloatArray, P
     constants = constants_file("scaling/settings.yaml")
     setup = setup_of(rows, constants)
     pairs = pairs_of(rows, float(constants["step_unknown"]["value"]))
-    usual = float(np.median(list(parameters.software.values())))
     v = {name: np.full(len(pairs.row), value) for name, value in parameters.values.items()}
-    v["software"] = np.array(
-        [parameters.software.get(str(s), usual) for s in rows.text("system")[pairs.row]]
-    )
-    kinds = [_sample_class(str(m), constants) for m in rows.text("model")[pairs.row]]
+    usual = float(np.median(list(parameters.software.values())))
+    systems = rows.text("system")[pairs.row].tolist()
+    v["software"] = np.array([parameters.software.get(system, usual) for system in systems])
+    models = rows.text("model")[pairs.row].tolist()
+    kinds = [_sample_class(model, constants) for model in models]
     v["input_spread"] = np.array([parameters.input_spread[kind] for kind in kinds])
     return efficiency(setup, pairs, v), pairs

@@ -93,23 +93,10 @@ def add(result: StepReference, rows: Columns, parameters: SingleGpuParameters, w
     )
     for line, identity, predicted, measured, good in cells:
         status, reason = by_quality(good)
-        groups = (
-            f"model {identity['model']}",
-            f"gpu {identity['gpu']}",
-            f"mode {identity['mode']}",
-        )
-        result.every.append(
-            StepRow(
-                int(line),
-                identity,
-                float(predicted),
-                float(measured),
-                words,
-                status,
-                groups,
-                reason=reason,
-            )
-        )
+        groups = tuple(f"{name} {identity[name]}" for name in ("model", "gpu", "mode"))
+        times = float(predicted), float(measured)
+        row = StepRow(int(line), identity, *times, words, status, groups, reason=reason)
+        result.every.append(row)
 
 
 def shipped() -> SingleGpuParameters:
