@@ -96,6 +96,7 @@ def scenario(
         explanation_notes,
         knobs_table,
         path_table,
+        refused_ways,
         straggler_notes,
         uncertainty_notes,
         uncertainty_table,
@@ -110,7 +111,9 @@ def scenario(
         *explanation_notes(found),
     )
     if found.stragglers is not None:
-        show("", *straggler_notes(found.stragglers), "", ways_table(found.stragglers))
+        stragglers = found.stragglers
+        show("", *straggler_notes(stragglers), "", ways_table(stragglers))
+        show(*refused_ways(stragglers))
     if found.uncertainty is not None:
         show("", uncertainty_table(found.uncertainty), "", *uncertainty_notes(found.uncertainty))
 

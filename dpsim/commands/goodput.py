@@ -55,7 +55,11 @@ def goodput(
         named = {"schema_version": 1, "kind": "goodput", "name": scenario.name}
         show_json({**named, **study.to_json()})
         return
-    from dpsim.report.text.goodput import assumed_note, causes_table, goodput_notes
+    from dpsim.report.text.goodput import assumed_note, causes_table, goodput_notes, spares_note
 
-    notes = [*goodput_notes(study), *assumed_note(crashes.assumed())]
+    notes = [
+        *goodput_notes(study),
+        *spares_note(study, spares=crashes.spares, elastic=crashes.elastic),
+        *assumed_note(crashes.assumed()),
+    ]
     show(causes_table(scenario.name, study), "", *notes)

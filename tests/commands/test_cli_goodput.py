@@ -50,6 +50,15 @@ def test_the_text_says_what_is_left_and_how_often_to_save(goodput):
     assert "Young" in out
 
 
+def test_a_job_that_waits_for_repairs_is_told_what_helps(goodput):
+    waits = "disturbance.crashes={mtbf: 32 days, repair_time: 1 day, spares: 2}"
+    assert (
+        "to try      more spares than 2 (disturbance.crashes.spares), or elastic: true, which goes "
+        "on without\n"
+    ) in goodput("--set", waits)
+    assert "to try" not in goodput("--set", waits.replace("spares: 2", "spares: 40"))
+
+
 def test_what_nobody_said_is_told_in_times_that_people_read(goodput):
     crashes = "disturbance.crashes={mtbf: 32 days, restart_time: 5 min}"
     assert "assumed     checkpoint_cost 60 s (fields of disturbance.crashes)" in goodput(

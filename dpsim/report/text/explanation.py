@@ -104,11 +104,9 @@ def ways_table(found: StragglerCost) -> Table:
     for heading in ("samples/s", "step", "waiting"):
         table.add_column(heading, justify="right")
     table.add_column("updates")
-    # Those that cannot be have no throughput, and come last.
     for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
         if way.throughput_samples_per_s is None:
-            table.add_row(way.title, "", "", "", f"cannot be: {way.refused}")
-            continue
+            continue  # it cannot be
         # A way that has a throughput was simulated, and has both.
         assert way.step_time_s is not None
         assert way.straggler_wait_s is not None
@@ -120,6 +118,17 @@ def ways_table(found: StragglerCost) -> Table:
             way.changes or "as they are",
         )
     return table
+
+
+def refused_ways(found: StragglerCost) -> list[str]:
+    """Which of those ways cannot be, a line for each reason."""
+    titles: dict[str, list[str]] = {}
+    for way in found.ways:
+        if way.refused is not None:
+            # The names of the strategies before the reason differ from way to way.
+            why = way.refused.rpartition(" means nothing: ")[2]
+            titles.setdefault(why, []).append(way.title)
+    return [f"cannot be: {', '.join(names)}: {why}" for why, names in titles.items()]
 
 
 def uncertainty_table(found: Uncertainty) -> Table:

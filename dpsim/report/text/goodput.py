@@ -10,6 +10,7 @@ from dpsim.base.units import TIME, human
 from dpsim.studies.goodput import GoodputStudy
 
 _DAY = 86_400.0
+_MUCH = 0.05  # of the time: waiting for spares from here on is worth a word
 
 
 def causes_table(name: str, study: GoodputStudy) -> Table:
@@ -39,6 +40,14 @@ def goodput_notes(study: GoodputStudy) -> list[str]:
         f"checkpoint  every {human(study.plan.interval, TIME, 3)} of work; best of those tried "
         f"{best} (Daly {daly}, Young {young})",
     ]
+
+
+def spares_note(study: GoodputStudy, *, spares: int, elastic: bool) -> list[str]:
+    """What helps where a job mostly waits for what is in repair; no line where it does not."""
+    if study.shares["waiting"] < _MUCH:
+        return []
+    other = "" if elastic else ", or elastic: true, which goes on without"
+    return [f"to try      more spares than {spares:,} (disturbance.crashes.spares){other}"]
 
 
 def assumed_note(assumed: Mapping[str, float]) -> list[str]:

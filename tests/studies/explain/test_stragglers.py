@@ -4,6 +4,7 @@ import pytest
 
 from dpsim import simulate
 from dpsim.engine import run_scenario
+from dpsim.report.text.explanation import refused_ways
 from dpsim.studies.explain import straggler_cost
 
 
@@ -64,3 +65,9 @@ def test_the_file_s_own_stragglers_are_answered_by_the_command(dpsim, tmp_path):
     assert code == 0
     assert "waited for: worker" in out
     assert "gossip, asynchronous (AD-PSGD)" in out
+
+
+def test_ways_that_cannot_be_share_a_line_with_their_reason(tiny):
+    found = cost(tiny(4, aggregation="sharded", disturbance={"slow": [{"workers": [1]}]}))
+    why = "no worker holds a whole model with which to go on alone"
+    assert refused_ways(found) == [f"cannot be: backup, ssp, asp, local-sgd, sma: {why}"]
