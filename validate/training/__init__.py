@@ -10,7 +10,6 @@ Needs torch.
 from importlib.util import find_spec
 
 from dpsim.base.errors import DpsimError, how_to_install
-from validate.training.models import cnn
 
 if find_spec("torch") is None:
     raise DpsimError(f"training needs torch; {how_to_install('validate')}")
@@ -19,11 +18,11 @@ from validate.training.all_workers import Replayed
 from validate.training.fsdp import blocks_of
 from validate.training.local import Replica
 from validate.training.method import Method
+from validate.training.models import cnn
 from validate.training.proof import Proof, names_of, prove
 from validate.training.record import Event, Record
 from validate.training.replay import replay
 from validate.training.settings import Training
-from validate.training.staleness import clock_gaps, version_gaps
 from validate.training.task import Task
 from validate.training.train import METHODS, method_named, train
 
@@ -38,12 +37,10 @@ __all__ = [
     "Task",
     "Training",
     "blocks_of",
-    "clock_gaps",
     "cnn",
     "method_named",
     "names_of",
     "prove",
     "replay",
     "train",
-    "version_gaps",
 ]

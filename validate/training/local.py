@@ -78,6 +78,7 @@ class Replica:
         """All weights in one vector on the host, also where a library has divided them."""
         if self.flat:
             return self.weights.detach().cpu().clone()
+        # Each rank has a shard of each parameter: all ranks must ask for the whole at once.
         whole = [
             getattr(each, "full_tensor", lambda own=each: own)() for each in self._parameters()
         ]

@@ -34,6 +34,7 @@ class LowRank:
 
     def mean(self, vector: Floats) -> tuple[Floats, Floats]:
         """The mean of all workers' vectors, and what of this worker's counts as sent."""
+        # Too small for two factors to be smaller: it goes as it is.
         if len(self.codec.stages(len(vector))) == 1:
             return self._mean_of(vector), vector
         matrix = self._matrix(vector)

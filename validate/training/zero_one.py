@@ -32,5 +32,6 @@ class ZeroOne(Ddp):
             process_group=worker.world.group,
             **replica.task.optimiser_settings(),
         )
+        # Before the first update, which would make the task's usual one.
         replica.optimiser = own
         super().run(worker)

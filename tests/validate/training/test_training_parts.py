@@ -14,6 +14,7 @@ if find_spec("torch") is None and os.environ.get("CI") != "true":
     pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
 
 import torch
+from staleness_of_logs import clock_gaps, version_gaps
 
 from dpsim.base.errors import DpsimError
 from dpsim.strategy.sync import AspConfig, BackupConfig, BspConfig, SspConfig
@@ -21,10 +22,8 @@ from validate.training import (
     Event,
     Record,
     Training,
-    clock_gaps,
     method_named,
     replay,
-    version_gaps,
 )
 from validate.training.buckets import cut_by_size
 from validate.training.digits import digits

@@ -17,16 +17,15 @@ if find_spec("torch") is None and os.environ.get("CI") != "true":
     pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
 
 import torch
+from staleness_of_logs import clock_gaps, version_gaps
 
 from validate.ranks.launch import launch, loopback
 from validate.training import (
     METHODS,
     Replayed,
     Training,
-    clock_gaps,
     method_named,
     replay,
-    version_gaps,
 )
 
 pytestmark = pytest.mark.torch

@@ -64,6 +64,7 @@ def left_out_jobs() -> list[JobError]:
         jobs, slowed = _jobs(table), _slowdowns(table)
         for job, times in jobs.items():
             others = [name for name in jobs if name != job]
+            # Of a table without logs nothing says how its jobs read: then all others count.
             alike = [name for name in others if name in batches and batches[name] == batches[job]]
             known = _pooled([jobs[name] for name in alike or others])
             slowdown = by_others = by_own = None

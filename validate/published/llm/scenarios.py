@@ -82,6 +82,7 @@ def _nics(row: LlmRow) -> dict[str, Any]:
             row.gpu.architecture, known["not_stated"]["other"]
         )
         return taken
+    # Rates that a table of the settings names have their own cards; others as many of one kind.
     each = known["each"]
     cards = {"nic": each["nic"], "count": max(round(row.nic_gbps / each["rate"]), 1)}
     found: dict[str, Any] = known.get(str(round(row.nic_gbps)), cards)
@@ -107,6 +108,7 @@ def _workload(row: LlmRow, folder: Path, checkpoint: Any) -> dict[str, Any]:
 def _configuration(row: LlmRow, folder: Path) -> Path:
     """A Hugging Face configuration of the row's sizes."""
     gated = any(name in row.model for name in constants_file(SETTINGS)["gated"])
+    # One file for all rows of these sizes: what is read of it is kept.
     path = folder / f"{'llama' if gated else 'gpt2'}-{hash(_sizes(row)) & 0xFFFFFFFFFFFF:x}.json"
     if not path.exists():
         path.write_text(json.dumps(_llama(row) if gated else _gpt2(row)), encoding="utf-8")

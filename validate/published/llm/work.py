@@ -47,6 +47,7 @@ class RowWork:
         workload, (gpu, _) = job.scenario.workload, job.cluster.accelerators[0]
         shapes, count, again = _distinct(job)
         beside = bytes_beside(job)
+        # Where only the last of several passes sends gradients, all other passes have the least.
         each = float(beside.backward.min())
         copied = job.scenario.strategy.aggregation.copied_bytes(workload.gradient_accumulation)
         times = job.times[0]

@@ -33,6 +33,7 @@ class Kin:
         settings = _settings()
         places = _places(columns)
         noise = float(settings["noise"]) ** 2 * np.eye(len(residual))
+        # Solved once: each prediction is then a sum over kin.
         weights = np.linalg.solve(_alike(places, places) + noise, residual)
         return cls(places, np.asarray(weights, dtype=np.float64))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from validate.training.record import Event
+from validate.training import Event
 from validate.training.server_state import PUSHED, READ, UPDATED
 
 
