@@ -22,6 +22,7 @@ def compile_scatter(layout: RankLayout) -> Schedule:
 def _blocks(ranks: int, level: int) -> Phase:
     child = binomial.children(ranks, level)
     chunks = binomial.subtree(ranks, level)
+    # A subtree is ranks in a row, and so are their chunks, from the child's own on.
     return Phase(child - 2**level, fixed(child), fixed(child), reduce=False, count=chunks)
 
 

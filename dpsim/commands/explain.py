@@ -151,7 +151,7 @@ def collective(
         itemsize=itemsize,
     )
     nbytes = parse_size(size)
-    # Nothing is sent by no algorithm: there would be no choice to explain.
+    # To send nothing takes no algorithm: there is no choice to explain.
     if nbytes == 0:
         raise DpsimError("-b: must be above 0, but got '0'")
     found = model.explain(nbytes)

@@ -235,7 +235,6 @@ def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Confi
 
     def register(build: Configured) -> Configured:
         # One signature for all configurations, as above for all nodes.
-        # One signature for all configurations, as above for all nodes.
         @import_app.command(name, help=build.__doc__)
         def command(
             file: Path = argument,

@@ -33,6 +33,7 @@ class Part:
         leaves = list(self.leaves())
         gpus = [leaf.index for leaf in leaves if leaf.kind == "gpu"]
         cards = [leaf.index for leaf in leaves if leaf.kind == "nic"]
+        # What holds none comes after all that do.
         return (min(gpus, default=2**30), min(cards, default=2**30))
 
     def leaves(self) -> Iterator[Part]:
@@ -144,6 +145,7 @@ def _plain(text: str) -> str:
 
 
 def _edge_text(a: str, b: str, link: str, count: int) -> str:
+    # A star would begin an alias of YAML, a bracket a list.
     ends = ", ".join(f'"{end}"' if set(end) & set("*[") else end for end in (a, b))
     return f"  - {{between: [{ends}], link: {link}{f', count: {count}' if count > 1 else ''}}}"
 

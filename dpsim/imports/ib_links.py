@@ -67,6 +67,7 @@ def parse_ibnetdiscover(content: bytes) -> IbFabric:
             descriptions[device] = _quoted(found[3] or "")
         elif text.startswith("["):
             link, said = _link(text, device, number)
+            # Both of its devices list it.
             links.setdefault(frozenset(link.ends), link)
             descriptions.setdefault(link.ends[1][0], said)
         elif text.startswith(("Switch", "Ca\t", "Ca ", "Rt")):

@@ -62,6 +62,7 @@ def parse_xml(content: bytes) -> Element:
 
     Raises ImportFileError, with the line, for what is not XML or has a DOCTYPE.
     """
+    # By expat itself: the standard library's trees do not know their lines.
     parser = expat.ParserCreate()
     # Stands around the root, so that the root is a child like any other.
     top = Element("", {}, 0)
@@ -94,6 +95,7 @@ def parse_xml(content: bytes) -> Element:
             f"must be XML, but: {expat.errors.messages[error.code]}", error.lineno
         ) from None
     except (LookupError, ValueError) as error:
+        # Raised by a handler above, and a ValueError, too.
         if isinstance(error, ImportFileError):
             raise
         raise ImportFileError(f"must be XML, but: {error}") from None

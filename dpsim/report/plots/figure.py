@@ -80,6 +80,7 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     if content.get("kind") == "fit-jitter":
         return _jitter(content, name)
     found = [*source_figures(results_in(content, name))]
+    # The first are the parts of a step; scaling is about throughput.
     return found[1] if content.get("kind") == "scale" and len(found) > 1 else found[0]
 
 

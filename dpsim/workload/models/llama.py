@@ -133,6 +133,7 @@ def _projections(b: Builder, name: str, sizes: Llama, each: int) -> None:
         b.linear(f"{name}.qkv_proj", (sizes.heads + 2 * groups) * each, bias=sizes.biases)
         return
     for part, heads in (("q", sizes.heads), ("k", groups), ("v", groups)):
+        # Each of the three begins with what flows in.
         b.shape = entering
         b.linear(f"{name}.{part}_proj", heads * each, bias=sizes.biases)
 
