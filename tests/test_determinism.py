@@ -53,7 +53,7 @@ FEW = covering([*map(said_by, LINES)], strength=1)
 PLACES = {
     "the first": (FIRST, ("1",), ALL),
     "the first, a few": (FIRST, ("1",), FEW),
-    "others": (SECOND, ("3", "backwards"), FEW[::-1]),
+    "others": (SECOND, ("2", "backwards"), FEW[::-1]),
     "others, half": (SECOND, ("3", "backwards"), ALL[::-2]),
     "yet others, half": (THIRD, ("0",), ALL[-2::-2]),
 }

@@ -266,7 +266,7 @@ ANSWERS = {
     "run": run,
     "memory": asked("memory", "FILE"),
     "converge": asked("converge", "FILE"),
-    "goodput": asked("goodput", "FILE", "--runs", "5"),
+    "goodput": asked("goodput", "FILE", "--runs", "2"),
     "topology": asked("topology", "FILE"),
     "sweep": swept,
     "gpus": owned("gpus", AT_GPU, listed("gpus")),

@@ -44,10 +44,12 @@ def assert_alike(found, expected):
 @pytest.mark.parametrize("together", [True, False])
 def test_on_clusters(monkeypatch, fabric, name, together):
     cluster = build_cluster(
-        ClusterConfig.model_validate({"nodes": 4, "node": "dgx1-v100", "network": FABRICS[fabric]})
+        ClusterConfig.model_validate(
+            {"nodes": 4, "node": "dgx1-v100", "gpus_per_node": 4, "network": FABRICS[fabric]}
+        )
     )
     random = np.random.default_rng(1)
-    starts = np.full(32, 5.0) if together else 5 + random.exponential(1e-3, 32)
+    starts = np.full(16, 5.0) if together else 5 + random.exponential(1e-3, 16)
     model = FlowsModel(schedule_on(cluster, algorithm(name)), cluster, COSTS)
     # Chunks of unequal lengths: 10,000,001 elements.
     assert_alike(*both(model, starts, 40_000_004, monkeypatch))

@@ -190,8 +190,7 @@ def test_no_scheduler_is_said_in_a_line(dpsim, write, tmp_path):
 @pytest.mark.parametrize(
     "before",
     [
-        "import dpsim.studies.sweep.store",
-        "from dpsim.studies.sweep import plan",
+        "import dpsim.studies.sweep.store; from dpsim.studies.sweep import plan",
         "import dpsim.cli",
         "",
     ],
