@@ -49,6 +49,12 @@ def test_peak_rates(name, precision, teraflops):
         ("h100-sxm", 80, 3350, 700),
         ("h100-pcie", 80, 2000, 350),
         ("h200", 141, 4800, 700),
+        ("rtx-a5000", 24, 768, 230),
+        ("rtx-4090-d", 24, 1008, 425),
+        ("l20", 48, 864, 275),
+        ("gtx-1070", 8, 256, 150),
+        ("gb10", 128, 273, 140),
+        ("rx-7900-xtx", 24, 960, 355),
     ],
 )
 def test_memory_and_power(name, gigabytes, gigabytes_per_s, watts):

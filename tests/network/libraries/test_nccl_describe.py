@@ -3,6 +3,7 @@
 import pytest
 
 from dpsim.base.errors import DpsimError
+from dpsim.hardware import gpus
 from dpsim.network.libraries.nccl import NcclMachine, Note, describe, describe_system
 from dpsim.network.libraries.nccl.description import (
     dtype_bytes,
@@ -262,3 +263,12 @@ def test_tcp_without_a_rate_is_plain_ethernet():
     rate, notes = parse_nics("GCP VM Ethernet (TCP)", H100, 8)
     assert rate == 10e9 / 8
     assert notes
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rate"),
+    [("MI300X", 448e9), ("MI325X", 448e9), ("MI355X", 7 * 76.8e9), ("MI250X", 350e9)],
+)
+def test_links_of_amd_s_gpus_are_those_of_their_own_machines(gpu, rate):
+    inside, _ = parse_inside("xGMI mesh", gpus()[gpu], 8)
+    assert (inside.kind, inside.rate) == ("xgmi", pytest.approx(rate))

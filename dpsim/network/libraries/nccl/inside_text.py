@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from dpsim.hardware import Gpu, links, pcie_rate, typical_gpus
+from dpsim.hardware import Gpu, links, nodes, pcie_rate, typical_gpus
 from dpsim.network.libraries.nccl.bus_text import parse_bus
 from dpsim.network.libraries.nccl.gpus import capability_of, is_amd, nvlink_rate, pcie_generation
 from dpsim.network.libraries.nccl.machine import (
@@ -20,7 +20,7 @@ from dpsim.network.libraries.nccl.machine import (
     Note,
 )
 
-XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
+_XGMI_NODE = "mi300x-8gpu"  # whose links stand for those of AMD's GPUs without a node of their own
 _MESH_LINK = "nvlink2"
 _PAIR = 2
 # Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1; later ones, four at most,
@@ -47,7 +47,7 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
     """
     lower = text.lower()
     if re.search(r"xgmi|infinity fabric", lower) or (is_amd(gpu) and "pci" not in lower):
-        return Inside(XGMI, XGMI_RATE), [
+        return Inside(XGMI, xgmi_rate(gpu)), [
             Note("intra_link", text, "xGMI under RCCL, not NCCL: constants borrowed from NVLink")
         ]
     own = nvlink_rate(gpu)
@@ -61,6 +61,19 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
         return _parse_pcie(text, gpu, local, settings)
     notes = [] if "nv" in lower else [Note("intra_link", text, f"NVLink, as {gpu.name} has it")]
     return _nvlinked(lower, gpu, local), notes
+
+
+def xgmi_rate(gpu: Gpu) -> float:
+    """B/s one way of all xGMI links of an AMD GPU in a machine of the catalogue that has it."""
+    # By the beginning of a line an MI250 would have the MI250X's, too.
+    named = (nodes()[name] for name in nodes().with_line(f"gpu: {gpu.name}"))
+    own = (node for node in named if node.gpu.name == gpu.name)
+    node = next(own, nodes()[_XGMI_NODE])
+    return sum(
+        link.rate.value * count
+        for first, second, link, count in node.expand_edges()
+        if "gpu0" in (first, second) and second.startswith("gpu") and "xgmi" in link.name
+    )
 
 
 def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
