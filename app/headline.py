@@ -17,10 +17,10 @@ _SAME = 5e-4  # a change of less is none: it would show as 0.0 %
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number.
+    """One number of the row: what it is called, and what it is, in words and as a number.
 
-    Its name, as text and as a number (None where there is none), and whether less of it is better.
-    ``note`` stands below it; ``filled`` is how much of a bar below it is.
+    ``value`` is None where it is not known, ``less_is_better`` says which changes are good.
+    ``note`` stands below it; ``filled`` is the share of a bar below it.
     """
 
     name: str

@@ -7,6 +7,7 @@ stays away: plots, tables in DuckDB, the dashboard.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,12 @@ def bundle(folder: Path, python: str, machine: str) -> int:
 
 
 if __name__ == "__main__":
-    where, version, system = sys.argv[1:]
-    nbytes = bundle(Path(where), version, system)
-    sys.stdout.write(f"{where}: {nbytes / 2**20:.1f} MiB, for Python {version} on {system}\n")
+    about, *_ = (__doc__ or "").partition(":")
+    parser = argparse.ArgumentParser(prog="python -m tools.bundle", description=f"{about}.")
+    parser.add_argument("folder", type=Path, help="of the wheels and install.sh")
+    parser.add_argument("python", help="the node's version, such as 3.12")
+    parser.add_argument("machine", choices=("x86_64", "aarch64"), help="the node's processor")
+    told = parser.parse_args()
+    nbytes = bundle(told.folder, told.python, told.machine)
+    size = f"{nbytes / 2**20:.1f} MiB"
+    sys.stdout.write(f"{told.folder}: {size}, for Python {told.python} on {told.machine}\n")

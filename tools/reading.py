@@ -215,7 +215,8 @@ def report(most_files: int) -> Iterator[str]:
 
 def main() -> None:
     """Print the table; ``--files`` says how many of the densest files stand in it."""
-    parser = argparse.ArgumentParser(prog="python -m tools.reading", description=report.__doc__)
+    about, *_ = (__doc__ or "").partition(":")
+    parser = argparse.ArgumentParser(prog="python -m tools.reading", description=f"{about}.")
     parser.add_argument("--files", type=int, default=20, help="files listed, the densest first")
     for line in report(parser.parse_args().files):
         sys.stdout.write(f"{line}\n")

@@ -156,7 +156,7 @@ def _timeline(shown: Answer, spec: Spec) -> None:
 def _limits(spec: Spec) -> None:
     """What limits the step, and the three changes that gain most."""
     st.markdown("**What limits it, and what would change it** (press one to try it)")
-    # Every knob takes seconds: the bar is shown at once, and the page can be used meanwhile.
+    # Every knob takes a run or more: the bar is shown at once, and the page can be used meanwhile.
     found = finished(
         "turning every knob",
         ("explained", spec),

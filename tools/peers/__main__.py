@@ -24,8 +24,8 @@ _PEERS = {
 def main() -> None:
     """Print a line for each: seconds of the processor, how many times dpsim's, and the answer."""
     parser = argparse.ArgumentParser(description="Compare one ring all-reduce with other tools.")
-    parser.add_argument("--ranks", type=int, default=256)
-    parser.add_argument("--megabytes", type=float, default=100.0)
+    parser.add_argument("--ranks", type=int, default=256, help="ranks of the ring")
+    parser.add_argument("--megabytes", type=float, default=100.0, help="a rank's vector")
     asked = parser.parse_args()
     ring = [str(asked.ranks), str(int(asked.megabytes * 1e6)), "50e9", "500e-9"]
     print(f"ring of {asked.ranks:,} ranks, {asked.megabytes:g} MB, 50 GB/s and 0.5 us a link")

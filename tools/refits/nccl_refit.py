@@ -2,11 +2,12 @@
 
 ``python -m tools.refits.nccl_refit`` (about five minutes).
 
-Writes dpsim/network/libraries/nccl/constants.yaml (fitted on all machines), residuals.json beside
-it (what is left of machines and generations that a fit did not see), kin.json (curves inside a
-node, which correct their kin) and left_out.json (on all machines but one, for each), from the
-tables in data/. Nothing else in the package is fitted on
-these tables.
+It writes four files from the tables in data/. Nothing else in the package is fitted on these.
+
+- dpsim/network/libraries/nccl/constants.yaml: fitted on all machines.
+- residuals.json beside it: what is left of machines and generations that a fit did not see.
+- kin.json beside it: curves inside a node, which correct their kin.
+- left_out.json: for each machine, the constants fitted on all others.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket or len(vector))
     scales = rows.abs().amax(dim=1)
     shares = _divide(rows.abs(), scales.unsqueeze(1))
-    # A sign goes as often as its element is near the scale: right on average.
+    # The nearer an element is to the scale, the more often its sign goes: right on average.
     is_kept = _drawn(vector, generator) < _flat(shares, len(vector))
     signs = torch.where(is_kept, vector.sign(), 0.0)
     from_zero = (signs + 1).to(torch.int32)

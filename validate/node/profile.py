@@ -137,7 +137,7 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
     for operation, own in by_operation.items():
         backend = own[0].kept.backend
         bases = [base_of(scenario, held.kept) for held in own]
-        # Kept in the profile all the same: a later version may have a model of it.
+        # Their tables stay in the profile all the same, with no error to say of them.
         if any(base is None for base in bases):
             continue
         constants = constants_of(bases, [held.kept for held in own])

@@ -1,7 +1,7 @@
 """Equal shards of the data: which samples a worker takes in which step.
 
 Each epoch is a new permutation of all samples, drawn by everybody alike from the seed and the
-epoch; worker r of m takes every m-th sample from the r-th on, in batches; samples that do not fill
+epoch. Worker r of m takes every m-th sample from the r-th on, in batches. Samples that do not fill
 a batch on every worker are left out of that epoch. So the shards of a step are disjoint and equal,
 and the mean of the workers' mean gradients is the mean over the whole batch. The permutation and
 the deal are those of torch.utils.data.DistributedSampler.

@@ -32,7 +32,7 @@ def curve(record: Record) -> Curve:
     """The curve of the plan that ends first."""
     plan = record.plans[0]
     if len(record.plans) > 1:
-        # One factor stands for all of them here: a whole curve of each plan would take minutes.
+        # One factor stands for all of them: a curve of each would take eight times as long.
         plan = min(record.plans, key=lambda each: _ends(record, each, np.array([_CHOOSING]))[0])
     return Curve(record, plan, np.log(_ends(record, plan, LOG_FACTORS)))
 

@@ -81,7 +81,7 @@ def fit_without(cases: Iterable[Case], machine: str) -> Constants:
 
 def _fit_once(cases: Sequence[Case], start: Mapping[Slot, float], tolerance: float) -> Constants:
     problem = build(cases)
-    # Relabelled graphs may bring slots that the first fit had not: those begin at their priors.
+    # Slots that no earlier fit had begin at their priors.
     priors = dict(zip(problem.slots, problem.prior.tolist(), strict=True))
     begin = np.array([start.get(slot, prior) for slot, prior in priors.items()])
     found = solve(problem, begin, tolerance=tolerance)
