@@ -103,18 +103,7 @@ def goodput_study(
     causes = crashes.causes(workers, per_node)
     expected = crashes.goodput_of(causes, workers, loading)
     machine = _machine(crashes, causes, workers, loading)
-    plan = machine.plan
-
-    # What is simulated is a stretch per fault, whatever the length of the time.
-    earlier = sum(cause.first_rate * looked_back(cause) for cause in machine.causes)
-    if (machine.rate * seconds + earlier) * runs > _MOST_FAULTS:
-        raise DpsimError(
-            f"goodput: must have at most {_MOST_FAULTS // runs:,} interruptions in the time, but "
-            f"got {machine.rate * seconds + earlier:,.0f}"
-        )
-    drawn = [
-        draw_faults(machine, seconds, stream) for stream in random_streams(seed, runs, "weeks")
-    ]
+    plan, drawn = machine.plan, _drawn(machine, seconds, seed, runs)
     histories = [simulate_job(machine, seconds, faults) for faults in drawn]
     useful = np.array([each.useful for each in histories]) / seconds
     # The spread of single runs, not the error of their mean: one job is one run.
@@ -155,6 +144,19 @@ def _machine(
         crashes.elastic,
         crashes.copies(loading),
     )
+
+
+def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Faults]:
+    """The faults of each run. Raises DpsimError where there would be too many of them."""
+    # What is simulated is a stretch per fault, whatever the length of the time.
+    earlier = sum(cause.first_rate * looked_back(cause) for cause in machine.causes)
+    faults = machine.rate * seconds + earlier
+    if faults * runs > _MOST_FAULTS:
+        raise DpsimError(
+            f"goodput: must have at most {_MOST_FAULTS // runs:,} interruptions in the time, but "
+            f"got {faults:,.0f}"
+        )
+    return [draw_faults(machine, seconds, stream) for stream in random_streams(seed, runs, "weeks")]
 
 
 def _tried(

@@ -69,18 +69,7 @@ class NcclModel(CollectiveModel):
         itemsize: int = 4,
         groups: Groups | None = None,
     ) -> None:
-        if operation not in _OPERATIONS:
-            raise DpsimError(
-                f"operation must be one that library nccl models ({', '.join(_OPERATIONS)}), but "
-                f"got {operation!r}"
-            )
-        if operation != "all-reduce":
-            restriction = "auto"  # the others have one algorithm each
-        if restriction not in _RESTRICTIONS:
-            raise DpsimError(
-                "algorithm must be auto, ring, tree or in-network with library nccl, but got "
-                f"{restriction!r}"
-            )
+        restriction = _restriction(operation, restriction)
         forced = _RESTRICTIONS[restriction]
         self.cluster = self.network = cluster
         self.groups = groups
@@ -257,6 +246,23 @@ class NcclModel(CollectiveModel):
             slowed = replace(self.machine, fabric_share=share)
             seconds, _, protocol = _predicted(slowed, self.operation, self.itemsize, nbytes)
         return seconds, f"{runs}/{protocol}"
+
+
+def _restriction(operation: str, asked: str) -> str:
+    """What ``operation`` is held to. Raises DpsimError for what NCCL has none of."""
+    if operation not in _OPERATIONS:
+        raise DpsimError(
+            f"operation must be one that library nccl models ({', '.join(_OPERATIONS)}), but "
+            f"got {operation!r}"
+        )
+    # The others have one algorithm each, whatever is asked for.
+    restriction = asked if operation == "all-reduce" else "auto"
+    if restriction not in _RESTRICTIONS:
+        raise DpsimError(
+            "algorithm must be auto, ring, tree or in-network with library nccl, but got "
+            f"{restriction!r}"
+        )
+    return restriction
 
 
 # Groups of one kind are one machine: each is asked of once.
