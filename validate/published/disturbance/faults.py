@@ -27,7 +27,6 @@ class RateCheck:
     one, with servers as the unit; ``poisson``: of the rate, if all faults were independent.
     """
 
-    halves: int
     rate: float
     down: float
     poisson: float
@@ -49,7 +48,7 @@ def left_out_nodes(halves: int = 1000, seed: int = 0) -> RateCheck:
             _is_inside(_down_times(known, len(left_out), generator), down / faults),
             _is_inside(rates * len(left_out) / len(known), faults),
         ]
-    return RateCheck(halves, *(inside / halves).tolist())
+    return RateCheck(*(inside / halves).tolist())
 
 
 def _with_relapses(known: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
