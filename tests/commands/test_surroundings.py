@@ -34,11 +34,15 @@ TERMINALS = {
 }
 
 
-def process(folder, *arguments, environment=(), **options):
+def process(folder, *arguments, **options):
     """What a process of the program leaves: code, stdout and stderr, in bytes."""
+    return python(folder, "from dpsim.cli import main; main()", *arguments, **options)
+
+
+def python(folder, code, *arguments, environment=(), **options):
     kept = {**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)}
     return subprocess.run(
-        [sys.executable, "-c", "from dpsim.cli import main; main()", *arguments],
+        [sys.executable, "-c", code, *arguments],
         cwd=folder,
         env={name: value for name, value in kept.items() if value is not None},
         capture_output=True,
@@ -61,18 +65,29 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", HOMES)
-def test_homes(folder, kind):
-    assert well(process(folder, "run", "f.yaml", environment=HOMES[kind])).stdout
+EACH = """
+import sys
+from dpsim.cli import main
+for file in sys.argv[1:]:
+    sys.argv = ["dpsim", "run", file]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
 
 
-@pytest.mark.parametrize("kind", TERMINALS)
-def test_terminals(folder, kind):
+@pytest.mark.pairwise(strength=1)
+@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("terminal", TERMINALS)
+def test_homes_and_terminals(folder, terminal, home):
+    """A scenario that there is, and one that there is not."""
     (folder / "g.yaml").write_text(SCENARIO.replace("NAME", "naïve ✓ 名前"))
-    done = well(process(folder, "run", "g.yaml", environment=TERMINALS[kind]))
-    assert done.stdout.isascii() or kind != "ASCII"
-    done = well(process(folder, "check", "é.yaml", environment=TERMINALS[kind]), 2)
-    assert done.stderr.isascii() or kind != "ASCII"
+    environment = {**HOMES[home], **TERMINALS[terminal]}
+    done = well(python(folder, EACH, "g.yaml", "é.yaml", environment=environment), 2)
+    assert done.stdout
+    assert (done.stdout + done.stderr).isascii() or terminal != "ASCII"
 
 
 def test_nothing_to_read_from_and_no_terminal(folder):
@@ -85,13 +100,15 @@ def test_a_mask_that_leaves_files_to_their_owner(folder):
     assert (folder / "a.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_spaces_and_other_letters_in_paths(tmp_path):
+def test_spaces_and_other_letters_in_paths(dpsim, tmp_path, monkeypatch):
     folder = tmp_path / "wide open ☃ Übung"
     folder.mkdir()
+    monkeypatch.chdir(folder)
     (folder / "naïve file.yaml").write_text(SWEEP.replace("NAME", "plain"))
-    well(process(folder, "run", "naïve file.yaml", "--html", "ein Bericht.html", "-o", "α β.json"))
+    page = ["--html", "ein Bericht.html", "-o", "α β.json"]
+    assert dpsim("run", "naïve file.yaml", *page)[0] == 0
     assert json.loads((folder / "α β.json").read_text())["name"] == "plain"
-    well(process(folder, "sweep", "naïve file.yaml", "-o", "Ergebnis ß", "--workers", "1"))
+    assert dpsim("sweep", "naïve file.yaml", "-o", "Ergebnis ß", "--workers", "1")[0] == 0
     (folder / "Ergebnis ß").rename(folder / "Ergebnis ß [1] *?")
     asked = process(folder, "results", "Ergebnis ß [1] *?", "--json", environment=ASCII)
     assert len(json.loads(well(asked).stdout)["rows"]) == 2
@@ -166,8 +183,8 @@ def test_long_values_are_not_repeated_whole(dpsim, folder, monkeypatch):
         assert max(map(len, err.splitlines())) < 1_000, arguments[:2]
 
 
-def test_bytes_that_are_no_text(folder):
-    well(process(folder, "run", "f.yaml", "-o", "a.json"))
+def test_bytes_that_are_no_text(dpsim, folder):
+    assert dpsim("run", folder / "f.yaml", "-o", folder / "a.json")[0] == 0
     asked = b"How \xff long?"
     done = process(folder, "report", "a.json", "--html", "a.html", "--question", asked)
     assert b"Traceback" not in done.stderr
@@ -176,6 +193,7 @@ def test_bytes_that_are_no_text(folder):
     assert process(folder, "run", "f.yaml", "-o", b"\xff.json").returncode in (0, 2)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_other_versions_of_python_read_every_file(version, tmp_path):
     """Without a warning; running needs that version's libraries."""
