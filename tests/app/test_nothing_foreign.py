@@ -295,20 +295,17 @@ https://a.org www.a.org &lt; \\
 # heading"""
 
 
-def test_marks_are_shown_and_not_carried_out(browser, address):
+def test_marks_are_shown_and_not_carried_out(lax, address):
     """What is shown are the very letters, without an element in them but visible addresses."""
-    page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
     query = {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")}
-    page.goto(f"{address}/?{urlencode(query)}")
-    shown = page.locator("[data-testid=stAlertContentError]").first
-    page.get_by_text("must be YAML").first.wait_for()
+    lax.goto(f"{address}/?{urlencode(query)}")
+    shown = lax.locator("[data-testid=stAlertContentError]").first
+    lax.get_by_text("must be YAML").first.wait_for()
     assert MARKED.replace("\n", " ") in shown.inner_text()
     # An address in plain sight stays one that can be followed.
     assert shown.locator("p :not(a)").count() == 0
     links = shown.locator("p a").evaluate_all("links => links.map(a => [a.innerText, a.href])")
     assert all(href.rstrip("/").endswith(text) for text, href in links)
-    page.close()
 
 
 def test_words_of_errors_stay_as_they_are():

@@ -1,4 +1,4 @@
-"""The notebooks run from their first cell to their last, each in a kernel of its own."""
+"""The notebooks run from their first cell to their last."""
 
 import os
 from pathlib import Path
@@ -27,10 +27,20 @@ def test_it_is_kept_without_outputs(name):
     assert not [cell for cell in book.cells if cell.get("outputs")]
 
 
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_its_cells_run_one_after_the_other(name, monkeypatch):
+    """As a script; that they show something is seen in a kernel."""
+    monkeypatch.chdir(FOLDER)
+    book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    cells = [cell.source for cell in book.cells if cell.cell_type == "code"]
+    exec("\n".join(cells), {"__name__": "__main__"})
+
+
 # The kernel's libraries warn of their own ways to run a loop of events.
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.wide
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_it_runs(name, monkeypatch):
+def test_it_runs_in_a_kernel_of_its_own(name, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     client = nbclient.NotebookClient(

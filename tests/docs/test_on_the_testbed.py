@@ -12,7 +12,7 @@ ON_TESTBED = [
     for document in DOCUMENTS
     if any(block.mark == "needs: testbed" for block in blocks(document.read_text()))
 ]
-pytestmark = [pytest.mark.torch, pytest.mark.testbed]
+pytestmark = [pytest.mark.torch, pytest.mark.testbed, pytest.mark.wide]
 
 
 @pytest.mark.parametrize("document", ON_TESTBED, ids=name)

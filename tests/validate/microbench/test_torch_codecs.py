@@ -85,7 +85,7 @@ def test_without_chance_both_stand_for_the_same_vector(fields, elements):
 def test_what_is_rounded_at_random_is_right_on_average(fields):
     vector, codec = torch.tensor([0.3, -0.9, 0.0, 0.55, -0.05]), made(fields)
     generator = torch.Generator().manual_seed(2)
-    encoded = [torch_codecs.encode(codec, vector, generator) for _ in range(4000)]
+    encoded = [torch_codecs.encode(codec, vector, generator) for _ in range(1000)]
     mean = torch.stack([torch_codecs.decode(codec, each, len(vector)) for each in encoded]).mean(
         dim=0
     )

@@ -93,7 +93,14 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+# Of two that hang one has a processor for three seconds.
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, marks=pytest.mark.wide) if fault == "hangs at work" else fault
+        for fault in FAULTS
+    ],
+)
 def test_a_rank_that_fails_ends_the_run_and_keeps_what_was_measured(fault):
     does, timeout_s, said = FAULTS[fault]
     code = f"""
