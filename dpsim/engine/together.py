@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, latest
+from dpsim.base.arrays import FloatArray, IntArray, latest
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
@@ -40,60 +40,73 @@ def run_together(
     run, records = _Run(job, timeline), Steps.empty(*factors.shape)
     starts, done, over = np.zeros_like(factors), np.zeros_like(factors), np.zeros(len(factors))
     loading = None if job.input is None else job.input.start()
-    alike_from, before = _alike_from(job, factors, timeline), None
-    for step, factor in enumerate(factors):
+    likeness, before = _Likeness.of(job, factors, timeline), None
+    step = 0
+    while step < len(factors):
         walk = run.walk
         walk.step = step
         if loading is not None:
             records.input[step] = walk.load(loading)
-        walk.begin(factor)
+        walk.begin(factors[step])
         starts[step] = walk.time
         rounds = len(run.rounds)
         busy, done[step] = run.step(step)
-        run.keep(records, step, factor, busy)
+        run.keep(records, step, factors[step], busy)
         walk.end()
         over[step] = walk.time.max()
-        progress(step + 1)
-        if step < alike_from:
-            continue
-        now = walk.state()
-        if before is not None and now.repeats(before):
-            later = now.since(before) * np.arange(1.0, len(factors) - step)
-            for times in (starts, done, over):
-                times[step + 1 :] = np.add.outer(later, times[step])
-            run.repeat(records, step, run.rounds[rounds:], later)
-            progress(len(factors))
-            break
-        before = now
+        if likeness is not None:
+            now = walk.state()
+            further = likeness.after(step) if before is not None and now.repeats(before) else 0
+            if before is not None and further:
+                later = now.since(before) * np.arange(1.0, further + 1)
+                for times in (starts, done, over):
+                    times[step + 1 : step + further + 1] = np.add.outer(later, times[step])
+                run.repeat(records, step, run.rounds[rounds:], later)
+                walk.repeat_step(before, now, further)
+                step, now = step + further, walk.state()
+            before = now
+        step += 1
+        progress(step)
     complete(records, job, run.rounds, starts, done, over, log)
     return records
 
 
-def _alike_from(job: Job, factors: FloatArray, timeline: Timeline | None) -> int:
-    """The first step from which on each is the same work as the last one, and none is recorded.
+@dataclass(frozen=True, slots=True)
+class _Likeness:
+    """Which steps are the same work as the one before, so that they may be taken in one go.
 
     The clocks are a max-plus system: once a step has moved all of them alike, equal steps after it
-    do so too. Where links change, or input comes at its own times, there is none.
+    do so too. ``unlike`` are those in which some worker computes longer or shorter than before,
+    and up to ``recorded`` they are simulated one by one.
     """
-    last = len(factors) - 1
-    in_turns = any(len(models) > 1 for models in job.collectives.values())
-    if in_turns or job.input is not None or job.scenario.disturbance.links:
-        return last + 1
-    unlike = np.flatnonzero(np.any(factors != factors[last], axis=1))
-    first = max(_exchanges_alike_from(job, last), unlike[-1] + 1 if len(unlike) else 0)
-    return first if timeline is None else max(first, timeline.steps.stop - 1)
 
+    job: Job
+    unlike: IntArray
+    steps: int
+    recorded: int
 
-def _exchanges_alike_from(job: Job, last: int) -> int:
-    """The first step from which on all up to ``last`` exchange the same."""
-    own, wanted = job.scenario.strategy.sync.first_own_step, job.exchange(last)
-    # Before its own first step, and in each cycle from there, a strategy exchanges the same.
-    in_a_cycle = range(last - 1, max(last - job.cycle, own) - 1, -1)
-    for step in in_a_cycle:
-        if job.exchange(step) != wanted:
-            return step + 1
-    first = min(own, last)
-    return 0 if first and job.exchange(first - 1) == wanted else first
+    @classmethod
+    def of(cls, job: Job, factors: FloatArray, timeline: Timeline | None) -> _Likeness | None:
+        """None where links change, or input or collectives come at their own times."""
+        in_turns = any(len(models) > 1 for models in job.collectives.values())
+        if in_turns or job.input is not None or job.scenario.disturbance.links:
+            return None
+        unlike = np.flatnonzero(np.any(factors[1:] != factors[:-1], axis=1)) + 1
+        recorded = 0 if timeline is None else timeline.steps.stop - 1
+        return cls(job, unlike, len(factors), recorded)
+
+    def after(self, step: int) -> int:
+        """How many steps right after ``step`` are the same work."""
+        if step < self.recorded:
+            return 0
+        later = self.unlike[np.searchsorted(self.unlike, step, side="right") :]
+        end = int(later[0]) if len(later) else self.steps
+        # Before its own first step, and in each cycle from there, a strategy exchanges the same.
+        own, wanted = self.job.scenario.strategy.sync.first_own_step, self.job.exchange(step)
+        for other in range(step + 1, min(end, max(step, own) + self.job.cycle + 1)):
+            if self.job.exchange(other) != wanted:
+                return other - step - 1
+        return end - step - 1
 
 
 def complete(
@@ -208,10 +221,10 @@ class _Run:
     def repeat(
         self, records: Steps, step: int, rounds: list[tuple[float, float]], later: FloatArray
     ) -> None:
-        """Let all steps to come be as ``step``, whose ``rounds`` are, so much ``later`` (s)."""
+        """Let the next steps be as ``step``, whose ``rounds`` are, so much ``later`` (s)."""
         for part in ("compute", "straggler_wait", "exposed_comm", "encode", "overlapped_comm"):
             seconds = getattr(records, part)
-            seconds[step + 1 :] = seconds[step]
+            seconds[step + 1 : step + len(later) + 1] = seconds[step]
         self.rounds += [(begun + late, ended + late) for late in later for begun, ended in rounds]
 
     def step(self, step: int) -> tuple[float, FloatArray]:

@@ -234,6 +234,16 @@ class Walk:
         free = dict(self.free)
         return WalkState(self._at, self.time, free, self.rested_at, awaited, waited, noted)
 
+    def repeat_step(self, before: WalkState, now: WalkState, times: int) -> None:
+        """Go on by as many steps like the one from ``before`` to ``now``, which repeats."""
+        whole = now.since(before) * times
+        self.time = now.time + whole
+        self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
+        self.rested_at = now.rested_at + whole
+        self._awaited = {
+            where: call._replace(ends=call.ends + whole) for where, call in now.awaited.items()
+        }
+
     def repeat(self, before: WalkState, now: WalkState, times: int) -> bool:
         """Go on by as many passes like the one from ``before`` to ``now``.
 

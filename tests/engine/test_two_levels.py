@@ -221,6 +221,24 @@ def test_a_recorded_run_is_the_same_and_names_its_fragments(tiny):
     assert recorded.link_transfers()
 
 
+@pytest.mark.parametrize("overlap", [0, 3])
+@pytest.mark.parametrize("aggregation", ["allreduce", "sharded"])
+def test_equal_steps_between_outer_steps_are_as_if_simulated_one_by_one(tiny, aggregation, overlap):
+    """What is recorded is simulated step by step. Slow-downs that last cut the equal ones short."""
+    scenario = tiny(
+        4,
+        aggregation=aggregation,
+        sync=two_level(12, group=2, fragments=2, overlap=overlap),
+        run={"steps": 48, "engine": "vector"},
+        disturbance={"transient": [{"rate": 0.02, "mean_steps": 10, "factor": 1.5}]},
+    )
+    recorded = run_scenario(scenario, Recording(steps=48), settle=False).steps
+    plain = run_scenario(scenario, settle=False).steps
+    for part in ("step", "compute", "exposed_comm", "straggler_wait", "overlapped_comm"):
+        found, wanted = getattr(plain, part), getattr(recorded, part)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("sync", "message"),
     [
