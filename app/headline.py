@@ -110,6 +110,7 @@ def _delta(number: Number, before: Number | None) -> str:
     change = number.value / before.value - 1
     if abs(change) < _SAME:
         return '<div class="dp-delta">no change</div>'
+    # More throughput is good, more time or cost is not.
     look = "good" if (change < 0) == number.less_is_better else "bad"
     arrow = "▲" if change > 0 else "▼"
     return f'<div class="dp-delta {look}">{arrow} {change:+.1%} from {escape(before.text)}</div>'

@@ -93,6 +93,7 @@ def _pair(row: Any) -> Pair | None:
 
 
 def _short(value: float) -> float:
+    # More digits would lengthen the file, and no point would move.
     return float(f"{value:.5g}")
 
 

@@ -74,6 +74,7 @@ class Spec:
         query = {"preset": [self.preset or ""], "set": list(self.changes)}
         if self.text is not None:
             query |= {"yaml": [_packed(self.text)], "file": [self.file], "preset": [""]}
+        # Addresses are read by people, too: what is empty is left out.
         return {prefix + key: values for key, values in query.items() if any(values)}
 
     @classmethod

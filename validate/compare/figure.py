@@ -43,5 +43,6 @@ def page(comparison: Comparison) -> str:
 
 
 def _cells(tag: str, values: tuple[object, ...]) -> str:
+    # Names come from files of others: here they are text.
     cells = [f"<{tag}>{escape(str(value))}</{tag}>" for value in values]
     return f"<tr>{''.join(cells)}</tr>"

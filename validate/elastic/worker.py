@@ -30,6 +30,7 @@ def train(job: Job, folder: Path) -> None:
             row = {"event": event, "at": time.monotonic(), "step": done, "pid": os.getpid()}
             notes.write(json.dumps(row) + "\n")
 
+        # A restart is over when all are here again.
         dist.barrier()
         note("begin")
         while done < job.steps:

@@ -71,6 +71,7 @@ def _sharded(scenario: Scenario) -> Method | None:
             "strategy.compression: must be none where sharding is carried out by FSDP2, but got "
             f"{scenario.strategy.compression.kind}"
         )
+    # Of the first stage only the optimiser's state is divided: FSDP2 has no way to do that alone.
     if aggregation.stage == 1:
         return method_named("zero-1")
     group = aggregation.shard_size(scenario.cluster.mesh)

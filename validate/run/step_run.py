@@ -157,6 +157,7 @@ def _collectives(run: Run, repetitions: Sequence[Measured]) -> dict[str, dict[st
     for repetition in repetitions:
         for name, seconds in repetition.collectives.items():
             measured.setdefault(name, []).append(seconds)
+    # Of either side: a message that the other lacks is worth seeing.
     return {
         name: {
             "predicted_s": float(np.mean(predicted[name])) if name in predicted else None,

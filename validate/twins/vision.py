@@ -45,6 +45,7 @@ class Residual(nn.Module):
 
 def resnet(depths: Sequence[int], *, basic: bool) -> nn.Module:
     """``depths`` blocks in the four stages."""
+    # What the stem makes of three colours.
     entering = 64
     blocks = []
     for stage, depth in enumerate(depths):
