@@ -33,7 +33,7 @@ By = Annotated[
     str,
     typer.Option(
         help="What the best has least of: sample-time, step-time, time-to-target, gpu-time, "
-        "memory or bytes."
+        "price, memory or bytes."
     ),
 ]
 

@@ -228,6 +228,11 @@ def _verbose(is_given: bool) -> None:
 
 def _to_file(ctx: typer.Context, path: Path | None) -> None:
     if path is not None:
+        if path.suffix == ".parquet":
+            raise DpsimError(
+                f"-o: must end in .json or .csv, but got {path.name!r}; a sweep's folder has "
+                "results.parquet"
+            )
         ctx.meta[_ANSWER] = True
         answer_goes(path, is_csv=path.suffix == ".csv")
 

@@ -105,16 +105,22 @@ class MemoryUse:
         return lines
 
     def _more_gpus(self) -> list[str]:
-        """How many GPUs hold the state in shards, where a larger cluster is what helps."""
+        """How many GPUs hold the state in shards: a larger cluster, or larger groups of it."""
         from dpsim.workload import gpus_to_shard_over
 
+        workers = self.setup.workers
         number = gpus_to_shard_over(self.model, self.setup, self.capacity)
-        if number is None or number <= self.setup.workers:
+        if number is None:
             return []
-        return [
-            f"shard with {STAGE_NAMES[STAGES[-1]]} over at least {number:,} such GPUs, with "
-            "activations checkpointed and 1 sample a pass"
-        ]
+        if number > workers:
+            over = f"with {STAGE_NAMES[STAGES[-1]]} over at least {number:,} such GPUs"
+        elif self.setup.shard_group is not None and self.setup.shard_group < number:
+            # Groups are alike, so that their size divides the number of workers.
+            group = next(size for size in range(number, workers + 1) if workers % size == 0)
+            over = f"over groups of {group:,} GPUs (shard_group: {group})"
+        else:
+            return []
+        return [f"shard {over}, with activations checkpointed and 1 sample a pass"]
 
     def check(self) -> None:
         """Raises DpsimError, with advice, where it does not fit."""

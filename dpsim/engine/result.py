@@ -251,7 +251,8 @@ class Result(Shown):
         if self.spending is None:
             return None
         pace = self.throughput_samples_per_s
-        return self.spending.cost(self.step_of_all_s, pace, self.time_to_target_s)
+        tokens = self.utilisation.tokens_per_s
+        return self.spending.cost(self.step_of_all_s, pace, self.time_to_target_s, tokens)
 
     @property
     def energy(self) -> Energy | None:

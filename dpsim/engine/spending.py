@@ -21,13 +21,17 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Money in ``currency``: for an hour of all GPUs, a step, a million samples, and the target."""
+    """Money in ``currency``: for an hour of all GPUs, a step, a million samples, and the target.
+
+    Of text also for a million tokens.
+    """
 
     price_per_gpu_hour: float
     currency: str
     per_hour: float
     per_step: float
     per_million_samples: float
+    per_million_tokens: float | None
     to_target: float | None
 
 
@@ -61,7 +65,13 @@ class Spending:
     gpu_watts: float | None
     source: str
 
-    def cost(self, step_s: float, samples_per_s: float, to_target_s: float | None) -> Cost | None:
+    def cost(
+        self,
+        step_s: float,
+        samples_per_s: float,
+        to_target_s: float | None,
+        tokens_per_s: float | None = None,
+    ) -> Cost | None:
         """What steps of ``step_s`` seconds cost; None without a price."""
         price = self.config.price_per_gpu_hour
         if price is None:
@@ -73,6 +83,9 @@ class Spending:
             per_hour=hourly,
             per_step=hourly * step_s / _HOUR,
             per_million_samples=hourly / _HOUR / samples_per_s * 1e6,
+            per_million_tokens=None
+            if tokens_per_s is None
+            else hourly / _HOUR / tokens_per_s * 1e6,
             to_target=None if to_target_s is None else hourly * to_target_s / _HOUR,
         )
 

@@ -35,7 +35,7 @@ class Ranking:
     of_time: bool = True
 
 
-def _cost(result: Result) -> float | None:
+def _gpu_time(result: Result) -> float | None:
     """GPU seconds of a sample, which every price multiplies alike."""
     return result.workers / result.throughput_samples_per_s
 
@@ -50,7 +50,12 @@ RANKINGS: Registry[Ranking] = Registry(
             ),
             Ranking("step-time", "step time", lambda result: result.step_time_s["mean"]),
             Ranking("time-to-target", "time to the target", lambda result: result.time_to_target_s),
-            Ranking("gpu-time", "GPU time per sample", _cost),
+            Ranking("gpu-time", "GPU time per sample", _gpu_time),
+            Ranking(
+                "price",
+                "price per sample",
+                lambda result: None if result.cost is None else result.cost.per_million_samples,
+            ),
             Ranking(
                 "memory",
                 "memory on a GPU",

@@ -157,3 +157,17 @@ def test_time_that_is_up_ends_the_comparison(dpsim, monkeypatch):
     code, _, err = dpsim("compare", QUICKSTART, "--vary", "run.steps=100,200", *FEW[2:])
     assert code == 1
     assert "left out" not in err
+
+
+def test_where_there_is_a_price_it_is_a_column_and_may_rank(dpsim):
+    """A GPU twice as dear per hour is worth it only where it is twice as fast."""
+    dear = ("--vary", "cost.price_per_gpu_hour=1,2", "--by", "price")
+    code, out, _ = dpsim("compare", QUICKSTART, *dear, *FEW)
+    assert code == 0
+    assert "price/M samples" in out
+    assert "kWh/M samples" in out
+    assert answered(dpsim, *dear)["rows"][0]["variant"] == {"cost.price_per_gpu_hour": "1"}
+    assert "price" not in dpsim("compare", QUICKSTART, "--vary", "cluster.nodes=1,2", *FEW)[1]
+    assert (
+        dpsim("compare", QUICKSTART, "--vary", "cluster.nodes=1,2", "--by", "price", *FEW)[0] == 2
+    )

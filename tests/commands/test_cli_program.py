@@ -217,3 +217,16 @@ def test_a_database_leaves_no_words_of_its_own_on_stderr(tmp_path):
     )
     assert asked.returncode == 2
     assert len(asked.stderr.splitlines()) == 1
+
+
+def test_a_table_of_parquet_is_a_sweep_s_own(dpsim, tmp_path):
+    code, _, err = dpsim("run", "scenarios/quickstart.yaml", "-o", tmp_path / "answer.parquet")
+    assert code == 2
+    assert err.endswith("but got 'answer.parquet'; a sweep's folder has results.parquet\n")
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["import"], ["import", "kineto"]])
+def test_help_is_there_by_its_letter(dpsim, command):
+    code, out, _ = dpsim(*command, "-h")
+    assert code == 0
+    assert out.startswith("Usage: ")

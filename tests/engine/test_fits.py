@@ -98,3 +98,16 @@ def test_the_report_has_all_stages_with_and_without_checkpointing():
         (c, s) for c in (False, True) for s in range(4)
     ]
     assert json.loads(json.dumps(rows)) == rows
+
+
+def test_where_larger_groups_help_it_says_of_what_size():
+    def use(group):
+        sharded = f"strategy.aggregation={{kind: sharded, stage: 3, shard_group: {group}}}"
+        model = "workload={model: llama3-70b, batch_per_gpu: 1, precision: bf16, checkpoint: full}"
+        nodes = ("cluster.node=dgx-h100", "cluster.nodes=16")
+        return memory_use(quickstart(*nodes, model, sharded, "workload.optimizer=adamw"))
+
+    (advice, _) = use(8).advice()
+    assert advice.startswith("shard over groups of 32 GPUs (shard_group: 32)")
+    assert use(32).fits
+    assert not use(16).fits

@@ -79,3 +79,10 @@ def test_a_known_factor_on_compute_times_is_the_fitted_one_kept(tiny):
     result = simulate(scaled)
     assert result.step_time_s["mean"] == pytest.approx(5 + 2 + 0.25)
     assert result.calibration == {"compute_scale": 0.5, "source": "by hand"}
+
+
+def test_text_is_paid_by_the_token():
+    gpt2 = "workload={model: gpt2, batch_per_gpu: 1, precision: fp16}"
+    result = simulate(load_scenario(QUICKSTART, [gpt2, "cost.price_per_gpu_hour=3.6"]))
+    seconds = 1e6 / result.utilisation.tokens_per_s
+    assert result.cost.per_million_tokens == pytest.approx(32 * seconds * 3.6 / 3600)

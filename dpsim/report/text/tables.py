@@ -128,6 +128,18 @@ def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
     return cells
 
 
+def _spending_cells(result: Result, *, tokens: bool) -> dict[str, str]:
+    """What a million samples, or tokens where ``tokens``, cost and draw, by heading."""
+    cost, energy, rate = result.cost, result.energy, result.throughput_samples_per_s
+    if tokens:
+        rate = result.utilisation.tokens_per_s or 0.0
+    unit = "M tokens" if tokens else "M samples"
+    # Of images beside text, no tokens are known.
+    money = "" if cost is None or not rate else f"{amount(cost.per_hour / 3600 / rate * 1e6)}"
+    power = "" if energy is None or not rate else amount(energy.power_W / rate / 3.6)
+    return {f"price/{unit}": money, f"kWh/{unit}": power}
+
+
 def _engine_note(result: Result) -> list[str]:
     """What simulated it and what that leaves out, where it is more than the exact short cut."""
     if result.approximation is not None:
@@ -204,9 +216,11 @@ def _spending_notes(cost: Cost | None, energy: Energy | None) -> list[str]:
     if cost is None:
         return []
     target = "" if cost.to_target is None else f", {cost.to_target:,.4g} to the target"
+    tokens = cost.per_million_tokens
+    of_text = "" if tokens is None else f", {tokens:,.3g} per million tokens"
     lines = [
         f"cost        {cost.per_hour:,.4g} {cost.currency} an hour, "
-        f"{cost.per_million_samples:,.4g} per million samples{target}"
+        f"{cost.per_million_samples:,.4g} per million samples{of_text}{target}"
     ]
     if energy is not None:
         target = (
@@ -244,6 +258,12 @@ def compare_table(
     listed = list(rows)
     # Columns of tokens only where some model reads text.
     tokens = any(result.utilisation.tokens_per_s is not None for _, result in listed)
+    priced = any(result.cost is not None for _, result in listed)
+
+    def cells(result: Result) -> dict[str, str]:
+        spent = _spending_cells(result, tokens=tokens) if priced else {}
+        return {**rate_cells(result, tokens=tokens), **spent}
+
     first = listed[0][1].step_time_s["mean"]
     if changes is None:
         changes = [result.step_time_s["mean"] / first - 1 for _, result in listed]
@@ -258,7 +278,7 @@ def compare_table(
         "computing",
         "exposed comm.",
         "waiting",
-        *rate_cells(listed[0][1], tokens=tokens),
+        *cells(listed[0][1]),
         "efficiency",
     ):
         table.add_column(heading, justify="right")
@@ -270,7 +290,7 @@ def compare_table(
             human(result.step_time_s["mean"], TIME),
             f"~ {_change(change)}" if marked else _change(change),
             *(human(result.parts_s[part], TIME, 3) for part in _COMPARED),
-            *rate_cells(result, tokens=tokens).values(),
+            *cells(result).values(),
             f"{result.scaling_efficiency:.1%}",
         )
     return table
