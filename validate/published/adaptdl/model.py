@@ -8,7 +8,7 @@ bucket buckets.
     C    = (G(b)^q + (H (1 + A c))^q)^(1/q) (1 + a c)   GPU time against host time
     c    = 1 - exp(-(g-1)/K)                        neighbours on the host: it fills up
     X    = 2 (n-1)/n S                              bytes that each rank of a ring sends
-    T_n  = X / B(N, g) + nb alpha_n N^z + crowd [n > 32]     between nodes
+    T_n  = X / B(N, g) + nb (alpha_n N^z + crowd [n > 32])   between nodes
     T_i  = X / B_i(g) + nb alpha_i (g-1)                 inside a node
     step = (1-o) C + ((o C)^p + max(T_n, T_i)^p)^(1/p) + wait + hook [n > 1]
     wait = C (longest(n b)/longest(b) - 1) + C jitter sqrt(2 ln n)
@@ -18,6 +18,9 @@ B(N, g) = B_4 g^-e {f_2 at N = 2, f_3 at N = 3, (N/4)^-d from 4 on}; B_i(g) = B_
 ln k) is the expected maximum of k standard normals (leading term): the slowest of n ranks, the
 longest of n b samples. G is a measured table over batch sizes, interpolated in log-log. Everything
 in seconds and bytes.
+
+A fit reads a row twice where much of its step was exposed synchronisation: the step, and what is
+left of it, which is C. That tells network from compute where both are in the step.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from validate.published.tables import Block, Columns, constants_file, fit_blocks, soft_maximum
 
 MODEL_FIELDS = (
@@ -119,8 +122,8 @@ def communication(
     shared_nic = g ** -v["shared_nic"]
     rate = v["node_bandwidth"] * shared_nic * few * decay
     hops = nodes ** v["latency_growth"]
-    latency = buckets * v["node_latency"] * hops + v["crowd_latency"] * (n > crowd)
-    between = (nodes > 1) * (sent / rate + latency)
+    latency = v["node_latency"] * hops + v["crowd_latency"] * (n > crowd)
+    between = (nodes > 1) * (sent / rate + buckets * latency)
 
     shared_bus = (np.maximum(g, 2.0) / 2.0) ** -v["shared_bus"]
     inner_rate = v["gpu_bandwidth"] * shared_bus
@@ -130,6 +133,15 @@ def communication(
     return np.asarray(np.maximum(between, inside))
 
 
+def local_seconds(place: Placement, v: Mapping[str, FloatArray]) -> FloatArray:
+    """Seconds per row of a rank's own work, which no other rank and no network hold up."""
+    # Loaders and launches get in one another's way until all of a host's cores are busy.
+    crowded = -np.expm1((1.0 - place.densest) / v["host_reach"])
+    host = v["host_s"] * (1.0 + v["host_crowding"] * crowded)
+    slowed = 1.0 + v["host_slowdown"] * crowded
+    return soft_maximum(v["gpu_s"], host, v["host_norm"]) * slowed
+
+
 def step_seconds(
     place: Placement, v: Mapping[str, FloatArray], bucket: float, crowd: float
 ) -> FloatArray:
@@ -137,12 +149,8 @@ def step_seconds(
 
     `v` holds each parameter per row, `gpu_s` the compute at the row's batch.
     """
-    n, g = place.ranks, place.densest
-    # Loaders and launches get in one another's way until all of a host's cores are busy.
-    crowded = -np.expm1((1.0 - g) / v["host_reach"])
-    host = v["host_s"] * (1.0 + v["host_crowding"] * crowded)
-    slowed = 1.0 + v["host_slowdown"] * crowded
-    compute = soft_maximum(v["gpu_s"], host, v["host_norm"]) * slowed
+    n = place.ranks
+    compute = local_seconds(place, v)
     # Samples differ in length: the longest of a step's against the longest of one GPU's.
     longest_of_all = 1.0 + v["input_spread"] * _extreme(n * place.batch)
     longest_of_one = 1.0 + v["input_spread"] * _extreme(place.batch)
@@ -243,17 +251,41 @@ def _model_blocks(
     return blocks
 
 
+def _states_own_work(rows: Columns, least_share: float) -> BoolArray:
+    """Which rows state enough exposed synchronisation to tell own work from the network.
+
+    Where less is exposed a rank's own work is its step, which is read already.
+    """
+    share = rows.numbers("exposed_sync_ms") / rows.positive("step_time_ms")
+    # Next to nothing is left of a step that is all synchronisation, and its logarithm is noise.
+    return np.asarray((share >= least_share) & (share <= 0.95))
+
+
 def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterParameters:
     """Fits one cluster's rows; description: its (intra_link, network) texts."""
     constants = constants_file("adaptdl/settings.yaml")
     blocks, models, keys = _blocks(rows, constants, description)
-    place = Placement.of(rows)
     bucket, crowd = float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
+    stated = _states_own_work(rows, float(constants["least_exposed"]["value"]))
+    every, beside = Placement.of(rows), Placement.of(rows.where(stated))
+    read = np.concatenate([np.arange(len(rows)), np.flatnonzero(stated)])
+    blocks = [replace(block, rows=block.rows[read]) for block in blocks]
+
+    def predicted(v: Mapping[str, FloatArray]) -> FloatArray:
+        of_steps = {name: values[: len(rows)] for name, values in v.items()}
+        of_work = {name: values[len(rows) :] for name, values in v.items()}
+        steps = step_seconds(every, of_steps, bucket, crowd)
+        return np.concatenate([steps, local_seconds(beside, of_work)])
+
+    step_s = rows.positive("step_time_ms") * 1e-3
+    work_s = (step_s - rows.numbers("exposed_sync_ms") * 1e-3)[stated]
+    noise, work_noise = float(constants["noise"]["value"]), float(constants["work_noise"]["value"])
     result = fit_blocks(
         blocks,
-        lambda v: step_seconds(place, v, bucket, crowd),
-        rows.positive("step_time_ms") * 1e-3,
-        float(constants["noise"]["value"]),
+        predicted,
+        np.concatenate([step_s, work_s]),
+        noise,
+        np.concatenate([np.ones(len(step_s)), np.full(len(work_s), noise / work_noise)]),
     )
     fitted: dict[str, ModelParameters] = {}
     for i, model in enumerate(models):
