@@ -150,3 +150,36 @@ def test_an_unknown_system_scales_with_the_usual_share(tmp_path):
     assert [row.identity["gpus"] for row in result.fitted] == ["1.0"]
     assert len(result.counted) == len(rows) - 1
     assert any("'new' is in no fitted row" in note for note in result.notes)
+
+
+def test_a_pass_of_many_pays_its_share_of_the_optimiser(tmp_path):
+    """A row that times one of n passes says so in its notes."""
+    row = lines("single-gpu", lambda row: row["model"] == "BERT-large pretrain (LAMB)")[0]
+    notes = [
+        f"accumulation {n} micro batches per optimizer step" if n > 1 else "" for n in (1, 2, 4)
+    ]
+    rows = [{**row, "case_id": "new", "notes": note} for note in notes]
+    result = compare_steps(written(tmp_path / "passes.csv", rows), "single-gpu")
+    whole, half, quarter = (row.predicted for row in result.counted)
+    assert whole - half == pytest.approx(2 * (half - quarter), rel=0.05)
+    assert 0.02 < (whole - quarter) / whole < 0.5
+
+
+def alone_by_steps_of_several(tmp_path, exposed_ms):
+    """Seconds on one GPU that steps of 100 ms on 2 to 4 hosts, so much of them exposed, tell."""
+    row = lines("adaptdl", one_cluster)[0] | {"model": "made_up", "local_bsz": "8"}
+    rows = [
+        row
+        | {"placement": "1" * nodes, "nodes": str(nodes), "gpus": str(nodes)}
+        | {"step_time_ms": "100", "exposed_sync_ms": str(exposed_ms)}
+        for nodes in (2, 3, 4)
+    ]
+    known = written(tmp_path / f"known-{exposed_ms}.csv", rows)
+    alone = [row | {"placement": "1", "nodes": "1", "gpus": "1"}]
+    result = compare_steps(written(tmp_path / "alone.csv", alone), "adaptdl", fit_on=[known])
+    return result.every[0].predicted
+
+
+def test_exposed_synchronisation_tells_own_work_from_the_network(tmp_path):
+    assert alone_by_steps_of_several(tmp_path, 70) == pytest.approx(0.03, rel=0.15)
+    assert alone_by_steps_of_several(tmp_path, 30) == pytest.approx(0.07, rel=0.15)

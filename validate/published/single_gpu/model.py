@@ -1,12 +1,13 @@
 """Step time on one GPU from a model's work per sample and from what computes it.
 
     products = 3 x 2 gmac b (1 - q + q / winograd) / (e_kind,precision peak)
-    memory = (passes elements b bytes + w params) / (e_m B)
+    memory = (passes elements b bytes + (4 + (w - 4) / n) params) / (e_m B)
     device = speed clock (products + memory)
     host   = h_framework tensors + h_step + serial steps
     step   = (device^p + host^p)^(1/p)
 
-q: share of the products in 3x3 and 5x5 convolutions, done by Winograd in fp32. Forward alone
+q: share of the products in 3x3 and 5x5 convolutions, done by Winograd in fp32. n: micro-batches
+a step of the optimiser, where a row is the time of one. Forward alone
 (inference): 2 gmac b, fewer passes, no optimiser, a share of the host time. Products run at the
 peak of the precision that the GPU has: mixed precision on GPUs without tensor cores saves bytes
 only, and recurrences never run in TF32. Elements have 4 bytes, half_bytes in mixed precision; XLA
@@ -15,6 +16,7 @@ fuses passes. Seconds, bytes, FLOP.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +42,8 @@ from validate.published.tables import (
 FEATURES = "single_gpu/features.yaml"
 TRAIN_MODES = ("train",)
 FORWARD_MODES = ("inference", "eval")
+# A row that times one of several passes says so in its notes alone.
+_ACCUMULATION = re.compile(r"accumulation (\d+) micro batches per optimizer step")
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Work:
     square: FloatArray
     elements: FloatArray
     weights: FloatArray
+    passes: FloatArray
     tensors: FloatArray
     serial: FloatArray
     train: BoolArray
@@ -180,6 +185,12 @@ def products_in(text: str, gpu: Gpu) -> tuple[Precision, bool]:
     return ("tf32" if "tf32" in text.casefold() and "tf32" in gpu.peak else "fp32"), False
 
 
+def passes_of(rows: Columns) -> FloatArray:
+    """How many micro-batches each row's optimiser waits for; 1 where its notes say nothing."""
+    found = [_ACCUMULATION.search(notes) for notes in rows.text("notes").tolist()]
+    return np.array([float(match[1]) if match else 1.0 for match in found])
+
+
 def _of_a_sample(feature: Mapping[str, float], precision: Precision) -> dict[str, float]:
     return {
         "flops": feature["gmac"] * 2e9,
@@ -234,6 +245,7 @@ def work_of(rows: Columns) -> Work:
         columns[name] = columns[name] > 0
     return Work(
         **columns,
+        passes=passes_of(rows),
         train=np.isin(rows.text("mode"), TRAIN_MODES),
         fused=_fused(rows),
         efficiency=tuple(kinds),
@@ -261,7 +273,9 @@ def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> Fl
     passes = np.where(work.train, v["train_passes"], v["forward_passes"])
     passes = passes * np.where(work.fused, v["fusion"], 1.0)
     moved = passes * work.elements * np.where(work.half, v["half_bytes"], 4.0)
-    moved = moved + work.weights * np.where(work.train, v["optimizer_bytes"], 4.0)
+    # Every pass reads the weights; what the optimiser moves comes once in all its passes.
+    update = np.where(work.train, v["optimizer_bytes"] - 4.0, 0.0) / work.passes
+    moved = moved + work.weights * (4.0 + update)
     # Throttling lowers the cores' clock; memory keeps its own, and only the GPU's effect is on it.
     memory = moved / (v["memory"] * work.memory) * v["clock"]
     device = v["speed"] * (products + memory)
