@@ -117,7 +117,7 @@ class MemoryUse:
         elif self.setup.shard_group is not None and self.setup.shard_group < number:
             # Groups are alike, so that their size divides the number of workers.
             group = next(size for size in range(number, workers + 1) if workers % size == 0)
-            over = f"over groups of {group:,} GPUs (shard_group: {group})"
+            over = f"over groups of {group:,} GPUs (shard_group, or sync.group where it is set)"
         else:
             return []
         return [f"shard {over}, with activations checkpointed and 1 sample a pass"]
