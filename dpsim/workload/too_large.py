@@ -48,7 +48,7 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
             f"{capacity:.4g} B"
         )
     # The least that training takes: one sample, all of it checkpointed.
-    alone = replace(setup, batch=1, stage=0, workers=1, checkpointing=True, learners=1)
+    alone = replace(_all_again(setup), batch=1, stage=0, workers=1, learners=1)
     needs = footprint(model, alone)
     held = needs.model_state + needs.activations + needs.loss
     # For the weights alone nothing else is counted, not even the context.
@@ -66,7 +66,7 @@ def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | Non
 
     def fits(workers: int) -> bool:
         shards = replace(setup, workers=workers, stage=len(STAGES) - 1, shard_group=None)
-        least = replace(shards, batch=1, checkpointing=True)
+        least = replace(_all_again(shards), batch=1)
         return footprint(model, least).total <= capacity
 
     if not fits(_MOST_GPUS):
@@ -120,13 +120,25 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
     """
     shardable = setup.workers > 1 and setup.learners == 1
     stages = range(setup.stage, len(STAGES)) if shardable else (setup.stage,)
-    for stage, checkpointing in product(stages, sorted({setup.checkpointing, True})):
-        changed = replace(setup, stage=stage, checkpointing=checkpointing)
+    # What is checkpointed in part may be checkpointed in full.
+    kept = (setup, _all_again(setup)) if setup != _all_again(setup) else (setup,)
+    for stage, checkpointed in product(stages, kept):
+        changed = replace(checkpointed, stage=stage)
         batch = _largest_pass(model, changed, capacity)
-        wanted = {"stage": stage, "checkpointing": checkpointing, "batch": batch}
-        changes = {name: value for name, value in wanted.items() if value != getattr(setup, name)}
+        changes: dict[str, int | bool] = {}
+        if stage != setup.stage:
+            changes["stage"] = stage
+        if checkpointed is not setup:
+            changes["checkpointing"] = True
+        if batch != setup.batch:
+            changes["batch"] = batch
         if batch and changes:
             yield Remedy(_worded(changes, setup.batch), changes)
+
+
+def _all_again(setup: Setup) -> Setup:
+    """The same with all activations computed again."""
+    return replace(setup, checkpointing=True, recompute=None)
 
 
 def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:

@@ -113,3 +113,14 @@ def test_where_larger_groups_help_it_says_of_what_size():
     )
     assert use(32).fits
     assert not use(16).fits
+
+
+def test_what_is_checkpointed_in_part_may_be_in_full():
+    model = "workload={model: llama3-70b, batch_per_gpu: 1, precision: bf16, checkpoint: selective}"
+    sharded = "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2}"
+    nodes = ("cluster.node=dgx-h100", "cluster.nodes=64")
+    use = memory_use(quickstart(*nodes, model, sharded, "workload.optimizer=adamw"))
+    assert use.advice()[0] == "checkpoint activations"
+    assert memory_use(
+        quickstart(*nodes, model, sharded, "workload.optimizer=adamw", "workload.checkpoint=full")
+    ).fits
