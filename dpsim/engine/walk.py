@@ -237,12 +237,16 @@ class Walk:
     def repeat_step(self, before: WalkState, now: WalkState, times: int) -> None:
         """Go on by as many steps like the one from ``before`` to ``now``, which repeats."""
         whole = now.since(before) * times
-        self.time = now.time + whole
-        self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
-        self.rested_at = now.rested_at + whole
+        self._move_clocks(before, now, whole)
         self._awaited = {
             where: call._replace(ends=call.ends + whole) for where, call in now.awaited.items()
         }
+
+    def _move_clocks(self, before: WalkState, now: WalkState, whole: float) -> None:
+        """Let the clocks that have moved from ``before`` to ``now`` be ``whole`` s further on."""
+        self.time = now.time + whole
+        self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
+        self.rested_at = now.rested_at + whole
 
     def repeat(self, before: WalkState, now: WalkState, times: int) -> bool:
         """Go on by as many passes like the one from ``before`` to ``now``.
@@ -275,9 +279,7 @@ class Walk:
 
         # Times move on by the shift; what was waited for grows by what one pass added to it.
         whole = shift * times
-        self.time = now.time + whole
-        self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
-        self.rested_at = now.rested_at + whole
+        self._move_clocks(before, now, whole)
         self._awaited = {
             where + length * times if where < end else where: call
             if where + end in idle
