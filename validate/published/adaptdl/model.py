@@ -32,7 +32,14 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
-from validate.published.tables import Block, Columns, constants_file, fit_blocks, soft_maximum
+from validate.published.tables import (
+    Block,
+    Columns,
+    FitResult,
+    constants_file,
+    fit_blocks,
+    soft_maximum,
+)
 
 MODEL_FIELDS = (
     "gradient_bytes",
@@ -261,15 +268,12 @@ def _states_own_work(rows: Columns, least_share: float) -> BoolArray:
     return np.asarray((share >= least_share) & (share <= 0.95))
 
 
-def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterParameters:
-    """Fits one cluster's rows; description: its (intra_link, network) texts."""
-    constants = constants_file("adaptdl/settings.yaml")
-    blocks, models, keys = _blocks(rows, constants, description)
+def _fit(rows: Columns, blocks: list[Block], constants: Mapping[str, Any]) -> FitResult:
+    """Fits blocks to the rows' steps, and to own work where that can be told."""
     bucket, crowd = float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
     stated = _states_own_work(rows, float(constants["least_exposed"]["value"]))
     every, beside = Placement.of(rows), Placement.of(rows.where(stated))
     read = np.concatenate([np.arange(len(rows)), np.flatnonzero(stated)])
-    blocks = [replace(block, rows=block.rows[read]) for block in blocks]
 
     def predicted(v: Mapping[str, FloatArray]) -> FloatArray:
         of_steps = {name: values[: len(rows)] for name, values in v.items()}
@@ -280,13 +284,20 @@ def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterPa
     step_s = rows.positive("step_time_ms") * 1e-3
     work_s = (step_s - rows.numbers("exposed_sync_ms") * 1e-3)[stated]
     noise, work_noise = float(constants["noise"]["value"]), float(constants["work_noise"]["value"])
-    result = fit_blocks(
-        blocks,
+    return fit_blocks(
+        [replace(block, rows=block.rows[read]) for block in blocks],
         predicted,
         np.concatenate([step_s, work_s]),
         noise,
         np.concatenate([np.ones(len(step_s)), np.full(len(work_s), noise / work_noise)]),
     )
+
+
+def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterParameters:
+    """Fits one cluster's rows; description: its (intra_link, network) texts."""
+    constants = constants_file("adaptdl/settings.yaml")
+    blocks, models, keys = _blocks(rows, constants, description)
+    result = _fit(rows, blocks, constants)
     fitted: dict[str, ModelParameters] = {}
     for i, model in enumerate(models):
         values = {name: float(result.values[name][i]) for name in MODEL_FIELDS}
