@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 _MANIFOLD = 9.0  # from this change on it is said as a factor
 # The parts of a step that variants are compared by; the others seldom differ.
-_COMPARED: tuple[PartName, ...] = ("compute", "exposed_comm", "straggler_wait")
+_COMPARED: dict[str, PartName] = {
+    "computing": "compute",
+    "exposed comm.": "exposed_comm",
+    "waiting": "straggler_wait",
+}
 
 
 def run_table(result: Result) -> Table:
@@ -272,12 +276,16 @@ def compare_table(
     paths = dict.fromkeys(path for variant, _ in listed for path in variant)
     for heading in headings(paths):
         table.add_column(heading)
+    # A part that no variant has is no column of zeros.
+    parts = {
+        heading: part
+        for heading, part in _COMPARED.items()
+        if any(result.parts_s[part] > 0 for _, result in listed)
+    }
     for heading in (
         "step",
         "change",
-        "computing",
-        "exposed comm.",
-        "waiting",
+        *parts,
         *cells(listed[0][1]),
         "efficiency",
     ):
@@ -289,7 +297,7 @@ def compare_table(
             *(variant.get(path, "-") for path in paths),
             human(result.step_time_s["mean"], TIME),
             f"~ {_change(change)}" if marked else _change(change),
-            *(human(result.parts_s[part], TIME, 3) for part in _COMPARED),
+            *(human(result.parts_s[part], TIME, 3) for part in parts.values()),
             *cells(result).values(),
             f"{result.scaling_efficiency:.1%}",
         )
