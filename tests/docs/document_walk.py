@@ -39,8 +39,8 @@ class Walk:
 
     The folder with its files, what was printed last, and ``quotes``: what each quote should say.
 
-    ``has`` names what is there of the things that blocks may need, and ``apart`` says whether
-    Python has a process of its own. The folder holds copies of ``scenarios/`` and
+    ``has`` names what is there of the things that blocks may need. Where ``apart`` is set, Python
+    has a process of its own, and what runs on edited sources is run. The folder holds copies of ``scenarios/`` and
     ``validate/recorded/`` and, once a block edits or adds to them, of the sources.
     """
 
@@ -66,6 +66,10 @@ class Walk:
 
     def carry_out(self, block: Block) -> None:
         """Do what the block says. Raises WrongBlockError or DpsimError where that fails."""
+        runs = block.language in ("python", "sh", "console") and not block.mark.startswith("file")
+        if runs and self.own_sources and not self.apart:
+            self.printed = None
+            return
         match block.mark.partition(": "):
             case ("", _, _):
                 self._by_language(block)
@@ -139,7 +143,7 @@ class Walk:
 
     def _python(self, text: str) -> str:
         """Run a script: by itself, or in this process, which is quicker."""
-        if self.apart or self.own_sources:
+        if self.apart:
             return self._process([sys.executable, "-c", text], 0)
         script = partial(exec, compile(text, "<block>", "exec"), {"__name__": "__main__"})
         before = set(sys.modules)

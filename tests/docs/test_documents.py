@@ -20,12 +20,12 @@ HAS = [
     if find_spec(extra) or os.environ.get("CI") == "true"
 ]
 EVERY_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-WITH_PYTHON = [
+APART = ("python", "diff")
+IN_PROCESSES = [
     document
     for document in DOCUMENTS
     if any(
-        block.language == "python" or "needs" in block.mark
-        for block in blocks(document.read_text())
+        block.language in APART or "needs" in block.mark for block in blocks(document.read_text())
     )
 ]
 
@@ -36,7 +36,7 @@ def test_every_block_is_so(document, tmp_path):
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("document", WITH_PYTHON, ids=name)
+@pytest.mark.parametrize("document", IN_PROCESSES, ids=name)
 def test_every_block_is_so_in_a_process_of_its_own_with_what_it_needs(document, tmp_path):
     assert problems(document, Walk(tmp_path, HAS, apart=True)) == []
 

@@ -88,14 +88,14 @@ def test_what_is_not_so_is_named_with_its_line(problems, content, said):
     assert said in problem
 
 
-def test_an_edit_changes_the_documents_own_sources_and_no_others(problems):
+def test_an_edit_changes_the_documents_own_sources_and_no_others(tmp_path):
     edit = fenced(
         '+++ dpsim/base/registry.py\n-T = TypeVar("T")\n+T = TypeVar("T")\n+ANSWER = 42', "diff"
     )
     asked = fenced("from dpsim.base.registry import ANSWER\nprint(ANSWER)", "python") + fenced(
         "42", mark="output"
     )
-    assert problems(edit + asked) == []
+    assert list(Walk(tmp_path, apart=True).problems(edit + asked)) == []
     assert not hasattr(registry, "ANSWER")
 
 
