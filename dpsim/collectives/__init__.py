@@ -18,7 +18,16 @@ from dpsim.collectives.registry import (
     algorithm,
     algorithm_names,
 )
-from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Round, Schedule, Window, ranks_array
+from dpsim.collectives.schedule import (
+    Chunking,
+    Cyclic,
+    Phase,
+    Round,
+    Schedule,
+    Window,
+    fixed,
+    ranks_array,
+)
 from dpsim.collectives.traffic import Traffic, bytes_over_turns, traffic
 
 if TYPE_CHECKING:
@@ -58,6 +67,7 @@ __all__ = [
     "bytes_over_turns",
     "contributions",
     "execute",
+    "fixed",
     "gossip_turns",
     "in_groups",
     "mixing_matrix",

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,12 @@ FITTED_SPREAD = 0.015  # of one worker's factor; see above
 
 
 class Jitter(Config):
-    """A factor of mean 1 on compute time, drawn anew for every worker and step."""
+    """A factor of mean 1 on compute time, drawn anew for every worker and step.
+
+    ``spread`` names the field that scales how far factors lie apart; None where no one field does.
+    """
+
+    spread: ClassVar[str | None] = None
 
     @abstractmethod
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
@@ -68,6 +73,8 @@ class Jitter(Config):
 class LognormalJitterConfig(Jitter):
     """The factor is lognormal, drawn anew for every worker and step."""
 
+    spread: ClassVar[str | None] = "sigma"
+
     kind: Literal["lognormal"] = Field(
         description="Compute times vary by a lognormal factor of mean 1, per worker and step."
     )
@@ -89,6 +96,8 @@ class GammaJitterConfig(Jitter):
 
     A time made of many short independent waits; with ``cv`` 1 it is exponential.
     """
+
+    spread: ClassVar[str | None] = "cv"
 
     kind: Literal["gamma"] = Field(
         description="Compute times vary by a gamma factor of mean 1, per worker and step."

@@ -16,11 +16,11 @@ from dpsim.base.errors import DpsimError
 from dpsim.collectives import (
     OPERATIONS,
     Chunking,
-    Cyclic,
     Phase,
     Round,
     Schedule,
     contributions,
+    fixed,
 )
 from dpsim.network import MessageCosts, RoundsModel
 from dpsim.topology import Network
@@ -120,16 +120,12 @@ def _as_phase(transfers: Round) -> Phase:
     """A round of a schedule as a phase of its own."""
     return Phase(
         transfers.source,
-        _fixed(transfers.destination),
-        _fixed(transfers.chunk),
+        fixed(transfers.destination),
+        fixed(transfers.chunk),
         transfers.reduce,
         transfers.count,
         channel=transfers.channel,
     )
-
-
-def _fixed(values: IntArray) -> Cyclic:
-    return Cyclic(values, modulus=int(values.max(initial=0)) + 1)
 
 
 def _loads(transfers: Round, nbytes: IntArray, network: Network) -> FloatArray:

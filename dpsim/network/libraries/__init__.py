@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from dpsim.base.lazy import on_demand
 from dpsim.network.libraries.library import (
     LIBRARIES,
+    TRAITS,
     Library,
+    Traits,
     automatic_library,
     library_model,
 )
@@ -20,9 +22,11 @@ else:
 
 __all__ = [
     "LIBRARIES",
+    "TRAITS",
     "GlooModel",
     "Library",
     "MpiModel",
+    "Traits",
     "automatic_library",
     "library_model",
     "segment_count",

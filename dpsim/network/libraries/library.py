@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -16,11 +17,28 @@ if TYPE_CHECKING:
 
 Library = Literal["ideal", "nccl", "gloo", "mpi"]
 LIBRARIES: tuple[str, ...] = get_args(Library)
-_CHOOSES = {
-    "gloo": ("auto", "ring"),
-    "mpi": ("auto",),
-}  # the algorithms that a scenario may ask these for
-_IN_GROUPS = ("nccl", "gloo")
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a library can do, for those who would otherwise ask for its name.
+
+    ``algorithms``: those that a scenario may ask it for; empty where its model judges itself.
+    ``in_groups``: whether it serves groups of some of the workers. ``broadcasts_in_groups``:
+    whether it has a broadcast of its own there.
+    """
+
+    algorithms: tuple[str, ...] = ()
+    in_groups: bool = True
+    broadcasts_in_groups: bool = False
+
+
+TRAITS: Mapping[str, Traits] = {
+    "ideal": Traits(),
+    "nccl": Traits(broadcasts_in_groups=True),
+    "gloo": Traits(algorithms=("auto", "ring")),
+    "mpi": Traits(algorithms=("auto",), in_groups=False),
+}
 
 
 def automatic_library(
@@ -77,13 +95,14 @@ def library_model(
             itemsize=itemsize,
             groups=groups,
         )
-    if groups is not None and library not in _IN_GROUPS:
+    traits = TRAITS[library]
+    if groups is not None and not traits.in_groups:
+        able = " or ".join(name for name, each in TRAITS.items() if each.in_groups)
         raise DpsimError(
-            f"library must be ideal or {' or '.join(_IN_GROUPS)} in groups of some of the workers, "
-            f"but got {library!r}"
+            f"library must be {able} in groups of some of the workers, but got {library!r}"
         )
-    if restriction not in _CHOOSES[library]:
-        known = " or ".join(_CHOOSES[library])
+    if restriction not in traits.algorithms:
+        known = " or ".join(traits.algorithms)
         raise DpsimError(
             f"algorithm must be {known} with library {library}, but got {restriction!r}"
         )

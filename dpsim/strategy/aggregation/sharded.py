@@ -274,9 +274,11 @@ class ShardedConfig(Aggregation):
         timed = partial(setting.timed, algorithm, library=library)
         found: dict[str, Turns] = {"all-gather": (timed("all-gather", groups=inside),)}
         if self._has_owners:
+            from dpsim.network.libraries import TRAITS
+
             # Pipelined along a ring a broadcast takes as long as a ring that gathers as many bytes:
             # as many hops until the first byte is there, and as many bytes on each link.
-            chain = "broadcast" if library == "nccl" else "all-gather"
+            chain = "broadcast" if TRAITS[library].broadcasts_in_groups else "all-gather"
             found["broadcast"] = (timed(chain, groups=inside),)
         if reduction == "all-reduce":
             return {**found, reduction: (timed(reduction),)}

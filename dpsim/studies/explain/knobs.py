@@ -8,7 +8,6 @@ from typing import Any
 from dpsim.base.kinds import kinds_of
 from dpsim.base.registry import Registry
 from dpsim.base.units import DATA, RATE, SPEED, exact
-from dpsim.disturbance import GammaJitterConfig, LognormalJitterConfig
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.strategy.overlap import OverlapConfig
@@ -92,13 +91,12 @@ def _jitter(scenario: Scenario) -> Options:
     A heavy tail and a measured histogram have no one spread: no change of them is offered.
     """
     jitter = scenario.disturbance.jitter
-    if isinstance(jitter, LognormalJitterConfig):
-        return (Change("half the jitter", {"disturbance.jitter.sigma": jitter.sigma / 2}, 0.5),)
-    if isinstance(jitter, GammaJitterConfig):
-        return (Change("half the jitter", {"disturbance.jitter.cv": jitter.cv / 2}, 0.5),)
     if jitter is None:
         return "compute times do not vary in this scenario"
-    return (Change("no jitter", {"disturbance.jitter": None}),)
+    if jitter.spread is None:
+        return (Change("no jitter", {"disturbance.jitter": None}),)
+    half = getattr(jitter, jitter.spread) / 2
+    return (Change("half the jitter", {f"disturbance.jitter.{jitter.spread}": half}, 0.5),)
 
 
 def _stragglers(scenario: Scenario) -> Options:
