@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
     from dpsim.engine.answer import one_time_costs, provenance
     from dpsim.engine.attempt import try_simulate
-    from dpsim.engine.beside import bytes_beside
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.in_pairs import neighbours
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use, remedy_values
+    from dpsim.engine.memory_contention import overlapped_bytes
     from dpsim.engine.preparation import (
         bytes_held,
         learner_times,
@@ -102,7 +102,6 @@ __all__ = [
     "Work",
     "all_slow_downs",
     "busiest_links",
-    "bytes_beside",
     "bytes_held",
     "bytes_in_step",
     "calibrated",
@@ -123,6 +122,7 @@ __all__ = [
     "model_flop",
     "neighbours",
     "one_time_costs",
+    "overlapped_bytes",
     "overlapping",
     "prediction_interval",
     "prepare",

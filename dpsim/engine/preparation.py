@@ -115,7 +115,7 @@ def prepare(
     # What passes lose to what is sent beside them needs a plan of that, and so a whole job.
     if not any(each.wire_traffic for each in times):
         return job
-    from dpsim.engine.beside import delayed
+    from dpsim.engine.memory_contention import delayed
 
     return delayed(job)
 

@@ -1,4 +1,4 @@
-"""How each collective of a job goes on the wire: its groups, and what it shares links with."""
+"""How each collective of a job travels: its groups, and what it shares links with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from dpsim.collectives import ranks_array
 from dpsim.engine.events.contention import conditions_of, contended_links
-from dpsim.engine.events.operations import (
+from dpsim.engine.events.running_collectives import (
     Bundle,
     OneByOne,
-    Operation,
     Party,
     Played,
+    RunningCollective,
+    SharedLinks,
     Together,
-    Wire,
 )
 from dpsim.engine.events.sending import Span
 from dpsim.engine.job import Job
@@ -24,9 +24,13 @@ class Line:
     """One collective of ``nbytes`` in one turn; ``group_of`` is the group of each worker."""
 
     def __init__(
-        self, wire: Wire, model: CollectiveModel, nbytes: int, kind: type[Operation]
+        self,
+        shared_links: SharedLinks,
+        model: CollectiveModel,
+        nbytes: int,
+        kind: type[RunningCollective],
     ) -> None:
-        self.wire = wire
+        self.shared_links = shared_links
         self.nbytes = nbytes
         self.kind = kind
         # What goes message by message goes so in all groups, each rank at its own pace.
@@ -40,9 +44,9 @@ class Line:
             Party.of(ranks, model if whole else model.of_group(ranks)) for ranks in groups
         ]
 
-    def open(self, group: int, span: Span) -> Operation:
+    def open(self, group: int, span: Span) -> RunningCollective:
         """Begin one operation of ``group``."""
-        return self.kind(self.wire, self.parties[group], self.nbytes, span)
+        return self.kind(self.shared_links, self.parties[group], self.nbytes, span)
 
 
 class Lines:
@@ -52,7 +56,7 @@ class Lines:
         self._job = job
         contended = np.empty(0, dtype=np.int64) if job.by_messages else contended_links(job)
         shared = SharedNetwork(job.network, 0.0, conditions_of(job))
-        self.wire = Wire(shared, contended)
+        self.shared_links = SharedLinks(shared, contended)
         self._lines: dict[tuple[str, int, int], Line] = {}
 
     def line(self, name: str, nbytes: int, step: int) -> Line:
@@ -61,13 +65,13 @@ class Lines:
         key = name, step % len(turns), nbytes
         if key not in self._lines:
             model = self._job.collective(name, step).of_size(nbytes)
-            self._lines[key] = Line(self.wire, model, nbytes, self._kind(model))
+            self._lines[key] = Line(self.shared_links, model, nbytes, self._kind(model))
         return self._lines[key]
 
-    def _kind(self, model: CollectiveModel) -> type[Operation]:
+    def _kind(self, model: CollectiveModel) -> type[RunningCollective]:
         """How ``model`` is carried out."""
         shares = model.network is self._job.network
-        contended = shares and len(self.wire.contended) > 0
+        contended = shares and len(self.shared_links.contended) > 0
         # Bundles begin when all have entered: what some leave before that goes by messages.
         if (
             model.plays

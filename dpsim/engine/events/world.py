@@ -12,7 +12,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.engine.events.contention import communicators
 from dpsim.engine.events.itinerary import Itinerary, Planner
 from dpsim.engine.events.lines import Lines
-from dpsim.engine.events.operations import Operation
+from dpsim.engine.events.running_collectives import RunningCollective
 from dpsim.engine.events.sending import Sending, Span
 from dpsim.engine.events.worker import Worker
 from dpsim.engine.job import Job
@@ -80,7 +80,7 @@ class World:
         self._next = 0  # the first step that is not planned yet
         self._waits: dict[int, _Waits] = {}
         self._sent: dict[tuple[Group, int], Sending] = {}
-        self._open: dict[tuple[Sending, int, int], Operation] = {}
+        self._open: dict[tuple[Sending, int, int], RunningCollective] = {}
         self._spans: list[tuple[list[Span], list[Span]]] = []  # of each step's gradients and models
         self._starts, self._done, self._over = np.zeros((3, *factors.shape))
         self._living = 0
@@ -88,7 +88,7 @@ class World:
     @property
     def env(self) -> simpy.Environment:
         """The clock."""
-        return self._lines.wire.env
+        return self._lines.shared_links.env
 
     def run(self) -> Steps:
         """Let all workers live."""
@@ -98,7 +98,7 @@ class World:
             for stream in (worker.compute(), *communicating):
                 self._living += 1
                 self.env.process(stream).callbacks.append(self._end)
-        shared = self._lines.wire.shared
+        shared = self._lines.shared_links.shared
         # Not until nothing is left to happen: background flows never end.
         with shared.events() as happen:
             while self._living:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
-from dpsim.engine import Job, bytes_beside
+from dpsim.engine import Job, overlapped_bytes
 from dpsim.workload import Shapes, TransformerEfficiency
 
 
@@ -46,9 +46,9 @@ class RowWork:
         """The work of a job with one kind of GPU, whose simulated step takes ``step`` s."""
         workload, (gpu, _) = job.scenario.workload, job.cluster.accelerators[0]
         shapes, count, again = _distinct(job)
-        beside = bytes_beside(job)
+        overlapped = overlapped_bytes(job)
         # Where only the last of several passes sends gradients, all other passes have the least.
-        each = float(beside.backward.min())
+        each = float(overlapped.backward.min())
         copied = job.scenario.strategy.aggregation.copied_bytes(workload.gradient_accumulation)
         times = job.times[0]
         return cls(
@@ -61,7 +61,7 @@ class RowWork:
             gpu.peak["bf16"].value,
             gpu.power.value if gpu.power else None,
             gpu.memory_bandwidth.value,
-            (float(beside.forward.mean()), each, float(beside.backward.max()) - each),
+            (float(overlapped.forward.mean()), each, float(overlapped.backward.max()) - each),
             0.0 if job.silent else sum(copied) * job.model.parameters,
             times.optimizer + step - times.step,
             gpu.architecture,

@@ -26,8 +26,8 @@ _FAR = 1e6
 
 
 @dataclass(slots=True)
-class Wire:
-    """What all operations share: the network, and which of its links several of them load.
+class SharedLinks:
+    """What all running collectives share: the network, and which of its links several of them load.
 
     ``rested_at`` is when its links will have saved up all that they can (s).
     """
@@ -56,13 +56,13 @@ class Party:
         return cls(ranks, {rank: place for place, rank in enumerate(ranks.tolist())}, model)
 
 
-class Operation(ABC):
+class RunningCollective(ABC):
     """One collective of ``nbytes`` of one party."""
 
-    def __init__(self, wire: Wire, party: Party, nbytes: int, span: Span) -> None:
+    def __init__(self, shared_links: SharedLinks, party: Party, nbytes: int, span: Span) -> None:
         check()
-        self.wire = wire
-        self.env = wire.env
+        self.shared_links = shared_links
+        self.env = shared_links.env
         self.party = party
         self.nbytes = nbytes
         self.span = span
@@ -99,7 +99,7 @@ class Operation(ABC):
             self.span.last_end = max(self.span.last_end, times[place])
 
 
-class Together(Operation):
+class Together(RunningCollective):
     """Nobody leaves before all have entered, and nobody else is on its links."""
 
     def entered(self, place: int) -> None:
@@ -109,13 +109,13 @@ class Together(Operation):
 
     def finishes(self) -> FloatArray:
         """When each rank leaves (s) by the model."""
-        wire = self.wire
-        outcome = self.party.model.finish_after(self.starts, self.nbytes, wire.rested_at)
-        wire.rested_at = outcome.rested_at
+        shared_links = self.shared_links
+        outcome = self.party.model.finish_after(self.starts, self.nbytes, shared_links.rested_at)
+        shared_links.rested_at = outcome.rested_at
         return outcome.finishes
 
 
-class OneByOne(Operation):
+class OneByOne(RunningCollective):
     """Some may leave before all have entered; nobody else is on its links.
 
     A rank leaves when its model says so whatever those that are missing do: it is asked as if they
@@ -134,21 +134,23 @@ class OneByOne(Operation):
         self._asked = False
         far = self.env.now + _FAR
         starts = np.where(np.isnan(self.starts), far, self.starts)
-        model, wire = self.party.model, self.wire
-        outcome = model.finish_after(starts, self.nbytes, wire.rested_at)
+        model, shared_links = self.party.model, self.shared_links
+        outcome = model.finish_after(starts, self.nbytes, shared_links.rested_at)
         if not self.missing:
-            wire.rested_at = outcome.rested_at
+            shared_links.rested_at = outcome.rested_at
         times = outcome.finishes.tolist()
         known = [place for place in self._leaving if times[place] < far]
         self.leave_at(known, times)
 
 
-class Played(Operation):
+class Played(RunningCollective):
     """Goes message by message, over links that others use, too."""
 
-    def __init__(self, wire: Wire, party: Party, nbytes: int, span: Span) -> None:
-        super().__init__(wire, party, nbytes, span)
-        self._play = party.model.play(wire.shared, nbytes, lambda ranks: self.leave(ranks.tolist()))
+    def __init__(self, shared_links: SharedLinks, party: Party, nbytes: int, span: Span) -> None:
+        super().__init__(shared_links, party, nbytes, span)
+        self._play = party.model.play(
+            shared_links.shared, nbytes, lambda ranks: self.leave(ranks.tolist())
+        )
         self._entering: list[int] = []
 
     def entered(self, place: int) -> None:
@@ -174,11 +176,11 @@ class Bundle(Together):
         """The last one knows what it takes alone, and lets the bundle go."""
         if self.missing:
             return
-        wire = self.wire
-        outcome = self.party.model.finish_after(self.starts, self.nbytes, wire.rested_at)
-        wire.rested_at = outcome.rested_at
-        loads = outcome.loads[wire.contended]
-        links = wire.contended[loads > 0]
+        shared_links = self.shared_links
+        outcome = self.party.model.finish_after(self.starts, self.nbytes, shared_links.rested_at)
+        shared_links.rested_at = outcome.rested_at
+        loads = outcome.loads[shared_links.contended]
+        links = shared_links.contended[loads > 0]
         if not len(links):
             self.leave_at(range(len(self.starts)), outcome.finishes.tolist())
             return
@@ -187,7 +189,7 @@ class Bundle(Together):
 
     def _start(self, links: IntArray, loads: FloatArray, alone: FloatArray) -> None:
         """Let it go; rank i is through after ``alone[i]`` s where nobody else is on ``links``."""
-        seconds = loads / self.wire.shared.network.capacities[links]
+        seconds = loads / self.shared_links.shared.network.capacities[links]
         # What a library leaves of a link by itself, others of its kind do not get either.
         seconds /= self.party.model.sustained()
         busiest = int(seconds.argmax())
@@ -197,7 +199,7 @@ class Bundle(Together):
 
         # In bytes of the busiest link: of each other the bundle takes what its load is beside that
         # one's.
-        self._rate = float(self.wire.shared.network.capacities[links[busiest]])
+        self._rate = float(self.shared_links.shared.network.capacities[links[busiest]])
         self._route = Routes(links[None], np.zeros(1), (loads / loads[busiest])[None])
 
         order = np.argsort(alone, kind="stable")
@@ -216,9 +218,9 @@ class Bundle(Together):
             # All the way to where it leaves is under way: nothing of it is left to go.
             self._legs[-1] = place, 0.0
             off_links = seconds * (1 - self._on_links)
-            self.wire.shared.after(off_links, partial(self._send, seconds * self._on_links))
+            self.shared_links.shared.after(off_links, partial(self._send, seconds * self._on_links))
 
     def _send(self, seconds: float) -> None:
         """Send what the busiest link carries in ``seconds``."""
         size = np.array([seconds * self._rate])
-        self.wire.shared.fluid.send(self._route, size, lambda _: self._go_on())
+        self.shared_links.shared.fluid.send(self._route, size, lambda _: self._go_on())

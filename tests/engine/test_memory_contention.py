@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from dpsim.engine import Job, bytes_beside, memory_use, prepare, simulate_steps
+from dpsim.engine import Job, memory_use, overlapped_bytes, prepare, simulate_steps
 from dpsim.scenario import Scenario
 from dpsim.workload import transformer_efficiency
 
@@ -49,7 +49,7 @@ EACH = {"gradients": {"dtype": "bf16", "sync_each_pass": True}}
 
 def test_a_pass_is_longer_by_the_traffic_of_what_is_communicated_beside_it():
     alone, beside = job(NONE, NONE, **EACH), job(3.0, NONE, **EACH)
-    moved = bytes_beside(alone)
+    moved = overlapped_bytes(alone)
     each = float(moved.forward.mean() + moved.backward.min())
     # Weights are gathered twice and gradients reduced once, all in half precision: but for what
     # nothing computes beside, the first unit.
@@ -60,7 +60,7 @@ def test_a_pass_is_longer_by_the_traffic_of_what_is_communicated_beside_it():
 
 def test_gradients_that_are_reduced_after_the_last_pass_delay_it_alone():
     alone, beside = job(NONE, NONE), job(3.0, NONE)
-    moved = bytes_beside(alone)
+    moved = overlapped_bytes(alone)
     assert moved.backward[1] > moved.backward[0]
     total = float(moved.forward.sum() + moved.backward.sum())
     assert beside.times[0].step - alone.times[0].step == pytest.approx(3 * total / rate(), rel=1e-6)

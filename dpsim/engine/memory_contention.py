@@ -35,16 +35,16 @@ def delayed(job: Job) -> Job:
     """The same job, its passes longer by what they lose to what is communicated beside them."""
     if job.silent:
         return job
-    beside = bytes_beside(job)
+    overlapped = overlapped_bytes(job)
     copied = job.scenario.strategy.aggregation.copied_bytes(job.program.passes)
     moved = [each * job.model.parameters for each in copied]
-    later = replace(job, times=tuple(_delayed(times, beside, moved) for times in job.times))
+    later = replace(job, times=tuple(_delayed(times, overlapped, moved) for times in job.times))
     if not job.scenario.strategy.overlap.minds_times:
         vars(later)["calls_of"] = job.calls_of  # the same calls, and as long to plan as a step
     return later
 
 
-def bytes_beside(job: Job) -> PassBytes:
+def overlapped_bytes(job: Job) -> PassBytes:
     """What is communicated beside each forward and each backward pass of a step."""
     program = job.program
     found = PassBytes(np.zeros(program.passes), np.zeros(program.passes))
@@ -59,20 +59,20 @@ def bytes_beside(job: Job) -> PassBytes:
     return found
 
 
-def _delayed(times: LayerTimes, beside: PassBytes, copied: list[float]) -> LayerTimes:
+def _delayed(times: LayerTimes, overlapped: PassBytes, copied: list[float]) -> LayerTimes:
     """One GPU's times, with what its passes lose."""
     # Weights may be gathered beside every pass, gradients beside the last alone: what that one has
     # more is paid where a step's gradients are merged, in its last pass.
-    each = float(beside.backward.min())
-    last = float(beside.backward.max()) - each
-    wire = times.wire_traffic / times.memory_rate
+    each = float(overlapped.backward.min())
+    last = float(overlapped.backward.max()) - each
+    per_byte_sent = times.wire_traffic / times.memory_rate
     copies = times.copy_traffic / times.memory_rate
-    longer_forward = wire * float(beside.forward.mean()) + copies * copied[0]
-    longer_backward = wire * each + copies * copied[1]
+    longer_forward = per_byte_sent * float(overlapped.forward.mean()) + copies * copied[0]
+    longer_backward = per_byte_sent * each + copies * copied[1]
     of_backward = times.backward / times.backward.sum()
     return replace(
         times,
         forward=times.forward * (1 + longer_forward / times.forward.sum()),
         backward=times.backward + longer_backward * of_backward,
-        merging=times.merging + wire * last * of_backward,
+        merging=times.merging + per_byte_sent * last * of_backward,
     )
