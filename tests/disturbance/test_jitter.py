@@ -234,3 +234,11 @@ def test_stalls_are_periodic_and_meet_all_workers():
     assert set(np.diff(stalled)) == {50}
     assert (factors == factors[:, :1]).all()
     assert factors.max() / factors.min() == pytest.approx(3)
+
+
+@pytest.mark.parametrize("kind", [LognormalJitterConfig, GammaJitterConfig])
+def test_half_of_the_field_that_says_the_spread_is_half_the_spread(kind):
+    given = kind(kind=kind.model_fields["kind"].annotation.__args__[0])
+    half = given.model_copy(update={kind.spread: getattr(given, kind.spread) / 2})
+    wide, narrow = (each.factors(1, 10_000, seed=1).std() for each in (given, half))
+    assert narrow == pytest.approx(wide / 2, rel=0.02)

@@ -45,7 +45,7 @@ class Line:
         ]
 
     def open(self, group: int, span: Span) -> RunningCollective:
-        """Begin one operation of ``group``."""
+        """Begin one collective of ``group``."""
         return self.kind(self.shared_links, self.parties[group], self.nbytes, span)
 
 

@@ -143,11 +143,11 @@ class World:
         line = self._lines.line(name, nbytes, sending.step)
         group = line.group_of[rank]
         key = sending, stage, group
-        operation = self._open.get(key)
-        if operation is None:
-            operation = self._open[key] = line.open(group, sending.spans[stage])
-        event = operation.join(rank)
-        if not operation.missing:
+        running = self._open.get(key)
+        if running is None:
+            running = self._open[key] = line.open(group, sending.spans[stage])
+        event = running.join(rank)
+        if not running.missing:
             del self._open[key]
         return event
 
