@@ -10,13 +10,14 @@ reduction and scan", Parallel Computing 35, 2009.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from dpsim.base.arrays import IntArray
-from dpsim.collectives.algorithm import Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, Window, fixed, ranks_array
 
 
@@ -160,6 +161,44 @@ def _other(ends: IntArray) -> list[int]:
     other[one] = another
     other[another] = one
     return [int(edge) for edge in other]
+
+
+def in_chunks(
+    name: str,
+    summary: str,
+    *,
+    trees: int,
+    chunks: int,
+    exact: Callable[[RankLayout, Chunking, Costs], bool],
+) -> Algorithm:
+    """The all-reduce up and down so many trees, each with so many chunks one behind the other."""
+    assert chunks >= 1, f"a pipeline has at least 1 chunk, but got {chunks}"
+    compiled = partial(_compiled, name, trees, chunks)
+    return Algorithm(
+        "all-reduce",
+        name,
+        summary,
+        "Sanders, Speck and Traeff, Parallel Computing 35, 2009",
+        compiled,
+        partial(_exact_time, compiled),
+        exact,
+    )
+
+
+def _compiled(name: str, trees: int, chunks: int, layout: RankLayout) -> Schedule:
+    """All chunks up, then all down."""
+    phases = reduce_and_broadcast(layout.ranks, trees, chunks)
+    return Schedule("all-reduce", name, layout.ranks, trees * chunks, phases)
+
+
+def _exact_time(
+    compiled: Callable[[RankLayout], Schedule],
+    layout: RankLayout,
+    chunking: Chunking,
+    costs: Costs,
+) -> float:
+    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where it is not exact."""
+    return lockstep_time(compiled(layout), chunking, costs)
 
 
 def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ...]:

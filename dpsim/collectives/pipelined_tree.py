@@ -11,39 +11,22 @@ messages cost. Source: one tree of Sanders, Speck and Traeff, "Two-tree algorith
 bandwidth broadcast, reduction and scan", Parallel Computing 35, 2009.
 """
 
-from functools import partial
-
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.binary_trees import is_equal_and_free, lockstep_time, reduce_and_broadcast
-from dpsim.collectives.schedule import Chunking, Schedule
+from dpsim.collectives.binary_trees import in_chunks, is_equal_and_free
+from dpsim.collectives.schedule import Chunking
 
 _CHUNKS = 16  # what a library would choose by size: more for a longer vector
 
 
 def with_chunks(chunks: int) -> Algorithm:
     """The algorithm with so many chunks."""
-    assert chunks >= 1, f"a pipeline has at least 1 chunk, but got {chunks}"
-    return Algorithm(
-        "all-reduce",
+    return in_chunks(
         "pipelined-tree",
         "reduce up a binary tree, broadcast down it, in chunks one behind the other",
-        "Sanders, Speck and Traeff, Parallel Computing 35, 2009",
-        partial(compile_pipelined_tree, chunks),
-        partial(exact_time, chunks),
-        is_exact,
+        trees=1,
+        chunks=chunks,
+        exact=is_exact,
     )
-
-
-def compile_pipelined_tree(chunks: int, layout: RankLayout) -> Schedule:
-    """All chunks up, then all down."""
-    ranks = layout.ranks
-    phases = reduce_and_broadcast(ranks, trees=1, chunks=chunks)
-    return Schedule("all-reduce", "pipelined-tree", ranks, chunks, phases)
-
-
-def exact_time(chunks: int, layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where `is_exact` does not hold."""
-    return lockstep_time(compile_pipelined_tree(chunks, layout), chunking, costs)
 
 
 def is_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:

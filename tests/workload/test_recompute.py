@@ -97,14 +97,8 @@ def test_a_share_of_the_blocks_is_spread_evenly(share):
     assert max(gaps) - min(gaps) <= 1
 
 
-def test_more_checkpointing_holds_less_and_computes_longer():
-    model = build_model("llama2-7b")
-    asked = [
-        None,
-        Recompute(Fraction(1, 4)),
-        Recompute(Fraction(1, 2)),
-        Recompute(),
-    ]
+def held_and_seconds(model, asked):
+    """Bytes of activations and seconds of a step under each of the ``asked``."""
     held = [
         footprint(model, Setup(1, checkpointing=one is not None, recompute=one)).activations
         for one in asked
@@ -113,6 +107,18 @@ def test_more_checkpointing_holds_less_and_computes_longer():
         compute_times(model, MACHINE, batch=1, precision="bf16", recompute=one).step
         for one in asked
     ]
+    return held, seconds
+
+
+def test_more_checkpointing_holds_less_and_computes_longer():
+    model = build_model("llama2-7b")
+    asked = [
+        None,
+        Recompute(Fraction(1, 4)),
+        Recompute(Fraction(1, 2)),
+        Recompute(),
+    ]
+    held, seconds = held_and_seconds(model, asked)
     assert held == sorted(held, reverse=True)
     assert len(set(held)) == len(held)
     assert seconds == sorted(seconds)
@@ -125,14 +131,7 @@ def test_more_checkpointing_holds_less_and_computes_longer():
 def test_selective_stands_between_none_and_full():
     model = build_model("llama3-8b")
     asked = [None, Recompute(selective=True), Recompute()]
-    held = [
-        footprint(model, Setup(1, checkpointing=one is not None, recompute=one)).activations
-        for one in asked
-    ]
-    seconds = [
-        compute_times(model, MACHINE, batch=1, precision="bf16", recompute=one).step
-        for one in asked
-    ]
+    held, seconds = held_and_seconds(model, asked)
     assert held[0] > held[1] > held[2]
     assert seconds[0] < seconds[1] < seconds[2]
 
