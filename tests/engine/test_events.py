@@ -62,7 +62,7 @@ def test_both_engines_agree_where_the_vector_path_says_that_it_is_exact(
     assert_equal(job, *by_both(job, monkeypatch))
 
 
-@pytest.mark.long
+@pytest.mark.wide
 @pytest.mark.parametrize("block", range(12))
 def test_both_engines_agree_in_many_cases(tmp_path, monkeypatch, block):
     """A hundred cases a block; together they have every kind of every part."""

@@ -197,7 +197,7 @@ def test_the_smallest_and_the_largest_models(jail: Jail, profile: str, way: str)
     assert verdict.what == "result" or "of the processor" in verdict.why, verdict
 
 
-@pytest.mark.parametrize("nodes", [100_000, pytest.param(500_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("nodes", [100_000, pytest.param(500_000, marks=pytest.mark.wide)])
 def test_hundreds_of_thousands_of_workers(jail: Jail, nodes: int) -> None:
     verdict = _tried(jail, (f"cluster.nodes={nodes}",))
     assert verdict.what == "result" or re.search(r"of the processor|GB", verdict.why), verdict

@@ -101,6 +101,6 @@ def test_random_clusters():
     assert sum(tried) > 200
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_many_random_clusters():
     assert sum(keeps_within_its_links(seed) for seed in range(300, 3300)) > 2000

@@ -102,7 +102,7 @@ def plain_share(
 @AT_ITS_OWN
 @pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize("together", [1, 3])
-@pytest.mark.parametrize("spares", [0, pytest.param(1, marks=pytest.mark.long), 4])
+@pytest.mark.parametrize("spares", [0, pytest.param(1, marks=pytest.mark.wide), 4])
 def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
     settings = {"workers": 8, "mtbf": 8000, "interval": 100, "cost": 5, "restart": 30}
     settings |= {"repair": 700, "spares": spares, "together": together}
@@ -371,7 +371,7 @@ NODE = {"name": "node", "per": "node", "mtbf": "4000 s"}
 
 @AT_ITS_OWN
 @pytest.mark.parametrize(
-    ("copy", "runs"), [(0, 6), (5, 6), pytest.param(5, 40, marks=pytest.mark.long)]
+    ("copy", "runs"), [(0, 6), (5, 6), pytest.param(5, 40, marks=pytest.mark.wide)]
 )
 def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy, runs):
     config = crashes(

@@ -19,7 +19,7 @@ LOOSE = 0.25
 
 
 # Two hosts at this rate are also what a whole run is predicted for, in run/test_cli_run.py.
-TWO = pytest.param({"hosts": 2, "rate": "200 Mbit/s"}, marks=pytest.mark.long)
+TWO = pytest.param({"hosts": 2, "rate": "200 Mbit/s"}, marks=pytest.mark.wide)
 
 
 @pytest.mark.parametrize("testbed", [TWO, {"hosts": 4, "rate": "100 Mbit/s"}])

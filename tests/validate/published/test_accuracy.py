@@ -74,7 +74,7 @@ def test_specification(table, group, every, large):
     check(groups(table, "specification"), group, every, large)
 
 
-@pytest.mark.long
+@pytest.mark.wide
 @pytest.mark.parametrize(("table", "group", "every", "large"), CALIBRATED)
 def test_calibrated(table, group, every, large):
     check(groups(table, "calibrated"), group, every, large)
@@ -104,7 +104,7 @@ def test_calibrated_on_some_machines(groups_of_some, table, step, group, every, 
     check(groups_of_some(table, step), group, every, large)
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_calibrated_systems_of_one_node():
     found = groups("nccl_single_node", "calibrated")
     assert found["single-node NVLink"]["mean_over_machines"] <= 0.050

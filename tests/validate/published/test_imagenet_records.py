@@ -200,7 +200,7 @@ def public():
     return compare_steps(DATA / TABLE, "imagenet")
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_every_record_is_predicted_without_itself_within_the_committed_error(public):
     assert len(public.counted) == len(ROWS) == 44
     assert set(public.constants) == {"shipped, without this record"}
@@ -209,7 +209,7 @@ def test_every_record_is_predicted_without_itself_within_the_committed_error(pub
     assert public.groups["suite paper"]["median_ape"] < 0.41
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_shipped_effects_are_refitted_ones():
     refitted, kept = public_effects(), shipped()
     assert (
@@ -220,7 +220,7 @@ def test_shipped_effects_are_refitted_ones():
         assert kept.values[effect] == pytest.approx(refitted.values[effect], rel=0.01)
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_scenario_files_have_the_calibration_that_is_fitted_without_them():
     rows = packaged_table(TABLE, REQUIRED).text("record_id").tolist()
     for name in ("akiba2017", "mlperf_v1.1_nvidiadgxa100_resnet_64"):

@@ -97,7 +97,7 @@ def test_errors_are_no_worse_than_committed(rows, framework, n, median, mean):
     assert found.mean() < mean
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_the_shipped_constants_are_what_the_fit_gives(rows):
     work, result, _ = fit(rows)
     fresh, shipped = constants_of(work, result), constants()

@@ -61,11 +61,11 @@ GROUPS = {
 }
 
 
-# Fitting adaptdl twice takes minutes.
+# Fitting adaptdl twice takes ten seconds.
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, marks=pytest.mark.long) if kind == "adaptdl" else kind
+        pytest.param(kind, marks=pytest.mark.wide) if kind == "adaptdl" else kind
         for kind in STEP_KINDS
     ],
 )
@@ -160,7 +160,7 @@ def test_scaling_cases_left_out():
 @pytest.mark.parametrize(
     ("cluster", "limit"),
     [
-        pytest.param("rtx2080ti", 0.050, marks=pytest.mark.long),
+        pytest.param("rtx2080ti", 0.050, marks=pytest.mark.wide),
         pytest.param("dgx_a100", 0.055, marks=pytest.mark.wide),
     ],
 )
@@ -176,7 +176,7 @@ def test_adaptdl_models_left_out(cluster, limit, tmp_path):
     )
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_adaptdl_models_left_out_everywhere():
     path = DATA / TABLES["adaptdl"]
     result = compare_steps(path, "adaptdl", fit_on=[path])

@@ -38,7 +38,7 @@ def test_series_that_no_network_explains_stand_apart_and_say_so(growth, apart, t
     assert set(result.to_json()["apart_by_reason"]) == set(reasons)
 
 
-@pytest.mark.long
+@pytest.mark.wide
 def test_rows_of_a_cluster_that_is_described_as_weak_stand_apart_for_that():
     weak = lines("adaptdl", lambda row: row["cluster"].startswith("azure"))[0]["cluster"]
     result = compare_steps(DATA / TABLES["adaptdl"], "adaptdl")

@@ -51,7 +51,6 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     """
     result = StepReference("adaptdl")
     source = packaged_table(TABLE, REQUIRED) if known is None else known
-    source = source.where(~contradictory(source))
     links, weak = described(tested), _weak(tested)
     names = sorted(set(tested.text("cluster").tolist()))
     jobs = zip(tested.text("cluster").tolist(), tested.text("model").tolist(), strict=True)
@@ -135,7 +134,7 @@ class _Cluster:
                 f"cluster {self.name!r} is in no fitted row: its network is a guess from "
                 f"{self.links or 'no words'}"
             )
-        return fit_cluster(rows, self.links) if len(rows) else unmeasured_cluster(self.links)
+        return _fit_to(rows, self.links) if len(rows) else unmeasured_cluster(self.links)
 
     def _borrow(self, model: str, here: ClusterParameters) -> ModelParameters | None:
         """A job that was never run here, from another cluster.
@@ -167,7 +166,7 @@ class _Cluster:
             return {name: other for name, other in shipped().items() if name != self.name}
         names = sorted(set(self.source.text("cluster").tolist()) - {self.name})
         return {
-            name: fit_cluster(self.source.where(self.source.text("cluster") == name), None)
+            name: _fit_to(self.source.where(self.source.text("cluster") == name), None)
             for name in names
         }
 
@@ -211,6 +210,12 @@ class _Cluster:
         if fitted:
             return "fitted on", None
         return ("counted", None) if self.weak is None else ("apart", self.weak)
+
+
+def _fit_to(rows: Columns, links: tuple[str, str] | None) -> ClusterParameters:
+    """Parameters of one cluster by all rows given but those that no step explains."""
+    # Asked of these rows alone: rows that are left out must not say which others are kept.
+    return fit_cluster(rows.where(~contradictory(rows)), links)
 
 
 def described(tested: Columns) -> Links:
