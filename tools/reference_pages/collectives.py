@@ -84,7 +84,7 @@ def _lines() -> Iterator[str]:
     yield from table(counts, map(_count_row, ALGORITHMS))
     for one in ALGORITHMS:
         yield from heading(3, f"{one.operation}: {one.name}")
-        yield from prose(_module(one.compile))
+        yield from prose(_module(_own_function(one)))
     for title, model in _OTHERS.items():
         yield from heading(3, title)
         yield from prose(_module(model))
@@ -97,6 +97,11 @@ def _lines() -> Iterator[str]:
 def _module(member: Any) -> str | None:
     """The docstring of the file that a function or class stands in."""
     return sys.modules[_function(member).__module__].__doc__
+
+
+def _own_function(one: Algorithm) -> Callable[..., Any]:
+    """One that stands in the algorithm's file: trees in chunks are compiled in a shared one."""
+    return one.compile if one.exact_for is always_exact else one.exact_for
 
 
 def _function(member: Any) -> Any:
