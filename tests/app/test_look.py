@@ -169,7 +169,7 @@ def rgb(colour):
 def test_the_mode_is_the_systems_and_charts_follow_it_at_once(look):
     page, _ = look("")
     page.wait_for_selector(".js-plotly-plot .xtitle")
-    for mode in ("light", "dark", "light"):
+    for mode in ("dark", "light"):
         page.emulate_media(color_scheme=mode)
         surface = SURFACES[mode]
         page.wait_for_function(

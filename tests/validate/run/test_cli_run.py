@@ -149,7 +149,7 @@ def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim,
     path = tmp_path / "run.json"
     sets = ["--set", "testbed.hosts=2", "--set", "run.steps=2000"]
     # Where starting alone takes the first of them, there is nothing to keep.
-    limits = iter(("7 s", "30 s"))
+    limits = iter(("5 s", "30 s"))
 
     def measure():
         limit = next(limits)

@@ -15,13 +15,16 @@ pytestmark = [
 ]
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "lasting-jitter.yaml"
-WAYS = {
-    "bsp": (),
-    "ad-psgd": ("strategy.aggregation.kind=gossip", "strategy.sync.kind=asp"),
-}
+WAYS = [
+    pytest.param((), id="bsp", marks=pytest.mark.wide),
+    pytest.param(
+        ("strategy.aggregation.kind=gossip", "strategy.sync.kind=asp"),
+        id="ad-psgd",
+    ),
+]
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_steps_take_about_as_long_as_predicted(way):
     """A test's machine may be busy: bounds that only a wrong model passes over."""
     from validate.emulate import Case

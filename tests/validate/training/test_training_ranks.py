@@ -33,6 +33,7 @@ pytestmark = pytest.mark.torch
 MODELS = ("cnn", "transformer")
 SLOW = (0.0, 0.02, 0.004, 0.02)  # seconds that workers wait in an iteration beside computing
 STALENESS = 2
+STEPS = 7
 EXACT = 1e-10
 
 # What should be the same as one process on the whole batch: name to (method, settings).
@@ -92,7 +93,7 @@ COMPRESSED = {f"codec-{kind}": ("compressed", {"codec": {"kind": kind}}) for kin
 
 def cases(methods, models=MODELS, **settings):
     """Name and model to method and settings of training."""
-    told = {"steps": 10, "batch": 8, "learning_rate": 0.1, "momentum": 0.5, **settings}
+    told = {"steps": STEPS, "batch": 8, "learning_rate": 0.1, "momentum": 0.5, **settings}
     return {
         (name, model): (method_named(kind, **options), Training(model=model, **told))
         for name, (kind, options) in methods.items()
@@ -109,16 +110,33 @@ CASES = {
     **cases(ORDERED, pauses_s=SLOW),
     **cases(COMPRESSED, models=["cnn"]),
 }
+# A method sees gradients, of whatever model: with the transformer these alone are tried often.
+OFTEN = ("ddp", "fsdp", "bsp", "whole-batch")
+WIDE = {(name, model) for name, model in CASES if model == "transformer" and name not in OFTEN}
+
+
+def with_model(names):
+    """Parameters ``name`` and ``model``: what is tried by `make test-wide` alone is marked."""
+    return pytest.mark.parametrize(
+        ("name", "model"),
+        [
+            pytest.param(name, model, marks=pytest.mark.wide if (name, model) in WIDE else ())
+            for name in names
+            for model in MODELS
+        ],
+    )
 
 
 @pytest.fixture(scope="module")
-def by_rank(tmp_path_factory):
+def by_rank(request, tmp_path_factory):
     """What each of four ranks found.
 
     By name and model its record, and what else ranks try; the first three also as a world.
     """
     folder = tmp_path_factory.mktemp("training")
-    (folder / "cases").write_bytes(pickle.dumps((CASES, cases({"ddp": ("ddp", {})}))))
+    wide = any(item.get_closest_marker("wide") for item in request.session.items)
+    chosen = {key: case for key, case in CASES.items() if wide or key not in WIDE}
+    (folder / "cases").write_bytes(pickle.dumps((chosen, cases({"ddp": ("ddp", {})}))))
     program = Path(__file__).with_name("training_ranks.py")
     launch(
         [sys.executable, str(program), str(folder)],
@@ -168,8 +186,7 @@ def test_every_method_is_tried():
     assert {chosen.kind for chosen, _ in CASES.values()} == set(METHODS)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", BULK_SYNCHRONOUS)
+@with_model(BULK_SYNCHRONOUS)
 def test_bulk_synchronous_methods_equal_ddp_and_the_whole_batch(name, model, four, ddp_of):
     records = four[name, model]
     skip_what_has_not_run(records[0])
@@ -187,8 +204,7 @@ def test_bulk_synchronous_methods_equal_ddp_and_the_whole_batch(name, model, fou
             np.testing.assert_allclose(record.weights, one.weights, rtol=0, atol=EXACT)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", ORDERED)
+@with_model(ORDERED)
 def test_the_replay_of_the_log_gives_the_same_losses_and_weights(name, model, four):
     records = four[name, model]
     replayed = replay(*swapped(CASES[name, model], records))
@@ -219,7 +235,7 @@ def swapped(case, records):
     return chosen, records, training
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["cnn", pytest.param("transformer", marks=pytest.mark.wide)])
 def test_what_is_replayed_was_not_in_step(model, four):
     """Or replays would prove little.
 
@@ -237,9 +253,9 @@ def test_what_is_replayed_was_not_in_step(model, four):
     assert any("ra" in order for order in orders), "models met while a gradient was computed"
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("name", "staleness"), [("bsp", 0), ("ssp-0", 0), ("ssp", STALENESS)])
-def test_reads_keep_to_the_rule_of_ssp(name, staleness, model, four):
+@with_model(["bsp", "ssp-0", "ssp"])
+def test_reads_keep_to_the_rule_of_ssp(name, model, four):
+    staleness = STALENESS if name == "ssp" else 0
     workers, log = range(3), four[name, model][3].log
     finished, applied = dict.fromkeys(workers, 0), set()
     for event in log:
@@ -264,9 +280,9 @@ def test_reads_keep_to_the_rule_of_ssp(name, staleness, model, four):
 @pytest.mark.parametrize(
     ("name", "averages"),
     [
-        ("local-sgd", {"models": [2, 5, 8, 9]}),
-        ("post-local-sgd", {"gradients": [0, 1], "models": [4, 7, 9]}),
-        ("local-sgd-1", {"models": list(range(10))}),
+        ("local-sgd", {"models": [2, 5, 6]}),
+        ("post-local-sgd", {"gradients": [0, 1], "models": [4, 6]}),
+        ("local-sgd-1", {"models": list(range(STEPS))}),
     ],
 )
 def test_models_are_averaged_after_every_so_many_local_steps_and_at_the_end(name, averages, four):
@@ -318,8 +334,8 @@ def test_a_bucket_sets_out_when_the_last_of_its_gradients_is_ready(four):
 
 
 def test_every_iteration_is_timed_in_parts(four):
-    for name, model in CASES:
-        for record in four[name, model]:
+    for key in CASES.keys() & four.keys():
+        for record in four[key]:
             names = ("compute", "communication", "update") if record.step_s else ()
             parts = np.array([record.parts_s[part] for part in names])
             assert len(record.step_s) == len(record.losses)
@@ -329,5 +345,7 @@ def test_every_iteration_is_timed_in_parts(four):
 def test_the_learners_average_model_is_formed_before_it_is_needed(four):
     events = [event for event in four["sma", "cnn"][0].log if event.what == "corrected"]
     assert (
-        [event.version for event in events] == [event.clock for event in events] == list(range(10))
+        [event.version for event in events]
+        == [event.clock for event in events]
+        == list(range(STEPS))
     )

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from again import measured_again
 from gone import runs, soon
 
 from dpsim.base.errors import DpsimError
@@ -116,11 +117,20 @@ def test_an_interpreter_that_does_not_run_is_said_and_leaves_nothing_open(tmp_pa
 
 
 def test_a_run_that_hangs_ends_in_time(program):
-    began = time.monotonic()
-    error = failure(program("if rank == 1: exec('while True: pass')"), timeout_s=3)
-    assert time.monotonic() - began < 3 + ENDED_WITHIN_S
-    assert error.rank == 1
-    assert "had not finished after 3 s" in error.reason
+    limits = iter((1, 5))  # starting alone may take the first of them
+
+    def measure():
+        limit, began = next(limits), time.monotonic()
+        error = failure(program("if rank == 1: exec('while True: pass')"), timeout_s=limit)
+        return limit, error, time.monotonic() - began
+
+    def check(found):
+        limit, error, seconds = found
+        assert seconds < limit + ENDED_WITHIN_S
+        assert error.rank == 1
+        assert f"had not finished after {limit} s" in error.reason
+
+    measured_again(check, measure)
 
 
 def test_so_does_one_that_hangs_at_the_import(program, tmp_path):

@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from again import measured_again
 from gone import runs, soon
 
 from dpsim.base.errors import DpsimError
@@ -178,13 +179,22 @@ for step in range(1000):
     if rank == 1 and step == 3: time.sleep(60)
     write_row({"step": step}); time.sleep(0.02)
 """
-    began = time.monotonic()
-    error = failure(code, timeout_s=3)
-    assert time.monotonic() - began < 3 + ENDED_WITHIN_S
-    assert (error.rank, error.exit_code, error.signal) == (1, None, None)
-    assert "rank 1 on localhost had not finished after 3 s, silent for " in str(error)
-    assert "so did rank 0, 2" in str(error)
-    assert [row["step"] for row in error.run.ranks[1].rows if "step" in row] == [0, 1, 2]
+    limits = iter((1, 5))  # where starting alone takes the first of them, nobody was silent
+
+    def measure():
+        limit, began = next(limits), time.monotonic()
+        error = failure(code, timeout_s=limit)
+        return limit, error, time.monotonic() - began
+
+    def check(found):
+        limit, error, seconds = found
+        assert seconds < limit + ENDED_WITHIN_S
+        assert (error.rank, error.exit_code, error.signal) == (1, None, None)
+        assert f"rank 1 on localhost had not finished after {limit} s, silent for " in str(error)
+        assert "so did rank 0, 2" in str(error)
+        assert [row["step"] for row in error.run.ranks[1].rows if "step" in row] == [0, 1, 2]
+
+    measured_again(check, measure)
 
 
 def test_a_rank_that_finishes_is_not_named_as_hanging():
