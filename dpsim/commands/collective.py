@@ -245,9 +245,10 @@ class _Asked(NamedTuple):
         names = self.algorithm
         # The library's own choice; where there is no library, a schedule must be named.
         if names is None:
+            from dpsim.network.libraries import default_algorithm
+
             found = self._library("auto", network)
-            ring = algorithms_named("ring", self.operation)[0]
-            return [(ring if found == "ideal" else "auto", found)]
+            return [(algorithms_named(default_algorithm(found), self.operation)[0], found)]
         named = algorithms_named(names, self.operation)
         return [(name, self._library(name, network)) for name in named]
 

@@ -67,6 +67,7 @@ def collective(
     """
     from dpsim.base.budget import limited
     from dpsim.network import MessageCosts, automatic_library
+    from dpsim.network.libraries import default_algorithm
     from dpsim.studies.collective import (
         CollectiveTimes,
         collective_rows,
@@ -78,7 +79,7 @@ def collective(
     if library is None:
         automatic, _ = automatic_library("auto", network, operation=operation)
         library = "ideal" if algorithms else automatic
-    names = algorithms or (("ring",) if library == "ideal" else ("auto",))
+    names = algorithms or (default_algorithm(library),)
     nbytes = [parse_size(size) if isinstance(size, str) else size for size in sizes]
     with limited():
         rows = collective_rows(

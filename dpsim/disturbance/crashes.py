@@ -20,10 +20,9 @@ from dpsim.disturbance.faults import (
     HOUR,
     Cause,
     FaultConfig,
-    FaultTable,
-    FaultTraceConfig,
     PerNode,
-    known_faults,
+    WhichFaults,
+    listed_faults,
 )
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.random_streams import random_streams
@@ -115,12 +114,7 @@ class CrashesConfig(Config):
         default=50_000 * HOUR,
         description="Mean time between failures of one worker, where no faults are listed.",
     )
-    faults: (
-        Annotated[tuple[FaultConfig, ...], Field(min_length=1)]
-        | FaultTable
-        | FaultTraceConfig
-        | None
-    ) = Field(
+    faults: WhichFaults | None = Field(
         default=None,
         description=(
             "Faults by cause, instead of mtbf and repair_time: a list, the name of a table: "
@@ -195,7 +189,7 @@ class CrashesConfig(Config):
             return [Cause("crash", rate, 1.0, self.repair_time, leaves_copies=copied)]
         return [
             replace(fault.cause(workers, per_node), leaves_copies=self._leaves_copies(fault))
-            for fault in self._listed()
+            for fault in listed_faults(self.faults)
         ]
 
     def assumed(self) -> dict[str, float]:
@@ -213,14 +207,6 @@ class CrashesConfig(Config):
         if self.neighbour is None:
             return False
         return not (fault.per == "rack" and self.neighbour.same_rack)
-
-    def _listed(self) -> Sequence[FaultConfig]:
-        """The faults, read from their table or trace where they are not written out."""
-        if isinstance(self.faults, str):
-            return known_faults(self.faults)
-        if isinstance(self.faults, FaultTraceConfig):
-            return self.faults.faults()
-        return self.faults or ()
 
     @property
     def write_seconds(self) -> float:

@@ -158,6 +158,18 @@ class FaultTraceConfig(Config):
         return read_faults(self.trace, self.servers, self.days)
 
 
+WhichFaults = (
+    Annotated[tuple[FaultConfig, ...], Field(min_length=1)] | FaultTable | FaultTraceConfig
+)
+
+
+def listed_faults(which: WhichFaults) -> tuple[FaultConfig, ...]:
+    """The faults, read from their table or trace where they are not written out."""
+    if isinstance(which, str):
+        return known_faults(which)
+    return which.faults() if isinstance(which, FaultTraceConfig) else which
+
+
 def known_faults(name: FaultTable) -> tuple[FaultConfig, ...]:
     """The faults of a table of faults.yaml."""
     tables = shipped(files("dpsim.disturbance") / "faults.yaml")

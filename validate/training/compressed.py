@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from dpsim.strategy.compression import Codec, CompressionConfig, Encoded, PowerSgdConfig, TopKConfig
-from validate.training.low_rank import LowRank
+from dpsim.strategy.compression import Codec, CompressionConfig, Encoded, TopKConfig
+from validate.training.low_rank import low_rank
 from validate.training.method import Method
 from validate.training.worker import Worker
 
@@ -28,6 +28,7 @@ class Compressed(Method):
     """Bulk-synchronous, gradients compressed on their way."""
 
     by_host: ClassVar[bool] = True
+    in_float32: ClassVar[bool] = True
     kind: Literal["compressed"] = Field(
         default="compressed",
         description="Gradients are compressed on their way, with error feedback.",
@@ -61,10 +62,7 @@ class Peer:
         key = 0 if codec.common_randomness else worker.rank
         seed = np.random.SeedSequence(worker.training.seed, spawn_key=(key,))
         self._generator = np.random.Generator(np.random.Philox(seed))
-        # PowerSGD's second payload is made of the mean of its first: it needs two exchanges.
-        self._low_rank: LowRank | None = None
-        if isinstance(codec, PowerSgdConfig):
-            self._low_rank = LowRank(codec, self._generator, self._mean_of)
+        self._low_rank = low_rank(codec, self._generator, self._mean_of)
 
     def mean(self, vector: Floats) -> Floats:
         """The mean of all workers' vectors as it comes through the codec.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.strategy.compression import Encoded, PowerSgdConfig
+from dpsim.strategy.compression import Codec, Encoded, PowerSgdConfig
 
 Floats = NDArray[np.float32]
 
@@ -54,3 +54,10 @@ class LowRank:
         padded = np.zeros(rows * columns, dtype=np.float32)
         padded[: len(vector)] = vector
         return padded.reshape(rows, columns)
+
+
+def low_rank(
+    codec: Codec, generator: np.random.Generator, mean_of: Callable[[Floats], Floats]
+) -> LowRank | None:
+    """A worker's side of ``codec`` where that is PowerSGD, which needs two exchanges."""
+    return LowRank(codec, generator, mean_of) if isinstance(codec, PowerSgdConfig) else None

@@ -21,6 +21,8 @@ class Method(Config):
     kind: str
     by_host: ClassVar[bool] = False
     """Whether its messages go through the hosts' memory, on GPUs too."""
+    in_float32: ClassVar[bool] = False
+    """Whether its messages are rounded to float32, whatever format weights have."""
 
     @property
     def flat(self) -> bool:

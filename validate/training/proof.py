@@ -115,7 +115,7 @@ def _proof(name: str, records: Sequence[Record], training: Training) -> Proof:
         for part in workers[0].parts_s
     }
     off = _off(method.kind, workers, records, training)
-    tolerance = _TOLERANCE["float32" if method.kind == "compressed" else training.precision]
+    tolerance = _TOLERANCE["float32" if method.in_float32 else training.precision]
     return Proof(
         name,
         tuple(losses.tolist()),

@@ -11,6 +11,8 @@ from dpsim.network.libraries.library import (
     Library,
     Traits,
     automatic_library,
+    chooses,
+    default_algorithm,
     library_model,
 )
 
@@ -28,6 +30,8 @@ __all__ = [
     "MpiModel",
     "Traits",
     "automatic_library",
+    "chooses",
+    "default_algorithm",
     "library_model",
     "segment_count",
 ]

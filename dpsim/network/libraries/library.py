@@ -24,21 +24,35 @@ class Traits:
     """What a library can do, for those who would otherwise ask for its name.
 
     ``algorithms``: those that a scenario may ask it for; empty where its model judges itself.
+    ``chooses``: whether it takes an algorithm where none is named; links alone need a name.
     ``in_groups``: whether it serves groups of some of the workers. ``broadcasts_in_groups``:
-    whether it has a broadcast of its own there.
+    whether it has a broadcast of its own there. ``on_sockets``: whether its messages go as a
+    measured transport times them, through the sockets of hosts.
     """
 
     algorithms: tuple[str, ...] = ()
+    chooses: bool = True
     in_groups: bool = True
     broadcasts_in_groups: bool = False
+    on_sockets: bool = False
 
 
 TRAITS: Mapping[str, Traits] = {
-    "ideal": Traits(),
+    "ideal": Traits(chooses=False, on_sockets=True),
     "nccl": Traits(broadcasts_in_groups=True),
-    "gloo": Traits(algorithms=("auto", "ring")),
+    "gloo": Traits(algorithms=("auto", "ring"), on_sockets=True),
     "mpi": Traits(algorithms=("auto",), in_groups=False),
 }
+
+
+def chooses(library: str) -> bool:
+    """Whether ``library`` takes an algorithm by itself; "auto", which one is yet to be, does."""
+    return library not in TRAITS or TRAITS[library].chooses
+
+
+def default_algorithm(library: str) -> str:
+    """What ``library`` runs where no algorithm is named: its own choice, or else the ring."""
+    return "auto" if chooses(library) else "ring"
 
 
 def automatic_library(

@@ -25,7 +25,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.collectives import IN_NETWORK, OPERATIONS, Schedule, algorithm, algorithm_names
 from dpsim.hardware import Transport
 from dpsim.network.fastest import FastestModel
-from dpsim.network.libraries import segment_count
+from dpsim.network.libraries import TRAITS, chooses, segment_count
 from dpsim.network.model import Ability, CollectiveModel, Outcome
 from dpsim.network.model_choice import schedule_on
 from dpsim.network.rounds import RoundsModel
@@ -161,11 +161,11 @@ def transport_model(
     if (
         not transport.detailed
         or network.ranks > MOST_RANKS
-        or library not in ("ideal", "gloo")
+        or not (library in TRAITS and TRAITS[library].on_sockets)
         or name == IN_NETWORK
     ):
         return None
-    if library == "gloo":
+    if chooses(library):
         if operation != "all-reduce":
             return None
         return TransportModel(network, transport, gamma=gamma)

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from dpsim.collectives import ALL_REDUCES
+from dpsim.network.libraries import default_algorithm
 from dpsim.strategy.aggregation.aggregation import (
     Aggregation,
     AllReduceChoice,
@@ -67,7 +68,7 @@ class AllReduceConfig(Aggregation):
 
     def _runs(self, library: str) -> str:
         """What ``library`` is asked to run."""
-        return self.algorithm or ("ring" if library == "ideal" else "auto")
+        return self.algorithm or default_algorithm(library)
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which gradients become ready."""
@@ -84,8 +85,8 @@ class AllReduceConfig(Aggregation):
         models: dict[str, Turns] = {"all-reduce": (carried,)}
         # Sparse or scaled payloads cannot be summed on their way; each worker gathers and adds.
         if not setting.sums_in_flight:
-            gathered = "ring" if library == "ideal" else "auto"
-            models["all-gather"] = (setting.timed(gathered, "all-gather", library),)
+            gathered = setting.timed(default_algorithm(library), "all-gather", library)
+            models["all-gather"] = (gathered,)
         return models
 
     def stages(

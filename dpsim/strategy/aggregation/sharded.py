@@ -21,6 +21,7 @@ from pydantic import Field, NonNegativeInt, field_validator, model_validator
 
 from dpsim.base.config import Config
 from dpsim.base.units import PositiveBytes
+from dpsim.network.libraries import TRAITS, default_algorithm
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
@@ -269,13 +270,9 @@ class ShardedConfig(Aggregation):
         inside = None if size == ranks else Groups(size)
         reduction = self.gradients.collective
         library = setting.library_for(self.library, "auto", reduction, inside)
-        # A library chooses by itself; ideal transfers need a schedule by name.
-        algorithm = "ring" if library == "ideal" else "auto"
-        timed = partial(setting.timed, algorithm, library=library)
+        timed = partial(setting.timed, default_algorithm(library), library=library)
         found: dict[str, Turns] = {"all-gather": (timed("all-gather", groups=inside),)}
         if self._has_owners:
-            from dpsim.network.libraries import TRAITS
-
             # Pipelined along a ring a broadcast takes as long as a ring that gathers as many bytes:
             # as many hops until the first byte is there, and as many bytes on each link.
             chain = "broadcast" if TRAITS[library].broadcasts_in_groups else "all-gather"

@@ -9,6 +9,7 @@ from dpsim.base.kinds import kinds_of
 from dpsim.base.registry import Registry
 from dpsim.base.units import DATA, RATE, SPEED, exact
 from dpsim.hardware import Gpu
+from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
 from dpsim.strategy.overlap import OverlapConfig
 from dpsim.studies.explain.knob import Change, Knob, Options
@@ -191,9 +192,9 @@ def _algorithm(scenario: Scenario) -> Options:
         return "gradients do not meet in an all-reduce"
     if now.algorithm == "auto":
         return (
-            "the fastest algorithm is chosen already"
-            if now.library == "ideal"
-            else f"{now.library} chooses it"
+            f"{now.library} chooses it"
+            if chooses(now.library)
+            else "the fastest algorithm is chosen already"
         )
     return (
         Change(

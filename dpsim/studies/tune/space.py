@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, exact
+from dpsim.network.libraries import chooses
 from dpsim.scenario import Override, Plain, Scenario
 from dpsim.strategy.aggregation import Aggregation
 from dpsim.studies.tune.dimension import Dimension, defaults, dimension, parse_over
@@ -201,7 +202,7 @@ def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
     own = aggregation.all_reduce
     if own is None:
         return {"strategy.aggregation.algorithm": _ALGORITHMS}
-    if own.library != "ideal":
+    if chooses(own.library):
         return {}
     return {"strategy.aggregation.algorithm": (own.algorithm, *_ALGORITHMS)}
 

@@ -4,7 +4,9 @@ import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Groups
-from dpsim.network.libraries import LIBRARIES, TRAITS, library_model
+from dpsim.hardware import Transport
+from dpsim.network import named_model, transport_model
+from dpsim.network.libraries import LIBRARIES, TRAITS, chooses, default_algorithm, library_model
 from dpsim.topology import ClusterConfig, build_cluster
 
 
@@ -25,3 +27,22 @@ def test_every_library_has_its_traits():
 def test_groups_are_served_by_those_that_say_so(library):
     assert serves(library, "all-reduce") == TRAITS[library].in_groups
     assert serves(library, "broadcast") == TRAITS[library].broadcasts_in_groups
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_who_chooses_needs_no_algorithm_by_name(library):
+    cluster = build_cluster(ClusterConfig(nodes=2, node="dgx-h100"))
+    model = named_model("auto", default_algorithm(library), cluster, library=library)
+    runs_a_schedule = hasattr(model, "schedule")
+    assert runs_a_schedule != chooses(library)
+
+
+def test_a_library_that_is_yet_to_be_chosen_will_choose():
+    assert (chooses("auto"), default_algorithm("auto")) == (True, "auto")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_measured_transport_times_those_that_send_through_sockets(library):
+    cluster = build_cluster(ClusterConfig(nodes=2, node="dgx-h100"))
+    found = transport_model("ring", cluster, Transport(cores=2), library=library)
+    assert (found is not None) == TRAITS[library].on_sockets
