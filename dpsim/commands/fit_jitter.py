@@ -65,14 +65,14 @@ def fit_jitter(
     first = next(iter(jobs.values()))
     times, nodes = pooled(file, list(jobs.values()))
     found = fitted(times, nodes)
-    block, beside = found.block(first.ranks), found.quantiles(times, nodes)
+    block, quantiles = found.block(first.ranks), found.quantiles(times, nodes)
     # Curves of all steps are dear, and are drawn for those alone who look at them.
     if as_json or plot is not None:
         rows = [{"job": name, **each.to_json()} for name, each in jobs.items()]
         median = rows[0]["median_s"] if len(rows) == 1 else None
         told = {"steps": len(times), "ranks": times.shape[1], "median_s": median}
         named = {"schema_version": 1, "kind": "fit-jitter", **told}
-        fitted_on = {**named, "jobs": rows, "quantiles": beside, "disturbance": block}
+        fitted_on = {**named, "jobs": rows, "quantiles": quantiles, "disturbance": block}
         answer = {**fitted_on, **found.curves(times, nodes)}
         draw(plot, answer)
         if as_json:
@@ -83,7 +83,7 @@ def fit_jitter(
         show(text)
     else:
         write_whole(output, text)
-    _narrate(jobs, block, beside)
+    _narrate(jobs, block, quantiles)
 
 
 def _jobs(file: Path, job: str | None, gpus_per_node: int | None) -> dict[str, TimedJob]:
@@ -117,7 +117,7 @@ def _traced(folder: Path, gpus_per_node: int | None) -> TimedJob:
 
 
 def _narrate(
-    jobs: dict[str, TimedJob], block: dict[str, Any], beside: list[dict[str, float]]
+    jobs: dict[str, TimedJob], block: dict[str, Any], quantiles: list[dict[str, float]]
 ) -> None:
     """Say what stands out in the times, and how well the fit draws them."""
     for entry in block.get("slow", []):
@@ -127,7 +127,7 @@ def _narrate(
         if each.slow_down is not None:
             of = f" of {name}" if name else ""
             narrate(f"a step{of} takes {each.slow_down:.2f} times as long as without stragglers")
-    for row in beside:
+    for row in quantiles:
         narrate(
             f"{row['quantile']:.0%} of steps within {row['measured']:.3f} means, "
             f"{row['drawn']:.3f} as drawn"

@@ -77,19 +77,19 @@ def staged(
     """
     # What is not encoded keeps the width that it has, adds up in flight and takes no time.
     summed = True
-    wire: tuple[int, ...] = (call.nbytes,)
+    encoded: tuple[int, ...] = (call.nbytes,)
     encode = decode = np.zeros(len(gpus))
     if call.payload in _COMPRESSED and not codec.exact:
         # Codecs are of float32, and of at least one element.
         elements = max(call.nbytes // call.width, 1)
-        summed, wire = codec.sums_in_flight, codec.stages(elements)
+        summed, encoded = codec.sums_in_flight, codec.stages(elements)
         payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
         encode, decode = _coding(codec, elements, payloads, gpus)
     return StagedCall(
         call.name,
         call.ready,
         call.needed,
-        aggregation.stages(call.collective, wire, call.nbytes, sums_in_flight=summed, mesh=mesh),
+        aggregation.stages(call.collective, encoded, call.nbytes, sums_in_flight=summed, mesh=mesh),
         encode,
         decode,
         call.group,

@@ -74,8 +74,8 @@ def validate(
     """
     found = list(_booleans(document.root, shape_of(model), ()))
     try:
-        beside = pathlib.Path(document.source).parent if folder is None else folder
-        checked = model.model_validate(document.plain(), context={"folder": beside})
+        looked_in = pathlib.Path(document.source).parent if folder is None else folder
+        checked = model.model_validate(document.plain(), context={"folder": looked_in})
     except ValidationError as err:
         from dpsim.scenario.wording import problems
 

@@ -234,7 +234,7 @@ def parse_alternative(text: str) -> Variant:
     Raises DpsimError.
     """
     found: Variant = {}
-    beside = ""
+    parent = ""
     for part in _parts(text):
         key, equals, value = part.partition("=")
         if not equals or not key.strip() or not value.strip():
@@ -242,10 +242,10 @@ def parse_alternative(text: str) -> Variant:
                 "--alternative must be key=value,key=value,..., such as "
                 f"compression.kind=powersgd,rank=4, but got {text!r}"
             )
-        path = full_path(key.strip(), beside)
+        path = full_path(key.strip(), parent)
         found[path] = value.strip()
         # Where the next key may stand: ``rank`` beside ``strategy.compression.kind``.
-        beside = path.rpartition(".")[0]
+        parent = path.rpartition(".")[0]
     return found
 
 
@@ -264,10 +264,10 @@ def _parts(text: str) -> list[str]:
 _SECTIONS = ("strategy", "workload", "cluster", "run", "disturbance")
 
 
-def full_path(key: str, beside: str = "") -> str:
+def full_path(key: str, parent: str = "") -> str:
     """The path that ``key`` is short for: ``sync.kind`` is ``strategy.sync.kind``.
 
-    A field of the scenario itself, else of a section, else one that stands at ``beside``.
+    A field of the scenario itself, else of a section, else one that stands in ``parent``.
     """
     first = key.partition(".")[0].partition("[")[0]
     shape = shape_of(Scenario)
@@ -277,7 +277,7 @@ def full_path(key: str, beside: str = "") -> str:
     for section in _SECTIONS:
         if first in shape.below(section).fields():
             return f"{section}.{key}"
-    return f"{beside}.{key}" if beside else key
+    return f"{parent}.{key}" if parent else key
 
 
 def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Variant]:

@@ -83,8 +83,8 @@ class Executor(Collective):
         channels = rank_rounds(schedule, chunking, world.rank)
         self._channels = (tuple(lockstep(channels)),) if self._in_groups else channels
         # The calling thread carries the first channel itself.
-        beside = len(self._channels) - 1
-        self._threads = ThreadPoolExecutor(beside) if beside > 0 else None
+        others = len(self._channels) - 1
+        self._threads = ThreadPoolExecutor(others) if others > 0 else None
         self._reduce = reduction(redop)
         on_gpu = world.on_gpu
         staged = (on_gpu and not self._in_groups) if through_host is None else through_host

@@ -75,13 +75,14 @@ def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:
     """Each kind of device in its row: the fabric on top, GPUs at the bottom."""
     kinds = list(dict.fromkeys(kind for each in classes for kind in each.ends))
     tiers = _tiers(classes, [kind for kind in kinds if kind not in (*_INSIDE, _BESIDE)])
-    beside = {_BESIDE: "gpu"}
+    drawn_beside = {_BESIDE: "gpu"}
     # Where cards hang on the switches of GPUs, traffic goes past the processors.
     if any({*each.ends} == {"nic", "pcie-switch"} for each in classes):
-        beside["cpu"] = "pcie-switch"
-    column = [*reversed(tiers), *(kind for kind in _INSIDE if kind in kinds and kind not in beside)]
+        drawn_beside["cpu"] = "pcie-switch"
+    inside = [kind for kind in _INSIDE if kind in kinds and kind not in drawn_beside]
+    column = [*reversed(tiers), *inside]
     place = {kind: (0.0, -float(row)) for row, kind in enumerate(column)}
-    for kind, neighbour in beside.items():
+    for kind, neighbour in drawn_beside.items():
         if kind in kinds:
             _, height = place[neighbour]
             place[kind] = (_SIDE, height)
@@ -94,9 +95,9 @@ def _tiers(classes: Sequence[LinkClass], fabric: Sequence[str]) -> list[str]:
     reached = {"nic"}
     while len(found) < len(fabric):
         rest = [kind for kind in fabric if kind not in found]
-        beside = {end for each in classes if reached & {*each.ends} for end in each.ends}
+        adjacent = {end for each in classes if reached & {*each.ends} for end in each.ends}
         # What hangs on nothing that is known comes last.
-        found += [kind for kind in rest if kind in beside] or rest
+        found += [kind for kind in rest if kind in adjacent] or rest
         reached.update(found)
     return found
 
@@ -111,7 +112,7 @@ def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, A
         x1 = x0 + _SIDE
     share = min(each.share, 1.0)
     (colour,) = sample_colorscale(list(LOAD), [share])
-    beside = y0 == y1
+    level = y0 == y1
     what = f"{TITLES.get(one, one)} to {TITLES.get(other, other)}"
     text = (
         f"<b>{what}</b><br>{each.links:,} links, the busiest {human(each.rate, RATE)}<br>"
@@ -125,7 +126,7 @@ def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, A
         "marker": {"size": [0, 1, 0], "color": colour},
         "line": {"color": colour, "width": _THIN + (_THICK - _THIN) * share},
         "text": ["", f"{_GAP}<b>{each.share:.0%}</b>  {human(each.rate, RATE, 3)}", ""],
-        "textposition": "top center" if beside else "middle right",
+        "textposition": "top center" if level else "middle right",
         "hovertext": text,
         "hovertemplate": "%{hovertext}<extra></extra>",
     }

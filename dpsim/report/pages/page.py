@@ -58,11 +58,11 @@ def run_page(run: Run) -> str:
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
     workers = run.extremes()
     # One worker may be all three, as where all are alike: it is shown once.
-    beside = {who: worker for who, worker in workers.items() if worker != workers["typical"]}
+    others = {who: worker for who, worker in workers.items() if worker != workers["typical"]}
     figures = [
         *map(figure_html, source_figures(source)),
         figure_html(_timeline(run, {"typical": workers["typical"]})),
-        *([folded(_BESIDE, figure_html(_timeline(run, beside)))] if beside else []),
+        *([folded(_BESIDE, figure_html(_timeline(run, others)))] if others else []),
         figure_html(step_distribution_figure(run.result)),
     ]
     return _page([source], _question([source]), figures)

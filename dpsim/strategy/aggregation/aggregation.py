@@ -151,7 +151,7 @@ class Aggregation(Config):
     def stages(
         self,
         collective: str,
-        wire: tuple[int, ...],
+        encoded: tuple[int, ...],
         plain: int,
         *,
         sums_in_flight: bool,
@@ -159,9 +159,9 @@ class Aggregation(Config):
     ) -> Stages:
         """The collectives, one after the other, that carry one payload.
 
-        It is of ``plain`` bytes, of which its codec makes ``wire`` bytes.
+        It is of ``plain`` bytes, of which its codec makes parts of ``encoded`` bytes.
         """
-        return tuple((collective, nbytes) for nbytes in wire)
+        return tuple((collective, nbytes) for nbytes in encoded)
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """How many encoded payloads a worker decodes."""

@@ -92,7 +92,7 @@ class AllReduceConfig(Aggregation):
     def stages(
         self,
         collective: str,
-        wire: tuple[int, ...],
+        encoded: tuple[int, ...],
         plain: int,
         *,
         sums_in_flight: bool,
@@ -100,6 +100,6 @@ class AllReduceConfig(Aggregation):
     ) -> Stages:
         """Payloads that add up are all-reduced; others are gathered from all workers."""
         if sums_in_flight or collective != "all-reduce":
-            return tuple((collective, nbytes) for nbytes in wire)
+            return tuple((collective, nbytes) for nbytes in encoded)
         # The size of an all-gather is that of its result, as in nccl-tests: all workers' payloads.
-        return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in wire)
+        return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in encoded)

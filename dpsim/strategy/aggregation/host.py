@@ -132,7 +132,7 @@ class HostConfig(Aggregation):
     def stages(
         self,
         collective: str,
-        wire: tuple[int, ...],
+        encoded: tuple[int, ...],
         plain: int,
         *,
         sums_in_flight: bool,
@@ -140,7 +140,7 @@ class HostConfig(Aggregation):
     ) -> Stages:
         """What a single process hands out and gathers is that of all workers."""
         shares = mesh.ranks if collective in ("scatter", "gather") else 1
-        return tuple((collective, shares * nbytes) for nbytes in wire)
+        return tuple((collective, shares * nbytes) for nbytes in encoded)
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """A worker decodes the sum."""

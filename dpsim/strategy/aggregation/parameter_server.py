@@ -118,7 +118,7 @@ class ParameterServerConfig(Aggregation):
     def stages(
         self,
         collective: str,
-        wire: tuple[int, ...],
+        encoded: tuple[int, ...],
         plain: int,
         *,
         sums_in_flight: bool,
@@ -126,11 +126,11 @@ class ParameterServerConfig(Aggregation):
     ) -> Stages:
         """A push of what the codec makes, then a pull of parameters."""
         if collective != _COLLECTIVE:
-            return tuple((collective, nbytes) for nbytes in wire)
+            return tuple((collective, nbytes) for nbytes in encoded)
         # Parameters come back, not gradients: what a codec may lose of a gradient is made good by
         # its feedback, what it loses of parameters is not. So they come whole unless told.
-        back = sum(wire) if self.compress_pull else plain
-        return (("push", sum(wire)), ("pull", back))
+        back = sum(encoded) if self.compress_pull else plain
+        return (("push", sum(encoded)), ("pull", back))
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """A worker decodes what it pulls, if that is compressed; servers decode what is pushed."""

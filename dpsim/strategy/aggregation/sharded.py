@@ -287,18 +287,18 @@ class ShardedConfig(Aggregation):
     def stages(
         self,
         collective: str,
-        wire: tuple[int, ...],
+        encoded: tuple[int, ...],
         plain: int,
         *,
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
         """A reduce-scatter in the group; then an all-reduce of each shard with its replicas."""
-        carried = tuple((collective, nbytes) for nbytes in wire)
+        carried = tuple((collective, nbytes) for nbytes in encoded)
         size = self.shard_size(mesh)
         if collective != "reduce-scatter" or size == mesh.ranks:
             return carried
-        return carried + tuple((_REPLICAS, math.ceil(nbytes / size)) for nbytes in wire)
+        return carried + tuple((_REPLICAS, math.ceil(nbytes / size)) for nbytes in encoded)
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
         """The weights are broadcast (in stage 3 scattered), the optimiser's state is scattered."""

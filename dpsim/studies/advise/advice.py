@@ -140,11 +140,11 @@ def _of_units(
     # Weights that were freed after forward are gathered a second time for backward, whereas
     # gradients are scattered once: then there are about twice as many gathers.
     again = len(gathers) - len(scatters) > _LAGS * len(scatters)
-    once = sum(call.payload_bytes for call in whole) / (2 if again else 1)
+    gathered = sum(call.payload_bytes for call in whole) / (2 if again else 1)
     reduced = sum(call.payload_bytes for call in scatters)
     notes: list[str] = []
-    weights = _weights(profile, once, notes)
-    layers = _layers(measured, weights, reduced / max(once, 1))
+    weights = _weights(profile, gathered, notes)
+    layers = _layers(measured, weights, reduced / max(gathered, 1))
     passes = units.Passes(layers, through(whole), through(scatters))
     # Units of a program are seldom all alike; the median stands for the size that it asked for.
     size = median(call.payload_bytes for call in whole)
@@ -160,7 +160,7 @@ def _of_units(
     update = measured.optimizer() or 0.0
     error = max(_LEAST_ERROR, abs(now - traced) / (traced + update))
     if not best.reshard and again:
-        notes.append(f"keeping weights takes {once / buckets.MIB:,.0f} MiB more on each GPU")
+        notes.append(f"keeping weights takes {gathered / buckets.MIB:,.0f} MiB more on each GPU")
     return Advice(
         strategy="fsdp",
         unit_mb=best.size / buckets.MIB,
@@ -169,7 +169,7 @@ def _of_units(
         step_s=update + now,
         best_s=update + after,
         error=error,
-        code=units.code(best, _width(profile, once)),
+        code=units.code(best, _width(profile, gathered)),
         notes=tuple(notes),
     )
 

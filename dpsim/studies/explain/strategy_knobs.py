@@ -108,9 +108,9 @@ def _between_groups(scenario: Scenario) -> list[Change]:
         f"groups meet every {outer.every} -> {2 * outer.every} averagings, which changes updates",
         {"strategy.sync.outer.every": 2 * outer.every},
     )
-    beside = outer.every // 2
-    if outer.overlap or not beside:
+    half = outer.every // 2
+    if outer.overlap or not half:
         return [rarely]
-    several = "s" if beside > 1 else ""
-    words = f"groups meet beside {beside} step{several}, which changes updates"
-    return [rarely, Change(words, {"strategy.sync.outer.overlap": beside})]
+    several = "s" if half > 1 else ""
+    words = f"groups meet beside {half} step{several}, which changes updates"
+    return [rarely, Change(words, {"strategy.sync.outer.overlap": half})]

@@ -246,8 +246,8 @@ def _clusters(tested: Columns) -> list[Columns]:
     """The descriptions of clusters: the package's, and those beside the table."""
     required = ("cluster", "intra_link", "network")
     tables = [packaged_table(CLUSTERS, required)]
-    beside = Path(str(tested.path[0])).with_name(CLUSTERS)
-    return [*tables, read_columns(beside, required)] if beside.is_file() else tables
+    own = Path(str(tested.path[0])).with_name(CLUSTERS)
+    return [*tables, read_columns(own, required)] if own.is_file() else tables
 
 
 @cache

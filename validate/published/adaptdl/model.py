@@ -272,14 +272,14 @@ def _fit(rows: Columns, blocks: list[Block], constants: Mapping[str, Any]) -> Fi
     """Fits blocks to the rows' steps, and to own work where that can be told."""
     bucket, crowd = float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
     stated = _states_own_work(rows, float(constants["least_exposed"]["value"]))
-    every, beside = Placement.of(rows), Placement.of(rows.where(stated))
+    every, told_apart = Placement.of(rows), Placement.of(rows.where(stated))
     read = np.concatenate([np.arange(len(rows)), np.flatnonzero(stated)])
 
     def predicted(v: Mapping[str, FloatArray]) -> FloatArray:
         of_steps = {name: values[: len(rows)] for name, values in v.items()}
         of_work = {name: values[len(rows) :] for name, values in v.items()}
         steps = step_seconds(every, of_steps, bucket, crowd)
-        return np.concatenate([steps, local_seconds(beside, of_work)])
+        return np.concatenate([steps, local_seconds(told_apart, of_work)])
 
     step_s = rows.positive("step_time_ms") * 1e-3
     work_s = (step_s - rows.numbers("exposed_sync_ms") * 1e-3)[stated]
