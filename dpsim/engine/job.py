@@ -140,6 +140,10 @@ class Job:
         # Gossip meets other neighbours from step to step, in an order that comes again.
         return turns[step % len(turns)]
 
+    def collective_seconds(self, name: str, nbytes: int, step: int = 0) -> float:
+        """How long that collective takes where all workers enter it together."""
+        return self.collective(name, step).time_together(nbytes)
+
     @cached_property
     def period(self) -> int:
         """Steps between two averagings of models, where models are averaged."""

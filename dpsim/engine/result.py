@@ -103,6 +103,10 @@ class Result(Shown):
             "high": float(high),
         }
 
+    def step_time_within_s(self, shares: FloatArray) -> FloatArray:
+        """Seconds within which ``shares`` (%) of the steps of all workers are done."""
+        return np.asarray(np.percentile(self.steps.step, shares))
+
     @property
     def resampled_means(self) -> FloatArray:
         """Mean steps (s) of runs with other draws, as the bootstrap has them (Efron 1979)."""

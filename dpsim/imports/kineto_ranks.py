@@ -60,6 +60,11 @@ class StepSkew:
     slowest_s: float
     slowest_rank: int
 
+    @property
+    def skew_s(self) -> float:
+        """How much longer its slowest rank computes than its fastest."""
+        return self.slowest_s - self.fastest_s
+
 
 @dataclass(frozen=True, slots=True)
 class RankTraces:
@@ -76,6 +81,17 @@ class RankTraces:
         """The rank of the median compute time."""
         by_time = sorted(self.ranks, key=lambda one: (one.compute_s, one.rank))
         return by_time[(len(by_time) - 1) // 2]
+
+    @property
+    def skew_s(self) -> dict[str, float]:
+        """Seconds from a step's fastest to its slowest rank: median, and most, over steps."""
+        skews = [step.skew_s for step in self.steps]
+        return {"median": float(np.median(skews)), "max": max(skews)}
+
+    @property
+    def median_step_s(self) -> float:
+        """The median over steps of what their median rank computes."""
+        return float(np.median([step.median_s for step in self.steps]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,8 +131,7 @@ class _Step:
     ) -> _Collective:
         model = self.job.collective(name, self.number)
         operation = _operation(name, model)
-        together = np.zeros(self.job.workers)
-        seconds = float(model.finish(together, nbytes).finishes.max())
+        seconds = self.job.collective_seconds(name, nbytes, self.number)
         group_of = [0] * self.job.workers
         for ranks in model.meeting.tolist():
             group = self.groups.setdefault(tuple(ranks), len(self.groups) + 1)

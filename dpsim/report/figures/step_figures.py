@@ -120,12 +120,13 @@ def step_distribution_figure(result: Result) -> go.Figure:
         hovertemplate=f"about %{{x:.4g}} {unit}: %{{y:.1%}} of the steps",
     )
     # At two heights, since they may be close to each other.
-    for name, dash, value, lower in (
-        ("mean", "solid", times.mean(), 0),
-        ("95th percentile", "dash", np.percentile(times, 95), 18),
+    for name, dash, seconds, lower in (
+        ("mean", "solid", result.step_time_s["mean"], 0),
+        ("95th percentile", "dash", result.step_time_s["p95"], 18),
     ):
+        value = factor * seconds
         figure.add_vline(
-            x=float(value),
+            x=value,
             line={"color": COLOURS[5], "dash": dash},
             annotation={"text": f"{name} {value:.4g} {unit}", "yshift": -lower},
         )

@@ -97,7 +97,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
         share = np.linspace(0, 100, _POINTS)
         figure.add_scatter(
             # As many points however many steps and workers there are.
-            x=factor * np.percentile(result.steps.step, share),
+            x=factor * result.step_time_within_s(share),
             y=share,
             name=f"{name} (mean {human(result.step_time_s['mean'], TIME, 4)})",
             line={

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
@@ -41,16 +40,15 @@ def _cells(one: RankSkew) -> tuple[str, ...]:
 
 def ranks_notes(traces: RankTraces) -> list[str]:
     """How steps spread over ranks, and who is waited for; a line each."""
-    skews = np.array([step.slowest_s - step.fastest_s for step in traces.steps])
-    medians = np.array([step.median_s for step in traces.steps])
-    median, worst = float(np.median(skews)), float(skews.max())
+    skew = traces.skew_s
     notes = []
     hidden = len(traces.ranks) - _SHOWN
     if hidden > 0:
         notes.append(f"not shown    {hidden:,} ranks that compute for less time (--json has all)")
     notes.append(
-        f"skew         slowest less fastest rank of a step: median {human(median, TIME, 3)} "
-        f"({median / float(np.median(medians)):.1%} of computing), at most {human(worst, TIME, 3)}"
+        f"skew         slowest less fastest rank of a step: median "
+        f"{human(skew['median'], TIME, 3)} ({skew['median'] / traces.median_step_s:.1%} of "
+        f"computing), at most {human(skew['max'], TIME, 3)}"
     )
     latest = max(traces.ranks, key=lambda one: one.last or 0.0)
     if latest.last and latest.last > _UNEVEN / len(traces.ranks):
