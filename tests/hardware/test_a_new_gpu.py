@@ -13,7 +13,7 @@ from dpsim.engine import simulate
 from dpsim.hardware import catalogue, gpu, link, node
 from dpsim.imports import NodeOptions, node_from_nccl_topo, node_from_nvidia_topo, parse_nvidia_topo
 from dpsim.network.libraries.nccl import NVSWITCH, describe
-from dpsim.scenario import Scenario
+from dpsim.scenario import Scenario, text
 from validate.published.single_gpu import peak_of
 
 X900 = """\
@@ -109,6 +109,12 @@ def test_a_run_computes_with_its_figures():
     slower = written_out | {"peak": {"fp32": "20 TFLOP/s", "fp16": "320 TFLOP/s"}}
     times = [simulate(scenario(kind)).step_time_s["mean"] for kind in ("x900", written_out, slower)]
     assert times[0] == times[1] < times[2]
+
+
+def test_the_schema_offers_it_to_editors():
+    gpu_of_cluster = json.loads(text(Scenario))["$defs"]["ClusterConfig"]["properties"]["gpu"]
+    name, *_ = gpu_of_cluster["anyOf"]
+    assert "x900" in name["examples"]
 
 
 def test_the_catalogue_lists_it(capsys, monkeypatch):

@@ -7,8 +7,9 @@ import re
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu, gpu_named_in, gpus
 
-_UNKNOWN_IS = "a100-sxm-40gb"
-_UNKNOWN_OF_AMD_IS = "mi300x"
+# What tables that name no GPU are taken to be of: assumptions, about texts and not about GPUs.
+_ASSUMED = "a100-sxm-40gb"
+_ASSUMED_OF_AMD = "mi300x"
 _OF_AMD = re.compile(r"\b(?:amd|radeon|instinct|mi\d{2,3}[a-z]?)\b", re.IGNORECASE)
 
 # RCCL has no compute capability. Its constants here are NVLink's of the same years, Hopper's.
@@ -21,7 +22,7 @@ def named_gpu(text: str) -> tuple[Gpu, bool]:
     found = gpu_named_in(text)
     if found is not None:
         return found, True
-    return gpus()[_UNKNOWN_OF_AMD_IS if _OF_AMD.search(text) else _UNKNOWN_IS], False
+    return gpus()[_ASSUMED_OF_AMD if _OF_AMD.search(text) else _ASSUMED], False
 
 
 def is_amd(gpu: Gpu) -> bool:
