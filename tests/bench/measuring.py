@@ -28,6 +28,11 @@ class Growth:
     what: str
     seconds: dict[int, float]
 
+    @classmethod
+    def alone(cls, what, measured):
+        """The growth of what `alone` measured, seconds and MB by scale."""
+        return cls(what, {scale: taken for scale, (taken, _) in measured.items()})
+
     @property
     def exponent(self):
         """The slope of log seconds over log scale, by least squares."""

@@ -30,7 +30,7 @@ def test_a_hierarchical_all_reduce_by_rounds(measured):
         8 * nodes: alone("test_collectives_speed", "hierarchical", "dgx-h100", nodes)
         for nodes in (2048, 4096, 8192, 16_384)
     }
-    growth = Growth("GPUs", {gpus: taken for gpus, (taken, _) in by_gpus.items()})
+    growth = Growth.alone("GPUs", by_gpus)
     taken, memory = by_gpus[131_072]
     measured(
         "hierarchical all-reduce by rounds",
@@ -54,7 +54,7 @@ def test_an_all_to_all_by_flows(measured):
         ranks * (ranks - 1): alone("test_collectives_speed", "all_to_all", ranks)
         for ranks in (256, 512, 1024)
     }
-    growth = Growth("flows", {flows: taken for flows, (taken, _) in by_flows.items()})
+    growth = Growth.alone("flows", by_flows)
     taken, memory = by_flows[1024 * 1023]
     measured(
         "all-to-all by flows",
@@ -78,7 +78,7 @@ def test_an_all_to_all_of_4096_gpus_by_rounds(measured):
         8 * nodes * (8 * nodes - 1): alone("test_collectives_speed", "crowd", nodes)
         for nodes in (128, 256, 512)
     }
-    growth = Growth("messages", {many: taken for many, (taken, _) in by_messages.items()})
+    growth = Growth.alone("messages", by_messages)
     taken, memory = by_messages[4096 * 4095]
     measured(
         "all-to-all by rounds, 512 nodes of 8 GPUs",

@@ -32,7 +32,7 @@ def rows(nodes, *arguments):
 
 def test_servers_of_workers_that_act_alone(measured):
     by_workers = rows((16, 32, 64, 128), 20, 5, SERVERS, ALONE)
-    growth = Growth("workers", {count: taken for count, (taken, _) in by_workers.items()})
+    growth = Growth.alone("workers", by_workers)
     taken, memory = by_workers[1024]
     measured(
         "asynchronous servers of the quickstart, 20 + 5 steps",
@@ -47,14 +47,14 @@ def test_servers_of_workers_that_act_alone(measured):
 
 def test_servers_of_workers_in_step(measured):
     by_workers = rows((32, 64, 128), 3, 0, SERVERS)
-    growth = Growth("workers", {count: taken for count, (taken, _) in by_workers.items()})
+    growth = Growth.alone("workers", by_workers)
     taken, memory = by_workers[1024]
     measured("servers, BSP, 3 steps", "1,024 workers", taken, limit=5, memory=memory, growth=growth)
 
 
 def test_pairs_that_act_alone(measured):
     by_workers = rows((32, 64, 128), 20, 5, PAIRS, ALONE)
-    growth = Growth("workers", {count: taken for count, (taken, _) in by_workers.items()})
+    growth = Growth.alone("workers", by_workers)
     taken, _ = by_workers[1024]
     measured("AD-PSGD, 20 + 5 steps", "1,024 workers", taken, limit=5, growth=growth)
 

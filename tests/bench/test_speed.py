@@ -114,7 +114,7 @@ def test_131072_gpus_three_steps(measured, name):
         8 * nodes: alone("test_speed", "large", name, nodes, 3) for nodes in (4096, 8192, 16_384)
     }
     taken, memory = by_gpus[131_072]
-    growth = Growth("GPUs", {gpus: pair[0] for gpus, pair in by_gpus.items()})
+    growth = Growth.alone("GPUs", by_gpus)
     measured(
         f"{name}, 3 steps",
         "131,072 GPUs",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpsim.engine import Interval
@@ -54,6 +55,10 @@ class _Bar(NamedTuple):
     name: str
     start: float
     end: float
+
+
+# Two bars, one after the other, as one bar where they are closer than so many seconds; else None.
+_AsOne = Callable[[_Bar, _Bar, float], _Bar | None]
 
 
 def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
@@ -161,50 +166,49 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
     workers = {bar.worker for bar in every}
     for worker in sorted(workers):
         own = [bar for bar in every if bar.worker == worker]
+        own.sort(key=lambda bar: bar.start)
         # What is sent may overlap, and says nothing of waiting.
-        sent = sorted(
-            (bar for bar in own if _DOING[bar.doing][1] is _BELOW), key=lambda bar: bar.start
-        )
-        yield from _joined(sent, _EDGE * end)
-        computing = sorted(
-            (bar for bar in own if _DOING[bar.doing][1] is _ABOVE), key=lambda bar: bar.start
-        )
-        yield from _whole(computing, _EDGE * end)
+        sent = [bar for bar in own if _DOING[bar.doing][1] is _BELOW]
+        yield from _folded(sent, _sent_as_one, _EDGE * end)
+        computing = [bar for bar in own if _DOING[bar.doing][1] is _ABOVE]
+        whole = _folded(computing, _computed_as_one, _EDGE * end)
+        yield from whole
+        yield from _waiting(whole, _EDGE * end)
 
 
-def _joined(sent: Sequence[_Bar], close: float) -> Iterator[_Bar]:
-    """Of what is sent, runs of bars that are too short to be seen apart as one each."""
-    last: _Bar | None = None
-    for bar in sent:
-        if (
-            last is not None
-            and (bar.doing, bar.step) == (last.doing, last.step)
-            and bar.end - bar.start < close
-            and bar.start - last.end < close
-        ):
-            name = f"{last.name.partition(' to ')[0]} to {bar.name}"
-            last = last._replace(name=name, end=max(last.end, bar.end))
-            continue
-        if last is not None:
-            yield last
-        last = bar
-    if last is not None:
-        yield last
+def _folded(bars: Sequence[_Bar], as_one: _AsOne, close: float) -> list[_Bar]:
+    """Bars in order of time, each one with the bar before it where ``as_one`` has them as one."""
+    folded: list[_Bar] = []
+    for bar in bars:
+        one = as_one(folded[-1], bar, close) if folded else None
+        if one is None:
+            folded.append(bar)
+        else:
+            folded[-1] = one
+    return folded
 
 
-def _whole(computing: Sequence[_Bar], close: float) -> Iterator[_Bar]:
-    last: _Bar | None = None
-    for bar in computing:
-        if last is not None and bar.start - last.end > close:
+def _sent_as_one(last: _Bar, bar: _Bar, close: float) -> _Bar | None:
+    """Both, where they are too short to be seen apart."""
+    is_short = bar.end - bar.start < close and bar.start - last.end < close
+    if not is_short or (bar.doing, bar.step) != (last.doing, last.step):
+        return None
+    name = f"{last.name.partition(' to ')[0]} to {bar.name}"
+    return last._replace(name=name, end=max(last.end, bar.end))
+
+
+def _computed_as_one(last: _Bar, bar: _Bar, close: float) -> _Bar | None:
+    """Both, where the worker does not wait between them."""
+    if bar.start - last.end > close or (bar.doing, bar.step) != (last.doing, last.step):
+        return None
+    return last._replace(end=bar.end)
+
+
+def _waiting(computing: Sequence[_Bar], close: float) -> Iterator[_Bar]:
+    """The gaps between what a worker computes."""
+    for last, bar in pairwise(computing):
+        if bar.start - last.end > close:
             yield _Bar(bar.worker, "waiting", bar.step, "waits", last.end, bar.start)
-        elif last is not None and (bar.doing, bar.step) == (last.doing, last.step):
-            last = last._replace(end=bar.end)
-            continue
-        if last is not None:
-            yield last
-        last = bar
-    if last is not None:
-        yield last
 
 
 def _doing(each: Interval) -> str:
