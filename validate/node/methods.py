@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
 from validate.run import library_of, method_of
 from validate.training import Method, method_named
@@ -39,7 +40,7 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     """DDP, where gradients go beside the backward pass, or by a codec's hook."""
     strategy = scenario.strategy
     overlap, codec = strategy.overlap, strategy.compression
-    by_schedule = library_of(scenario) == "ideal" and getattr(
+    by_schedule = not chooses(library_of(scenario)) and getattr(
         strategy.aggregation, "algorithm", None
     ) not in (None, "ring")
     buckets = _buckets(scenario)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare
+from dpsim.network.libraries import chooses, default_algorithm
 from dpsim.scenario import Scenario
 from validate.emulate import placement
 from validate.training import Method, method_named
@@ -50,7 +51,7 @@ def _by_ring(scenario: Scenario) -> bool:
     aggregation = scenario.strategy.aggregation
     by_ring = getattr(aggregation, "algorithm", None) in (None, "ring")
     library = library_of(scenario)
-    return library in _TORCH or (library == "ideal" and by_ring)
+    return library in _TORCH or (not chooses(library) and by_ring)
 
 
 def library_of(scenario: Scenario) -> str:
@@ -70,8 +71,8 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     if overlap.overlaps:
         return None
     library = library_of(scenario)
-    if library == "ideal":
-        algorithm = getattr(aggregation, "algorithm", None) or "ring"
+    if not chooses(library):
+        algorithm = getattr(aggregation, "algorithm", None) or default_algorithm(library)
         return method_named("schedule", algorithm=algorithm)
     return method_named("library") if library in _TORCH else None
 
