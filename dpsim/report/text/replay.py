@@ -51,11 +51,9 @@ def replay_notes(result: Replay) -> list[str]:
         f"momentum {config.momentum:g}, "
         f"{config.steps:,} iterations of each worker, seed {result.seed}",
     ]
-    if result.versions.any():
-        lines.append(
-            f"staleness   {result.versions.mean():.2f} updates on average, "
-            f"{result.versions.max()} at most"
-        )
+    late = result.staleness
+    if late["max"]:
+        lines.append(f"staleness   {late['mean']:.2f} updates on average, {late['max']} at most")
     lines.append(
         "time        is that of the scenario's own model, whose small stand-in learns: compare "
         "strategies by it"

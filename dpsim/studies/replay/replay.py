@@ -81,6 +81,12 @@ class Replay(Shown):
         point = self.curve.first(self.config.target_accuracy)
         return None if point is None else point.time_s
 
+    @property
+    def staleness(self) -> dict[str, float]:
+        """Updates by which gradients that were used were late: mean, and most."""
+        late = self.versions if len(self.versions) else np.zeros(1)
+        return {"mean": float(late.mean()), "max": int(late.max())}
+
     def gradient_histories(self) -> list[GradientHistory]:
         """What became of each gradient."""
         return gradient_histories(
@@ -90,7 +96,6 @@ class Replay(Shown):
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim converge --json``."""
         end, reached = self.curve.points[-1], self.curve.first(self.config.target_accuracy)
-        late = self.versions if len(self.versions) else np.zeros(1)
         return {
             "schema_version": 1,
             "kind": "converge",
@@ -107,7 +112,7 @@ class Replay(Shown):
             "workers": self.workers,
             "learners_per_gpu": self.learners,
             "replay": self.config.model_dump(exclude={"seed"}),
-            "versions": {"mean": float(late.mean()), "max": int(late.max())},
+            "versions": self.staleness,
             "curve": self.curve.to_json(),
             "seed": self.seed,
             "provenance": provenance(),
