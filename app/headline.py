@@ -130,17 +130,14 @@ def _memory(result: Result) -> Number:
 def _cost(result: Result) -> Number:
     """Of a billion tokens of text, of a million samples of all else."""
     cost, energy = result.cost, result.energy
-    tokens_per_s = result.utilisation.tokens_per_s
-    name = "cost / M samples" if tokens_per_s is None else "cost / B tokens"
+    is_of_text = result.utilisation.tokens_per_s is not None
+    name = "cost / B tokens" if is_of_text else "cost / M samples"
     drawn = "" if energy is None else f"at most {human(energy.power_W, POWER, 3)}"
     if cost is None:
         return Number(name, "no price", None, True, _noted("set one under Price and power", drawn))
 
-    if tokens_per_s is None:
-        paid = cost.per_million_samples
-    else:
-        seconds = 1e9 / tokens_per_s
-        paid = cost.per_hour * seconds / 3600
+    tokens = cost.per_million_tokens
+    paid = cost.per_million_samples if tokens is None else tokens * 1e3
     hour = f"{cost.per_hour:,.4g} {cost.currency} an hour"
     return Number(name, f"{paid:,.4g} {cost.currency}", paid, True, _noted(hour, drawn))
 

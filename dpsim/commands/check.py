@@ -46,7 +46,7 @@ def check(
         )
     else:
         for name, found in problems.items():
-            # Not wrapped: tools read file, line and column off the begin of a line.
+            # Not wrapped: tools read file, line and column off the beginning of a line.
             lines = map(clear_line, found or [f"{name}: ok"])
             sys.stdout.write("\n".join(lines) + "\n")
     if any(problems.values()):

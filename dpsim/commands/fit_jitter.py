@@ -15,6 +15,8 @@ from dpsim.commands.progress import progress
 if TYPE_CHECKING:
     from dpsim.disturbance import TimedJob
 
+_FEW = 5  # jobs that are told one by one
+
 File = Annotated[
     Path,
     typer.Argument(
@@ -32,8 +34,6 @@ Job = Annotated[
     str | None,
     typer.Option("--job", help="Only this job of the file; all are pooled if left out."),
 ]
-
-
 GpusPerNode = Annotated[
     int | None,
     typer.Option(min=1, help="Of a folder: ranks a node, where files do not name hosts."),
@@ -123,15 +123,27 @@ def _narrate(
     for entry in block.get("slow", []):
         ranks = ", ".join(map(str, entry["workers"]))
         narrate(f"rank {ranks} takes {entry['factor']:.2f} times as long as the median rank")
-    for name, each in jobs.items():
-        if each.slow_down is not None:
-            of = f" of {name}" if name else ""
-            narrate(f"a step{of} takes {each.slow_down:.2f} times as long as without stragglers")
+    _narrate_slow_downs(jobs)
     for row in quantiles:
         narrate(
             f"{row['quantile']:.0%} of steps within {row['measured']:.3f} means, "
             f"{row['drawn']:.3f} as drawn"
         )
+
+
+def _narrate_slow_downs(jobs: dict[str, TimedJob]) -> None:
+    """Say what stragglers cost each job, or of many jobs the least and the most."""
+    known = {name: each.slow_down for name, each in jobs.items() if each.slow_down is not None}
+    if len(known) > _FEW:
+        least, most = (choose(known, key=known.__getitem__) for choose in (min, max))
+        narrate(
+            f"a step takes {known[least]:.2f} ({least}) to {known[most]:.2f} ({most}) times as "
+            "long as without stragglers: --json has each job"
+        )
+        known = {}
+    for name, slow_down in known.items():
+        of = f" of {name}" if name else ""
+        narrate(f"a step{of} takes {slow_down:.2f} times as long as without stragglers")
 
 
 def block_text(block: object) -> str:

@@ -26,13 +26,15 @@ Variant = dict[str, str]
 class Ranking:
     """What variants are ranked by: the least comes first. ``read``: None where it is not known.
 
-    ``of_time``: it is in proportion to the step, and so are the models' errors of it.
+    ``of_time``: it is in proportion to the step, and so are the models' errors of it. ``of_money``:
+    it can be compared in one currency alone.
     """
 
     name: str
     title: str
     read: Callable[[Result], float | None]
     of_time: bool = True
+    of_money: bool = False
 
 
 def _gpu_time(result: Result) -> float | None:
@@ -55,6 +57,7 @@ RANKINGS: Registry[Ranking] = Registry(
                 "price",
                 "price per sample",
                 lambda result: None if result.cost is None else result.cost.per_million_samples,
+                of_money=True,
             ),
             Ranking(
                 "memory",
@@ -134,7 +137,8 @@ class Comparison(Shown):
         None where it is ranked by what has no such error.
         """
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
-        if not self.ranking.of_time or best is None or own is None:
+        # Intervals are of ratios, and to a price of 0 there is none.
+        if not self.ranking.of_time or not best or not own:
             return None
         return self.best.result.alike(row.result, best, own)
 
@@ -202,8 +206,20 @@ def compare(
     rows, left_out = _simulated(scenarios, progress)
     if all(ranking.read(row.result) is None for row in rows):
         raise DpsimError(f"--by {by}: must be known of a variant, but is of none")
+    if ranking.of_money:
+        _check_currency(by, (row.result for row in rows))
     rows.sort(key=lambda row: _place(ranking, row))
     return Comparison(tuple(rows), ranking, tuple(left_out))
+
+
+def _check_currency(by: str, results: Iterable[Result]) -> None:
+    """Raises DpsimError for prices in several currencies."""
+    currencies = {result.cost.currency for result in results if result.cost is not None}
+    if len(currencies) > 1:
+        raise DpsimError(
+            f"--by {by}: must have prices in one currency, but got "
+            f"{' and '.join(sorted(currencies))}"
+        )
 
 
 def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:

@@ -171,3 +171,17 @@ def test_where_there_is_a_price_it_is_a_column_and_may_rank(dpsim):
     assert (
         dpsim("compare", QUICKSTART, "--vary", "cluster.nodes=1,2", "--by", "price", *FEW)[0] == 2
     )
+
+
+def test_prices_in_two_currencies_are_not_ranked(dpsim):
+    asked = ("--vary", "cost.currency=EUR,USD", "--set", "cost.price_per_gpu_hour=1", *FEW)
+    assert dpsim("compare", QUICKSTART, *asked)[0] == 0
+    code, out, err = dpsim("compare", QUICKSTART, *asked, "--by", "price")
+    assert (code, out) == (2, "")
+    assert err == "dpsim: --by price: must have prices in one currency, but got EUR and USD\n"
+
+
+def test_what_costs_nothing_is_ranked_and_says_nothing_of_the_others(dpsim):
+    found = answered(dpsim, "--vary", "cost.price_per_gpu_hour=1,0", "--by", "price")
+    assert [row["variant"]["cost.price_per_gpu_hour"] for row in found["rows"]] == ["0", "1"]
+    assert [row["is_best_too"] for row in found["rows"]] == [None, None]

@@ -121,6 +121,22 @@ def test_ranks_keep_their_numbers_and_what_the_slow_one_costs_is_said(tmp_path, 
     ]
 
 
+def test_of_many_jobs_the_least_and_the_most_slow_down_are_said(tmp_path, dpsim):
+    lines = ["job,rank,step_s"]
+    for job in range(6):
+        # One rank of four is job / 10 slower than the others.
+        seconds = (1.0, 1.0, 1.0, 1.0 + job / 10)
+        lines += [f"j{job},{rank},{time}" for _ in range(20) for rank, time in enumerate(seconds)]
+    path = tmp_path / "jobs.csv"
+    path.write_text("\n".join(lines))
+    code, _, err = dpsim("fit-jitter", path)
+    assert code == 0
+    (said,) = (line for line in err.splitlines() if "stragglers" in line)
+    assert "1.00 (j0) to 1.50 (j5) times" in said
+    _, _, err = dpsim("fit-jitter", path, "--job", "j3")
+    assert "a step of j3 takes 1.30 times as long as without stragglers" in err.splitlines()
+
+
 def test_the_json_has_the_keys_of_the_documentation(tmp_path, monkeypatch, capsys):
     path = written(tmp_path, drawn(4, 50, sigma=0.02))
     assert call(monkeypatch, "fit-jitter", path, "--json") == 0

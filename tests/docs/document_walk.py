@@ -40,8 +40,9 @@ class Walk:
     The folder with its files, what was printed last, and ``quotes``: what each quote should say.
 
     ``has`` names what is there of the things that blocks may need. Where ``apart`` is set, Python
-    has a process of its own, and what runs on edited sources is run. The folder holds copies of ``scenarios/`` and
-    ``validate/recorded/`` and, once a block edits or adds to them, of the sources.
+    has a process of its own, and what runs on edited sources is run. The folder holds copies of
+    ``scenarios/`` and ``validate/recorded/`` and, once a block edits or adds to them, of the
+    sources.
     """
 
     def __init__(self, folder: Path, has: Iterable[str] = (), *, apart: bool = False) -> None:

@@ -135,11 +135,13 @@ def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
 def _spending_cells(result: Result, *, tokens: bool) -> dict[str, str]:
     """What a million samples, or tokens where ``tokens``, cost and draw, by heading."""
     cost, energy, rate = result.cost, result.energy, result.throughput_samples_per_s
+    price = None if cost is None else cost.per_million_samples
     if tokens:
+        # Of images beside text, no tokens are known.
         rate = result.utilisation.tokens_per_s or 0.0
+        price = None if cost is None else cost.per_million_tokens
     unit = "M tokens" if tokens else "M samples"
-    # Of images beside text, no tokens are known.
-    money = "" if cost is None or not rate else f"{amount(cost.per_hour / 3600 / rate * 1e6)}"
+    money = "" if price is None else amount(price)
     power = "" if energy is None or not rate else amount(energy.power_W / rate / 3.6)
     return {f"price/{unit}": money, f"kWh/{unit}": power}
 
