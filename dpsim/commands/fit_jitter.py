@@ -140,7 +140,7 @@ def _narrate_slow_downs(jobs: dict[str, TimedJob]) -> None:
             f"a step takes {known[least]:.2f} ({least}) to {known[most]:.2f} ({most}) times as "
             "long as without stragglers: --json has each job"
         )
-        known = {}
+        return
     for name, slow_down in known.items():
         of = f" of {name}" if name else ""
         narrate(f"a step{of} takes {slow_down:.2f} times as long as without stragglers")

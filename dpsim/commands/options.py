@@ -80,8 +80,8 @@ def whole_numbers(option: str, text: str) -> list[int]:
     """Whole numbers of at least 1, with commas between them. Raises DpsimError for others."""
     parts = [part.strip() for part in text.split(",")]
     # By length first: Python refuses to read thousands of digits as a number.
-    if not all(part.isdecimal() and len(part) <= 9 and int(part) >= 1 for part in parts):
+    if not all(part.isdecimal() and len(part) <= 18 and int(part) >= 1 for part in parts):
         raise DpsimError(
-            f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}"
+            f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text[:60]!r}"
         )
     return [int(part) for part in parts]

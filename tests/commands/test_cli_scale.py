@@ -80,8 +80,8 @@ def test_the_table_marks_the_best_and_says_what_it_means(dpsim):
             "--batches: must be whole numbers of at least 1, such as 1,2,4, but got '8,x'",
         ),
         (
-            ["--by", "workers", "--nodes", "1000000000"],
-            "--nodes: must be whole numbers of at least 1, such as 1,2,4, but got '1000000000'",
+            ["--by", "workers", "--nodes", "9" * 5000],
+            f"--nodes: must be whole numbers of at least 1, such as 1,2,4, but got '{'9' * 60}'",
         ),
         (
             ["--by", "workers", "--nodes", "0"],
