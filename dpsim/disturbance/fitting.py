@@ -171,12 +171,15 @@ def _levels(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
     )
     if logs.shape[1] == 1:
         return {"sigma": 0.0, "job_sigma": _deviation(job), "memory": _memory(job_next, job)}
+    # The job's variance is a difference, which may be next to nothing: a covariance with the next
+    # step counts from two standard errors of that of means over ranks which forget.
+    by_chance = 2 * float((logs.mean(axis=1) ** 2).mean()) / math.sqrt(len(logs))
     return {
         "sigma": _deviation(own),
         "node_sigma": _deviation(node),
         "job_sigma": _deviation(job),
         "memory": _memory(own_next + node_next, own + node),
-        "job_memory": _memory(job_next, job),
+        "job_memory": _memory(job_next, job) if job_next > by_chance else 0.0,
     }
 
 

@@ -43,6 +43,14 @@ def test_what_the_job_remembers_is_told_apart_from_what_workers_do():
         assert (found.sigma, found.job_sigma) == pytest.approx((0.03, 0.03), rel=0.1)
 
 
+@pytest.mark.parametrize("steps", [40, 400])
+def test_workers_by_themselves_show_no_memory_of_the_job(steps):
+    """By chance one fit of 40 finds one."""
+    times = np.split(drawn(8, 40 * steps, sigma=0.02), 40)
+    found = [fit_jitter(each, nodes(8)).jitter.job_memory for each in times]
+    assert sum(memory > 0 for memory in found) <= 3
+
+
 def test_stalls_delays_and_slow_workers_are_taken_off_first():
     times = 0.3 * drawn(
         8, 20_000, sigma=0.005, stall_every=100, stall=2, delay_chance=0.01, delay=0.2
