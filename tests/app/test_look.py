@@ -19,16 +19,14 @@ FILES = sorted(Path(pages_.__file__).parent.glob("[a-z]*.py"))
 PAGES = ("", *(file.stem for file in FILES if file.stem != "what_if"))
 WIDTHS = (1440, 800, 390)
 PRESETS = preset_names()
-# Every page over every preset at each width; of these few often: a wide, a middle, a narrow one.
+# Every page over every preset at each width; of these few often: a narrow, a wide, a middle one.
 OFTEN = {
-    ("", "llama3-8b-8-h100-fsdp", 390),
-    ("stragglers", FIRST, 800),
-    ("topology", "gpt2-32-h100-sharp", 1440),
+    ("", "llama3-8b-8-h100-fsdp", 390): (),
+    ("topology", "gpt2-32-h100-sharp", 1440): (),
+    ("stragglers", FIRST, 800): pytest.mark.wide,
 }
 CASES = [
-    pytest.param(
-        *case, marks=() if case in OFTEN else pytest.mark.long, id="-".join(map(str, case))
-    )
+    pytest.param(*case, marks=OFTEN.get(case, pytest.mark.long), id="-".join(map(str, case)))
     for case in product(PAGES, PRESETS, WIDTHS)
 ]
 BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]

@@ -91,7 +91,9 @@ def ways_in(image):
     }
 
 
-WAYS = tuple(ways_in(""))
+# The same names and changes as another way's, on another page or in another place.
+ALIKE = ("a changed path", "a name on the page of topology", "a name on the page of stragglers")
+WAYS = [pytest.param(way, marks=pytest.mark.wide if way in ALIKE else ()) for way in ways_in("")]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -180,8 +182,8 @@ def test_work_of_a_tab_that_has_gone_stops_within_2_s(browser, lax, address):
         assert soon(lambda: cpu_seconds() - before > 0.3, 30), "it is at work"
     time.sleep(2)
     before = cpu_seconds()
-    time.sleep(2)
-    assert cpu_seconds() - before < 0.5
+    time.sleep(1)
+    assert cpu_seconds() - before < 0.25
 
 
 def listening_at(port):

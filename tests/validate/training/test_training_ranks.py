@@ -128,13 +128,12 @@ def with_model(names):
 
 
 @pytest.fixture(scope="module")
-def by_rank(request, tmp_path_factory):
+def by_rank(wide, tmp_path_factory):
     """What each of four ranks found.
 
     By name and model its record, and what else ranks try; the first three also as a world.
     """
     folder = tmp_path_factory.mktemp("training")
-    wide = any(item.get_closest_marker("wide") for item in request.session.items)
     chosen = {key: case for key, case in CASES.items() if wide or key not in WIDE}
     (folder / "cases").write_bytes(pickle.dumps((chosen, cases({"ddp": ("ddp", {})}))))
     program = Path(__file__).with_name("training_ranks.py")
