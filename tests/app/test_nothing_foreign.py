@@ -267,7 +267,14 @@ def own_files(lax, address):
     return lax
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# JSON, and text in lines of its own; what the other kinds say is shown in the same places.
+OF_EACH_FORM = ("a Hugging Face config.json", "a log of nccl-tests")
+UPLOADS = [
+    pytest.param(kind, marks=() if kind in OF_EACH_FORM else pytest.mark.wide) for kind in KINDS
+]
+
+
+@pytest.mark.parametrize("kind", UPLOADS)
 def test_what_an_upload_says_and_is_called_asks_for_nothing(own_files, catcher, kind):
     url, asked = catcher
     image = f"![x]({url}/seen.png)<img src={url}/seen.png>"

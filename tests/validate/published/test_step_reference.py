@@ -242,7 +242,15 @@ WHOLE = ("vtrain", "scaling")
 PART = {**SMALL, "adaptdl": lambda row: one_cluster(row) and row["model"] == "cifar10"}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in STEP_KINDS if kind != "llm"])
+# Of the records of ImageNet no part is quick: each is fitted on all others.
+BETWEEN = [
+    pytest.param(kind, marks=pytest.mark.wide if kind == "imagenet" else ())
+    for kind in STEP_KINDS
+    if kind != "llm"
+]
+
+
+@pytest.mark.parametrize("kind", BETWEEN)
 def test_rows_lie_between_the_ends_that_other_groups_left(kind, tmp_path):
     """Nine in ten of the whole table by their making; of a part of it most of them."""
     if kind in WHOLE:
