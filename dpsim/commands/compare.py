@@ -59,7 +59,7 @@ def compare(
     Example: dpsim compare scenarios/quickstart.yaml scenarios/disturbed.yaml
     """
     from dpsim.studies.compare import compare as comparison
-    from dpsim.studies.compare import variants
+    from dpsim.studies.variants import variants
 
     if len(files) == 1 and not vary and not alternative:
         raise DpsimError("must have --vary, --alternative or a second file, but got one file alone")
@@ -93,7 +93,7 @@ def _said_of_options(vary: list[str] | None, alternatives: list[str] | None) -> 
 
     It is tried by --set, of which the user knows nothing.
     """
-    from dpsim.studies.compare import variants
+    from dpsim.studies.variants import variants
 
     try:
         yield

@@ -1,7 +1,6 @@
 """One scenario many ways, or several side by side.
 
-Every combination of values for some fields, a list of alternatives, and nodes counted up; ranked by
-what counts.
+Variants of a scenario, whole scenarios, and nodes counted up; ranked by what counts.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from dpsim.base.doubt import CONFIDENCE
@@ -17,9 +15,8 @@ from dpsim.base.errors import DpsimError, without_ways_out
 from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
 from dpsim.engine import Result, try_simulate
-from dpsim.scenario import Scenario, fields_of, load_scenario, shape_of
-
-Variant = dict[str, str]
+from dpsim.scenario import Scenario, load_scenario
+from dpsim.studies.variants import Variant, variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,90 +223,6 @@ def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:
     figure = ranking.read(row.result)
     # What nothing is known of comes last, in the order given: sorting is stable.
     return figure is None, figure or 0.0
-
-
-def parse_vary(text: str) -> tuple[str, list[str]]:
-    """``key=a,b,c`` as the key and its values; commas inside brackets or braces belong to a value.
-
-    Raises DpsimError.
-    """
-    key, equals, values = text.partition("=")
-    parts = _parts(values)
-    if not equals or not key.strip() or any(not part.strip() for part in parts):
-        raise DpsimError(
-            "--vary must be key=value,value,..., such as "
-            f"strategy.overlap.kind=sequential,buckets, but got {text!r}"
-        )
-    return full_path(key.strip()), [part.strip() for part in parts]
-
-
-def parse_alternative(text: str) -> Variant:
-    """``key=value,key=value`` as values by path.
-
-    ``compression.kind=powersgd,rank=4``: the first is of the strategy, the second stands beside it.
-    Raises DpsimError.
-    """
-    found: Variant = {}
-    parent = ""
-    for part in _parts(text):
-        key, equals, value = part.partition("=")
-        if not equals or not key.strip() or not value.strip():
-            raise DpsimError(
-                "--alternative must be key=value,key=value,..., such as "
-                f"compression.kind=powersgd,rank=4, but got {text!r}"
-            )
-        path = full_path(key.strip(), parent)
-        found[path] = value.strip()
-        # Where the next key may stand: ``rank`` beside ``strategy.compression.kind``.
-        parent = path.rpartition(".")[0]
-    return found
-
-
-def _parts(text: str) -> list[str]:
-    """What commas divide that are in no brackets or braces."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char in "[{") - (char in "]}")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
-
-
-_SECTIONS = ("strategy", "workload", "cluster", "run", "disturbance")
-
-
-def full_path(key: str, parent: str = "") -> str:
-    """The path that ``key`` is short for: ``sync.kind`` is ``strategy.sync.kind``.
-
-    A field of the scenario itself, else of a section, else one that stands in ``parent``.
-    """
-    first = key.partition(".")[0].partition("[")[0]
-    shape = shape_of(Scenario)
-    if first in fields_of(Scenario):
-        return key
-    # Of sections that have the same word the first counts.
-    for section in _SECTIONS:
-        if first in shape.below(section).fields():
-            return f"{section}.{key}"
-    return f"{parent}.{key}" if parent else key
-
-
-def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Variant]:
-    """Every combination of the values of the ``key=a,b`` texts, as overrides by key.
-
-    With alternatives, each combination as it is and with each of them. Raises DpsimError for a bad
-    text.
-    """
-    axes = [parse_vary(text) for text in vary]
-    several = [parse_alternative(text) for text in alternatives]
-    keys = [key for key, _ in axes]
-    every = product(*(values for _, values in axes))
-    combinations = [dict(zip(keys, chosen, strict=True)) for chosen in every]
-    if not several:
-        return combinations
-    return [{**base, **other} for base in combinations for other in ({}, *several)]
 
 
 def _loaded(

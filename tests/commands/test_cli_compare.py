@@ -5,7 +5,8 @@ import json
 import pytest
 
 from dpsim.report.text.tables import amount, headings
-from dpsim.studies.compare import compare, full_path, parse_alternative
+from dpsim.studies.compare import compare
+from dpsim.studies.variants import full_path, parse_alternative
 
 QUICKSTART = "scenarios/quickstart.yaml"
 FEW = ("--set", "run.steps=4", "--set", "run.warmup=1", "--set", "cluster.nodes=2")

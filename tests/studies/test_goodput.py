@@ -6,25 +6,11 @@ import time
 
 import numpy as np
 import pytest
+from goodput_jobs import AT_ITS_OWN, DAY, crashes
 
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import CrashesConfig, FaultConfig, known_faults
+from dpsim.disturbance import FaultConfig, known_faults
 from dpsim.studies.goodput import goodput_study
-
-DAY = 86_400.0
-
-
-def crashes(**fields):
-    return CrashesConfig.model_validate(fields)
-
-
-@pytest.fixture
-def one_interval(monkeypatch):
-    """Only the job's own interval is simulated: to try others takes seventeen times as long."""
-    monkeypatch.setattr("dpsim.studies.goodput.study._AROUND", np.ones(1))
-
-
-AT_ITS_OWN = pytest.mark.usefixtures("one_interval")
 
 
 def markov_share(interval, cost, write, restart, mtbf):
@@ -337,73 +323,3 @@ def test_a_fault_says_who_is_struck():
     assert together.rate * FaultConfig().mtbf == pytest.approx(64 * 5 / 8)
     assert together.taken[0] == pytest.approx(8 / 5)
     assert json.loads(FaultConfig(per="job").model_dump_json())["per"] == "job"
-
-
-def exact_share_with_copies(segments, work, copy, cost, restarts, rates):
-    """The useful share by the chain of all states of a period, solved: a state for each copy, for
-    the restart from each, and for a restart from storage.
-
-    Rates and restarts: of what loses the copies, and of what does not.
-    """
-    (lost, kept), (restart, copy_restart) = rates, restarts
-    rate, storage = lost + kept, 2 * (segments + 1)
-    equations, spent = np.eye(storage + 1), np.zeros(storage + 1)
-
-    def stay(state, seconds, after, if_kept):
-        passes = math.exp(-rate * seconds)
-        spent[state] += (1 - passes) / rate
-        if after is not None:
-            equations[state, after] -= passes
-        equations[state, if_kept] -= (1 - passes) * kept / rate
-        equations[state, storage] -= (1 - passes) * lost / rate
-
-    for i in range(segments + 1):
-        last = i == segments
-        stay(2 * i, cost if last else work + copy, None if last else 2 * i + 2, 2 * i + 1)
-        stay(2 * i + 1, copy_restart, 2 * i, 2 * i + 1)
-    stay(storage, restart, 0, storage)
-    return segments * work / np.linalg.solve(equations, spent)[0]
-
-
-RACK = {"name": "power", "per": "rack", "nodes_per_rack": 5, "mtbf": "10000 s"}
-NODE = {"name": "node", "per": "node", "mtbf": "4000 s"}
-
-
-@AT_ITS_OWN
-@pytest.mark.parametrize(
-    ("copy", "runs"), [(0, 6), (5, 6), pytest.param(5, 40, marks=pytest.mark.wide)]
-)
-def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy, runs):
-    config = crashes(
-        faults=[RACK, NODE],
-        checkpoint_interval="600 s",
-        checkpoint_cost="40 s",
-        restart_time="30 s",
-        neighbour={"interval": "60 s", "cost": f"{copy} s", "read_time": "10 s"},
-    )
-    study = goodput_study(config, 10, 1, 40 * DAY, runs=runs)
-    exact = exact_share_with_copies(10, 60, copy, 40, (30, 40), (2 / 10000, 10 / 4000))
-    assert study.expected.useful == pytest.approx(exact, rel=1e-9)
-    assert study.shares["useful"] == pytest.approx(exact, abs=0.003)
-    assert sum(study.shares.values()) == pytest.approx(1)
-
-
-@AT_ITS_OWN
-def test_without_faults_that_leave_them_copies_only_cost():
-    told = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
-    plain = goodput_study(crashes(**told), 10, 1, 20 * DAY, runs=5)
-    free = goodput_study(crashes(**told, neighbour={"cost": "0 s"}), 10, 1, 20 * DAY, runs=5)
-    dear = goodput_study(crashes(**told, neighbour={"cost": "6 s"}), 10, 1, 20 * DAY, runs=5)
-    assert free.shares == pytest.approx(plain.shares)
-    assert free.expected.useful == pytest.approx(plain.expected.useful)
-    assert dear.shares["useful"] < free.shares["useful"]
-
-
-@AT_ITS_OWN
-def test_a_neighbour_in_another_rack_outlives_the_rack():
-    told = {"faults": [RACK], "checkpoint_interval": "600 s", "checkpoint_cost": "40 s"}
-    same, other = (
-        goodput_study(crashes(**told, neighbour={"same_rack": rack}), 10, 1, 20 * DAY, runs=5)
-        for rack in (True, False)
-    )
-    assert other.shares["lost"] < 0.2 * same.shares["lost"]

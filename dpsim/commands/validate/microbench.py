@@ -50,6 +50,7 @@ End = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
 Factor = Annotated[
     float, typer.Option("-f", "--stepfactor", help="Each size is so many times the one before.")
 ]
+# Without a step, None, sizes are multiplied and not added to.
 Step = Annotated[
     str | None,
     typer.Option("-i", "--stepbytes", help="Or so many bytes more.", show_default=False),
@@ -153,7 +154,6 @@ def microbench(
         begin=_size("-b", begin),
         end=_size("-e", end),
         factor=factor,
-        # None stays None: sizes are then multiplied, not added to.
         step=step and _size("-i", step),
         iterations=iterations,
         warmup=warmup,

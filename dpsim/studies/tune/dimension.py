@@ -63,7 +63,7 @@ class Dimension:
 
 def parse_over(text: str) -> tuple[str, tuple[Override, ...]]:
     """``key=a,b,c`` of ``--over`` as the key and its values, as YAML. Raises DpsimError."""
-    from dpsim.studies.compare import parse_vary
+    from dpsim.studies.variants import parse_vary
 
     try:
         path, values = parse_vary(text)
