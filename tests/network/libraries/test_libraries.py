@@ -15,6 +15,7 @@ from dpsim.network.libraries.gloo import MESSAGE_SECONDS, GlooModel, segment_cou
 from dpsim.network.libraries.library import library_model
 from dpsim.network.libraries.mpi import MpiModel
 from dpsim.network.libraries.nccl import NcclModel, predict
+from dpsim.network.libraries.nccl.inside_text import parse_inside
 from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
@@ -82,6 +83,13 @@ def test_amds_gpus_are_priced_as_rccl_runs_them():
     # Rings over all seven links of each, which is all that a link can carry.
     assert (outcome.loads[outcome.loads > 0] == outcome.loads.max()).all()
     assert outcome.loads.max() == pytest.approx(2 * 7 / 8 * 2**30 / 7)
+
+
+@pytest.mark.parametrize("node", ["mi300x-8gpu", "frontier-mi250x"])
+def test_xgmi_links_count_alike_in_a_cluster_and_in_words(node):
+    """Links between GPUs carry a ring; those of an MI250X to its host do not."""
+    words, _ = parse_inside("xGMI", nodes()[node].gpu, 8)
+    assert NcclModel(cluster(node)).machine.intra_rate == words.rate
 
 
 def test_a_dgx1_reaches_what_was_measured_over_all_its_links():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dpsim.base.errors import DpsimError
-from dpsim.hardware import Gpu, gpu_named_in, gpus
+from dpsim.hardware import Gpu, Link, gpu_named_in, gpus
 
 # What tables that name no GPU are taken to be of: assumptions, about texts and not about GPUs.
 _ASSUMED = "a100-sxm-40gb"
@@ -45,6 +46,21 @@ def capability_of(gpu: Gpu) -> int:
 def nvlink_rate(gpu: Gpu) -> float:
     """B/s one way of the NVLinks that join all GPUs of a machine; 0 where bridges join pairs."""
     return 0.0 if gpu.nvlink_fabric is None else gpu.nvlink_fabric.rate
+
+
+def xgmi_between_gpus(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> float:
+    """B/s one way of the xGMI links by which device ``gpu`` of a node reaches its other GPUs.
+
+    A link to the host carries none of what the GPUs exchange, and is not counted.
+    """
+    return sum(
+        link.rate.value * count
+        for first, second, link, count in edges
+        if gpu in (first, second)
+        and first.startswith("gpu")
+        and second.startswith("gpu")
+        and "xgmi" in link.name
+    )
 
 
 def pcie_generation(gpu: Gpu) -> int:

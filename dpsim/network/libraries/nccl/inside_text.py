@@ -9,7 +9,13 @@ import re
 
 from dpsim.hardware import Gpu, links, nodes, pcie_rate, typical_gpus
 from dpsim.network.libraries.nccl.bus_text import parse_bus
-from dpsim.network.libraries.nccl.gpus import capability_of, is_amd, nvlink_rate, pcie_generation
+from dpsim.network.libraries.nccl.gpus import (
+    capability_of,
+    is_amd,
+    nvlink_rate,
+    pcie_generation,
+    xgmi_between_gpus,
+)
 from dpsim.network.libraries.nccl.machine import (
     MESH_RINGS,
     NVMESH,
@@ -69,11 +75,7 @@ def xgmi_rate(gpu: Gpu) -> float:
     named = (nodes()[name] for name in nodes().with_line(f"gpu: {gpu.name}"))
     own = (node for node in named if node.gpu.name == gpu.name)
     node = next(own, nodes()[_XGMI_NODE])
-    return sum(
-        link.rate.value * count
-        for first, second, link, count in node.expand_edges()
-        if "gpu0" in (first, second) and second.startswith("gpu") and "xgmi" in link.name
-    )
+    return xgmi_between_gpus("gpu0", node.expand_edges())
 
 
 def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsim.collectives import RankLayout
 from dpsim.hardware import Link, pcie_rate
-from dpsim.network.libraries.nccl.gpus import is_amd, served_capability
+from dpsim.network.libraries.nccl.gpus import is_amd, served_capability, xgmi_between_gpus
 from dpsim.network.libraries.nccl.machine import (
     NVMESH,
     NVSWITCH,
@@ -89,9 +89,9 @@ def _inside(kind: NodeGraph) -> Inside:
     mesh_rate = _mesh_rate(kind.gpus, edges)
     if mesh_rate:
         return Inside(NVMESH, mesh_rate)
-    xgmi = [link.rate.value * count for a, b, link, count in links if "xgmi" in link.name]
+    xgmi = xgmi_between_gpus(first, links)
     if xgmi and is_amd(kind.node.gpu):
-        return Inside(XGMI, sum(xgmi))
+        return Inside(XGMI, xgmi)
     # Bridges between some of them help none of the others.
     others = (link for _, _, link, _ in links if "nvlink" not in link.name)
     slowest = min(others, key=lambda link: link.rate.value)
