@@ -136,18 +136,21 @@ def collective(
 
     Example: dpsim explain collective --cluster dgx-h100 --library nccl -b 1M
     """
-    from dpsim.network.libraries.nccl import NcclModel
+    from dpsim.network.libraries import TRAITS, library_model
     from dpsim.studies.collective import named_cluster, parse_size
 
-    if library != "nccl":
+    able = [name for name, each in TRAITS.items() if each.weighs_protocols]
+    if library not in able:
         raise DpsimError(
-            "--library must be nccl, the one that chooses between algorithms and protocols, but "
-            f"got {library!r}"
+            f"--library must be {' or '.join(able)}, which chooses between algorithms and "
+            f"protocols, but got {library!r}"
         )
-    model = NcclModel(
+    # The model of a library that weighs protocols can say why it takes one.
+    model: Any = library_model(
+        library,
+        algorithm,
         named_cluster(cluster, nodes)[0],
         operation=operation,
-        restriction=algorithm,
         itemsize=itemsize,
     )
     nbytes = parse_size(size)

@@ -7,12 +7,10 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare
-from dpsim.network.libraries import chooses, default_algorithm
+from dpsim.network.libraries import TRAITS, chooses, default_algorithm
 from dpsim.scenario import Scenario
 from validate.emulate import placement
 from validate.training import Method, method_named
-
-_TORCH = ("gloo", "nccl")  # whose all-reduce is torch's own: that of the backend
 
 
 def method_of(scenario: Scenario) -> Method:
@@ -51,7 +49,12 @@ def _by_ring(scenario: Scenario) -> bool:
     aggregation = scenario.strategy.aggregation
     by_ring = getattr(aggregation, "algorithm", None) in (None, "ring")
     library = library_of(scenario)
-    return library in _TORCH or (not chooses(library) and by_ring)
+    return _is_torchs(library) or (not chooses(library) and by_ring)
+
+
+def _is_torchs(library: str) -> bool:
+    """Whether torch's own all-reduce is that library's, as the backend of the ranks."""
+    return library in TRAITS and TRAITS[library].in_torch
 
 
 def library_of(scenario: Scenario) -> str:
@@ -74,7 +77,7 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     if not chooses(library):
         algorithm = getattr(aggregation, "algorithm", None) or default_algorithm(library)
         return method_named("schedule", algorithm=algorithm)
-    return method_named("library") if library in _TORCH else None
+    return method_named("library") if _is_torchs(library) else None
 
 
 def _compressed(scenario: Scenario) -> Method | None:

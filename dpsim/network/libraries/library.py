@@ -27,7 +27,9 @@ class Traits:
     ``chooses``: whether it takes an algorithm where none is named; links alone need a name.
     ``in_groups``: whether it serves groups of some of the workers. ``broadcasts_in_groups``:
     whether it has a broadcast of its own there. ``on_sockets``: whether its messages go as a
-    measured transport times them, through the sockets of hosts.
+    measured transport times them, through the sockets of hosts. ``in_torch``: whether
+    torch.distributed has it among its backends as it is installed. ``weighs_protocols``: whether
+    it chooses among algorithms and protocols by size, so that the choice can be explained.
     """
 
     algorithms: tuple[str, ...] = ()
@@ -35,12 +37,14 @@ class Traits:
     in_groups: bool = True
     broadcasts_in_groups: bool = False
     on_sockets: bool = False
+    in_torch: bool = False
+    weighs_protocols: bool = False
 
 
 TRAITS: Mapping[str, Traits] = {
     "ideal": Traits(chooses=False, on_sockets=True),
-    "nccl": Traits(broadcasts_in_groups=True),
-    "gloo": Traits(algorithms=("auto", "ring"), on_sockets=True),
+    "nccl": Traits(broadcasts_in_groups=True, in_torch=True, weighs_protocols=True),
+    "gloo": Traits(algorithms=("auto", "ring"), on_sockets=True, in_torch=True),
     "mpi": Traits(algorithms=("auto",), in_groups=False),
 }
 
@@ -97,38 +101,60 @@ def library_model(
     Held to the algorithm ``restriction`` unless that is "auto". Raises UnknownNameError for a
     library that is not known, DpsimError for what the library does not have.
     """
-    if library not in LIBRARIES[1:]:
+    make = _MODELS.get(library)
+    if make is None:
         raise UnknownNameError("library", library, LIBRARIES)
-    if library == "nccl":
-        from dpsim.network.libraries.nccl import NcclModel  # reads its constants
-
-        return NcclModel(
-            _cluster(library, network),
-            operation=operation,
-            restriction=restriction,
-            itemsize=itemsize,
-            groups=groups,
-        )
     traits = TRAITS[library]
     if groups is not None and not traits.in_groups:
         able = " or ".join(name for name, each in TRAITS.items() if each.in_groups)
         raise DpsimError(
             f"library must be {able} in groups of some of the workers, but got {library!r}"
         )
-    if restriction not in traits.algorithms:
+    if traits.algorithms and restriction not in traits.algorithms:
         known = " or ".join(traits.algorithms)
         raise DpsimError(
             f"algorithm must be {known} with library {library}, but got {restriction!r}"
         )
-    if library == "gloo":
-        from dpsim.network.libraries.gloo import GlooModel
+    return make(restriction, network, operation, itemsize, groups)
 
-        _check_operation(library, operation, GlooModel.operations)
-        return GlooModel(network, operation=operation, itemsize=itemsize, groups=groups)
+
+# Each imports its library's model where it is asked for: NCCL's alone reads a file of constants.
+
+
+def _nccl(
+    restriction: str, network: Network, operation: str, itemsize: int, groups: Groups | None
+) -> CollectiveModel:
+    from dpsim.network.libraries.nccl import NcclModel
+
+    return NcclModel(
+        _cluster("nccl", network),
+        operation=operation,
+        restriction=restriction,
+        itemsize=itemsize,
+        groups=groups,
+    )
+
+
+def _gloo(
+    restriction: str, network: Network, operation: str, itemsize: int, groups: Groups | None
+) -> CollectiveModel:
+    from dpsim.network.libraries.gloo import GlooModel
+
+    _check_operation("gloo", operation, GlooModel.operations)
+    return GlooModel(network, operation=operation, itemsize=itemsize, groups=groups)
+
+
+def _mpi(
+    restriction: str, network: Network, operation: str, itemsize: int, groups: Groups | None
+) -> CollectiveModel:
     from dpsim.network.libraries.mpi import MpiModel
 
-    _check_operation(library, operation, MpiModel.operations)
-    return MpiModel(_cluster(library, network), operation=operation, itemsize=itemsize)
+    _check_operation("mpi", operation, MpiModel.operations)
+    return MpiModel(_cluster("mpi", network), operation=operation, itemsize=itemsize)
+
+
+_Make = Callable[[str, Network, str, int, "Groups | None"], CollectiveModel]
+_MODELS: Mapping[str, _Make] = {"nccl": _nccl, "gloo": _gloo, "mpi": _mpi}
 
 
 def _check_operation(library: str, operation: str, known: tuple[str, ...]) -> None:

@@ -46,3 +46,10 @@ def test_a_measured_transport_times_those_that_send_through_sockets(library):
     cluster = build_cluster(ClusterConfig(nodes=2, node="dgx-h100"))
     found = transport_model("ring", cluster, Transport(cores=2), library=library)
     assert (found is not None) == TRAITS[library].on_sockets
+
+
+@pytest.mark.parametrize("library", LIBRARIES[1:])
+def test_a_choice_between_protocols_is_explained_by_those_that_say_so(library):
+    cluster = build_cluster(ClusterConfig(nodes=2, node="dgx-h100"))
+    model = library_model(library, "auto", cluster)
+    assert hasattr(model, "explain") == TRAITS[library].weighs_protocols
