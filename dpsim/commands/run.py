@@ -68,6 +68,7 @@ def run(
     from dpsim.engine import run_scenario
     from dpsim.scenario import load_scenario
 
+    recording = _recording(trace, html)
     check_plot(plot)
     asked = [] if engine is None else [f"run.engine={engine}"]
     scenario = load_scenario(file, [*(set_ or ()), *asked])
@@ -78,7 +79,7 @@ def run(
         )
 
     with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
-        simulated = run_scenario(scenario, _recording(trace, html), done)
+        simulated = run_scenario(scenario, recording, done)
     result = simulated.result
     # Notes go to stderr, so that what is piped from stdout is the table or the JSON alone.
     for note in result.notes:

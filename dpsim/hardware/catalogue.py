@@ -9,13 +9,20 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError, UnknownNameError
@@ -225,6 +232,26 @@ class Catalogue(Registry[M]):
             return read_entry(self._own[name], self._model, name)
         data: dict[str, Any] = shipped(self._files[name])
         return self._model.model_validate({"name": name, **data})
+
+
+def by_name(
+    entries: Callable[[], Catalogue[M]], model: type[M], *, also_files: bool = False
+) -> WrapValidator:
+    """Lets a field of a ``model`` take the name of one of the ``entries`` instead.
+
+    With ``also_files`` also the path of a file that describes one, beside the scenario.
+    """
+
+    def read(value: object, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+        if not isinstance(value, str):
+            return check(value)
+        # What stands in a file was checked when that was read.
+        if also_files and value.endswith((".yaml", ".yml")):
+            return read_entry(Path((info.context or {}).get("folder", "")) / value, model)
+        return entries()[value]
+
+    name = Annotated[str, Field(json_schema_extra=lambda schema: entries().complete(schema))]
+    return WrapValidator(read, json_schema_input_type=name | model)
 
 
 def _text(file: Traversable) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt
+from pydantic import AfterValidator, Field, PositiveInt
 
 from dpsim.base.config import Config
-from dpsim.hardware.catalogue import Catalogue
+from dpsim.hardware.catalogue import Catalogue, by_name
 from dpsim.hardware.link import links, pcie_link_name
 from dpsim.hardware.sourced import (
     GIVEN,
@@ -198,11 +198,5 @@ def gpu_named_in(text: str) -> Gpu | None:
     return min(found, key=lambda gpu: gpu.memory_bandwidth.value, default=None)
 
 
-def _resolve(value: object) -> object:
-    return gpus()[value] if isinstance(value, str) else value
-
-
-_Name = Annotated[str, Field(json_schema_extra=lambda schema: gpus().complete(schema))]
-
 # A field that takes a catalogue name or a GPU's own description, and holds the Gpu.
-GpuRef = Annotated[Gpu, BeforeValidator(_resolve, json_schema_input_type=_Name | Gpu)]
+GpuRef = Annotated[Gpu, by_name(gpus, Gpu)]

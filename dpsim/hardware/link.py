@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from dpsim.base.config import Config
 from dpsim.base.units import RATE, human
-from dpsim.hardware.catalogue import Catalogue
+from dpsim.hardware.catalogue import Catalogue, by_name
 from dpsim.hardware.sourced import SourcedFraction, SourcedRate, SourcedTime
 
 _NOMINAL = SourcedFraction(
@@ -71,11 +71,5 @@ def pcie_rate(generation: int, lanes: int = 16) -> float:
     return links()[pcie_link_name(generation)].rate.value * lanes / 16
 
 
-def _resolve(value: object) -> object:
-    return links()[value] if isinstance(value, str) else value
-
-
-_Name = Annotated[str, Field(json_schema_extra=lambda schema: links().complete(schema))]
-
 # A field that takes a catalogue name or a link's own description, and holds the Link.
-LinkRef = Annotated[Link, BeforeValidator(_resolve, json_schema_input_type=_Name | Link)]
+LinkRef = Annotated[Link, by_name(links, Link)]

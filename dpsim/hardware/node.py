@@ -7,21 +7,18 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import combinations, product
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import (
-    BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
     PositiveInt,
-    ValidationInfo,
     model_validator,
 )
 
 from dpsim.base.config import Config
 from dpsim.base.errors import UnknownNameError
-from dpsim.hardware.catalogue import Catalogue, read_entry
+from dpsim.hardware.catalogue import Catalogue, by_name
 from dpsim.hardware.gpu import GpuRef
 from dpsim.hardware.link import Link, LinkRef
 from dpsim.hardware.sourced import SourcedRate
@@ -288,16 +285,6 @@ def nodes() -> Catalogue[Node]:
     return Catalogue("node", "nodes", Node)
 
 
-def _resolve(value: object, info: ValidationInfo) -> object:
-    if not isinstance(value, str):
-        return value
-    if value.endswith((".yaml", ".yml")):
-        return read_entry(Path((info.context or {}).get("folder", "")) / value, Node)
-    return nodes()[value]
-
-
-_Name = Annotated[str, Field(json_schema_extra=lambda schema: nodes().complete(schema))]
-
 # A field that takes a catalogue name, the path of a node file (beside the scenario) or a node's own
 # description; it holds the Node.
-NodeRef = Annotated[Node, BeforeValidator(_resolve, json_schema_input_type=_Name | Node)]
+NodeRef = Annotated[Node, by_name(nodes, Node, also_files=True)]

@@ -5,8 +5,6 @@ It knows the configuration models of the rooms below, and runs nothing.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
@@ -22,13 +20,12 @@ from dpsim.scenario.document import (
     error,
     node_of,
 )
-from dpsim.scenario.loader import from_text, load, load_yaml, validate
-from dpsim.scenario.loader import load as _load
+from dpsim.scenario.loader import load, load_scenario, load_yaml, validate
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.schema import ComputeScale, MeasuredCell, MeasuredStep, RunConfig, Scenario
 from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.sweep import ParameterConfig, SweepConfig
-from dpsim.scenario.yaml_text import parse
+from dpsim.scenario.yaml_text import from_text, parse
 
 if TYPE_CHECKING:
     from dpsim.scenario.json_schema import text
@@ -72,12 +69,3 @@ __all__ = [
     "text",
     "validate",
 ]
-
-
-def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
-    """The scenario in the YAML file at ``path``.
-
-    ``key=value`` overrides (dotted paths) are applied. Raises ScenarioError with every problem in
-    the file, each with line, column, path and rule.
-    """
-    return _load(path, Scenario, overrides)

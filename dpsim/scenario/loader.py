@@ -8,20 +8,30 @@ from __future__ import annotations
 import os
 import pathlib
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.files import read_limited, shown_path
-from dpsim.scenario.document import Document, Node, Path, Place, Problem, error, show
-from dpsim.scenario.shape import Shape, shape_of
-from dpsim.scenario.yaml_text import parse
+from dpsim.scenario.document import Document, Place, Problem, error
+from dpsim.scenario.schema import Scenario
+from dpsim.scenario.shape import misplaced_booleans, shape_of
+from dpsim.scenario.yaml_text import from_text
 
 Model = TypeVar("Model", bound=BaseModel)
 
 MAX_BYTES = 2**20
+
+
+def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
+    """The scenario in the YAML file at ``path``.
+
+    ``key=value`` overrides (dotted paths) are applied. Raises ScenarioError with every problem in
+    the file, each with line, column, path and rule.
+    """
+    return load(path, Scenario, overrides)
 
 
 def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[str] = ()) -> Model:
@@ -50,19 +60,6 @@ def load_yaml(path: str | os.PathLike[str]) -> Document:
     return from_text(_text(path, source), source)
 
 
-def from_text(text: str, source: str) -> Document:
-    """The mapping in a YAML text; ``source`` names the text in errors. Raises ScenarioError."""
-    root = parse(text, source)
-    if root is not None and isinstance(root.value, dict):
-        return Document(source, root)
-    place, got = Place(source, 1), "an empty file"
-    if text.strip():
-        place = root.place if root else place
-        got = show(root) if root else "nothing"
-    rule = f"must be a mapping, such as 'name: my-cluster', but got {got}"
-    raise error([Problem(place, (), rule)])
-
-
 def validate(
     document: Document, model: type[Model], folder: os.PathLike[str] | None = None
 ) -> Model:
@@ -72,33 +69,21 @@ def validate(
 
     Files that a scenario names are looked for in ``folder``, beside it if that is None.
     """
-    found = list(_booleans(document.root, shape_of(model), ()))
+    values, refused = document.plain(), list[Problem]()
     try:
         looked_in = pathlib.Path(document.source).parent if folder is None else folder
-        checked = model.model_validate(document.plain(), context={"folder": looked_in})
+        checked = model.model_validate(values, context={"folder": looked_in})
     except ValidationError as err:
         from dpsim.scenario.wording import problems
 
-        # Where a truth value stands for a number, pydantic may have another objection to it.
-        paths = {problem.path for problem in found}
-        said = problems(err.errors(include_url=False), model, document.root)
-        raise error([*found, *(problem for problem in said if problem.path not in paths)]) from None
+        refused = problems(err.errors(include_url=False), model, document.root)
+    # Where a truth value stands for a number, pydantic may have another objection to it, or none.
+    booleans = list(misplaced_booleans(document.root, shape_of(model)))
+    paths = {problem.path for problem in booleans}
+    found = [*booleans, *(problem for problem in refused if problem.path not in paths)]
     if found:
         raise error(found)
     return checked
-
-
-def _booleans(node: Node, shape: Shape, path: Path) -> Iterator[Problem]:
-    """Truth values where a number is wanted, which pydantic would take for 0 and 1."""
-    if isinstance(node.value, bool) and shape.options and set(shape.options) <= {int, float}:
-        number = "a number" if float in shape.options else "an integer"
-        yield Problem(node.place, path, f"must be {number}, but got {show(node)}")
-    elif isinstance(node.value, (dict, tuple)):
-        narrow = shape.select(node)
-        for part, below in (
-            node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
-        ):
-            yield from _booleans(below, narrow.below(part), (*path, part))
 
 
 def _copies(path: str | os.PathLike[str]) -> str:

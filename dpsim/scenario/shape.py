@@ -13,7 +13,7 @@ from pydantic import BaseModel, Discriminator
 from pydantic.fields import FieldInfo
 
 from dpsim.base.kinds import Kinds
-from dpsim.scenario.document import Node
+from dpsim.scenario.document import Node, Path, Problem, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,10 @@ class Shape:
     def select(self, node: Node | None) -> Shape:
         """The same shape, narrowed to the kind that the mapping ``node`` says it is."""
         union = self.union()
-        if node is None or union is None or union.discriminator is None:
+        mapping = node.value if node is not None else None
+        if union is None or union.discriminator is None or not isinstance(mapping, dict):
             return self
-        kind = node.child(union.discriminator)
+        kind = mapping.get(union.discriminator)
         chosen = union.kind(str(kind.value)) if kind else None
         return Shape((chosen,)) if chosen else self
 
@@ -144,6 +145,19 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     if len(options) == 1:
         return shape_of(options[0], discriminator)
     return Shape(options, discriminator)
+
+
+def misplaced_booleans(node: Node, shape: Shape, path: Path = ()) -> Iterator[Problem]:
+    """Truth values where a number is wanted, which pydantic would take for 0 and 1."""
+    if isinstance(node.value, bool) and shape.options and set(shape.options) <= {int, float}:
+        number = "a number" if float in shape.options else "an integer"
+        yield Problem(node.place, path, f"must be {number}, but got {show(node)}")
+    elif isinstance(node.value, (dict, tuple)):
+        narrow = shape.select(node)
+        for part, below in (
+            node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
+        ):
+            yield from misplaced_booleans(below, narrow.below(part), (*path, part))
 
 
 @cache

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpsim.scenario.document import Node, Path, Place, Problem, Scalar, error, show
+from dpsim.scenario.document import Document, Node, Path, Place, Problem, Scalar, error, show
 
 if TYPE_CHECKING:
     from dpsim.base.errors import ScenarioError
@@ -42,6 +42,19 @@ _FLOAT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
 _MAX_DIGITS = 400  # beyond the largest float, and short of what int() refuses
+
+
+def from_text(text: str, source: str) -> Document:
+    """The mapping in a YAML text; ``source`` names the text in errors. Raises ScenarioError."""
+    root = parse(text, source)
+    if root is not None and isinstance(root.value, dict):
+        return Document(source, root)
+    place, got = Place(source, 1), "an empty file"
+    if text.strip():
+        place = root.place if root else place
+        got = show(root) if root else "nothing"
+    rule = f"must be a mapping, such as 'name: my-cluster', but got {got}"
+    raise error([Problem(place, (), rule)])
 
 
 def parse(text: str, source: str, place: Place | None = None) -> Node | None:

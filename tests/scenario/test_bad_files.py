@@ -10,7 +10,8 @@ from stand_in import GOOD, Scenario
 
 from dpsim.base.errors import ScenarioError
 from dpsim.scenario.document import SHOWN_PROBLEMS
-from dpsim.scenario.loader import MAX_BYTES, from_text, load, validate
+from dpsim.scenario.loader import MAX_BYTES, load, validate
+from dpsim.scenario.yaml_text import from_text
 
 # A file that is good, to which a table's row adds from line 3 on.
 HEAD = "name: a\nworkload: {model: m}\n"

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from stand_in import GOOD, Scenario
 
 from dpsim.base.errors import ScenarioError
-from dpsim.scenario.loader import from_text, validate
+from dpsim.scenario.loader import validate
 from dpsim.scenario.overrides import apply_overrides
+from dpsim.scenario.yaml_text import from_text
 
 _MARKS = "\t|\n|  |:|: |- |[|]|{|}|,|#|&a |*a|!!int |!!float |!<|%YAML 1.1\n|---\n|...\n|>-\n|'|\"|\\|? |<<: |~|@"
 _ODD = "`|\x00|\ufeff|\u2028|😀"

@@ -8,8 +8,8 @@ import pytest
 from stand_in import GOOD, Buckets, Scenario, Ssp
 
 from dpsim.scenario.document import Document
-from dpsim.scenario.loader import from_text, load, validate
-from dpsim.scenario.yaml_text import resolve
+from dpsim.scenario.loader import load, validate
+from dpsim.scenario.yaml_text import from_text, resolve
 
 
 def test_a_file_becomes_a_checked_model_in_si_units(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from stand_in import GOOD, Backup, Bsp, Buckets, Network, Scenario, Sequential, 
 
 from dpsim.base.errors import ScenarioError
 from dpsim.scenario.document import Document
-from dpsim.scenario.loader import from_text, validate
+from dpsim.scenario.loader import validate
 from dpsim.scenario.overrides import Override, apply_overrides
+from dpsim.scenario.yaml_text import from_text
 
 MINIMAL = "name: a\nworkload: {model: m}\n"
 

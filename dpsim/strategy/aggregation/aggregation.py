@@ -42,7 +42,11 @@ class AddingRate(NamedTuple):
 
 
 class Aggregation(Config):
-    """How gradients (or models) meet."""
+    """How gradients (or models) meet.
+
+    What a kind is like stands in class variables. Where its fields decide, it has a property of
+    that name.
+    """
 
     meeting: ClassVar[Meeting] = Meeting.TOGETHER
     """How workers meet whose rule lets each go its own way."""
@@ -60,6 +64,12 @@ class Aggregation(Config):
     """Whether what travels in a step is simulated flow by flow, which takes long."""
     drawn: ClassVar[bool] = False
     """Whether its collectives depend on the seed."""
+    single_process: ClassVar[bool] = False
+    """Whether one process drives all GPUs, with one model that it hands out."""
+    shards_in_part: ClassVar[bool] = False
+    """Whether a model is divided among some of those who exchange gradients, not all."""
+    units_ahead: ClassVar[int | None] = 0
+    """Units of weights that are gathered beyond the one in use; None for all of them."""
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
     """Values of ``library`` that real ranks can carry out on processors."""
 
@@ -88,11 +98,6 @@ class Aggregation(Config):
         """How much each worker holds a part of only, None where it holds all."""
         return None
 
-    @property
-    def shards_in_part(self) -> bool:
-        """Whether a model is divided among some of those who exchange gradients, not all."""
-        return False
-
     def between_groups(self) -> Aggregation:
         """How groups of workers meet, which each meet inside in this way."""
         return self
@@ -100,16 +105,6 @@ class Aggregation(Config):
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
         """The host of each server beside workers on ``hosts`` hosts; others come after those."""
         return ()
-
-    @property
-    def single_process(self) -> bool:
-        """Whether one process drives all GPUs, with one model that it hands out."""
-        return False
-
-    @property
-    def units_ahead(self) -> int | None:
-        """Units of weights that are gathered beyond the one in use; None for all of them."""
-        return 0
 
     def shard_size(self, mesh: Mesh) -> int:
         """Among how many workers a model is divided, each of which holds and updates its part."""

@@ -68,7 +68,7 @@ class HostConfig(Aggregation):
         return AddingRate("sum_rate", self.sum_rate, "the CPUs' summing rate")
 
     @property
-    def single_process(self) -> bool:
+    def single_process(self) -> bool:  # type: ignore[override]
         """Where the scenario says so."""
         return self.way == "single-process"
 

@@ -171,7 +171,7 @@ class ShardedConfig(Aggregation):
         return self
 
     @property
-    def shards_in_part(self) -> bool:
+    def shards_in_part(self) -> bool:  # type: ignore[override]
         """In groups that hold replicas."""
         return self.shard_group != "all"
 
@@ -182,7 +182,7 @@ class ShardedConfig(Aggregation):
         return AllReduceConfig(kind="allreduce", library=self.library)
 
     @property
-    def units_ahead(self) -> int | None:
+    def units_ahead(self) -> int | None:  # type: ignore[override]
         """Those on their way; None, all of them, where nothing waits for units to be freed."""
         frees = self.limit_all_gathers and self.reshard_after_forward
         return self.prefetch if frees else None

@@ -134,7 +134,7 @@ class LocalSgdConfig(Sync):
         return self
 
     @property
-    def outer_step(self) -> OuterConfig | None:
+    def outer_step(self) -> OuterConfig | None:  # type: ignore[override]
         """The scenario's."""
         return self.outer
 
@@ -145,7 +145,7 @@ class LocalSgdConfig(Sync):
         return self.outer is not None and each_step and self.switch_after == 0
 
     @property
-    def first_own_step(self) -> int:
+    def first_own_step(self) -> int:  # type: ignore[override]
         """After the switch."""
         return self.switch_after
 

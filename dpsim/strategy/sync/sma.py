@@ -20,6 +20,7 @@ class SmaConfig(Sync):
 
     one_version: ClassVar[bool] = False
     central_model: ClassVar[bool] = True
+    lag: ClassVar[int] = 1  # the averaging runs beside the next step
 
     kind: Literal["sma"] = Field(
         description="Learners are corrected towards a central average model."
@@ -34,11 +35,6 @@ class SmaConfig(Sync):
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.9, description="mu: momentum of the average model."
     )
-
-    @property
-    def lag(self) -> int:
-        """The averaging runs beside the next step."""
-        return 1
 
     def exchanges(self, step: int, period: int) -> Exchanged:
         """Models, after every step."""

@@ -26,7 +26,7 @@ class SspConfig(Sync):
     )
 
     @property
-    def lag(self) -> int:
+    def lag(self) -> int:  # type: ignore[override]
         """The staleness."""
         return self.staleness
 

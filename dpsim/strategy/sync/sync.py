@@ -15,7 +15,11 @@ Exchanged = Literal["gradients", "models", "nothing"]
 
 
 class Sync(Config):
-    """When workers meet. The defaults are those of bulk-synchronous steps."""
+    """When workers meet. The defaults are those of bulk-synchronous steps.
+
+    What a kind is like stands in class variables. Where its fields decide, it has a property of
+    that name.
+    """
 
     waits: ClassVar[bool] = True
     """Whether a worker ever waits for another."""
@@ -23,6 +27,12 @@ class Sync(Config):
     """Whether workers share one sequence of parameters, or else average models of their own."""
     central_model: ClassVar[bool] = False
     """Whether workers are corrected towards a model that none of them trains."""
+    first_own_step: ClassVar[int] = 0
+    """The first step in which it is itself: others may be BSP's."""
+    lag: ClassVar[int] = 0
+    """Steps that a worker may begin before what it communicated in a step has arrived."""
+    outer_step: ClassVar[OuterConfig | None] = None
+    """What groups of workers do together now and then, None where there are no two levels."""
 
     def gate(self, workers: int) -> Gate:
         """The rule by which ``workers`` workers wait for one another, at the start of a run.
@@ -41,11 +51,6 @@ class Sync(Config):
         """Whether those who exchange do so in each step, and hold one model."""
         return self.barrier and self.one_version
 
-    @property
-    def lag(self) -> int:
-        """Steps that a worker may begin before what it communicated in a step has arrived."""
-        return 0
-
     def exchanges(self, step: int, period: int) -> Exchanged:
         """What the workers exchange in step ``step`` (from 0).
 
@@ -63,16 +68,6 @@ class Sync(Config):
     def cycle(self, period: int) -> int:
         """Steps after which exchanges come again, where models are averaged every ``period``."""
         return period
-
-    @property
-    def first_own_step(self) -> int:
-        """The first step in which it is itself: others may be BSP's."""
-        return 0
-
-    @property
-    def outer_step(self) -> OuterConfig | None:
-        """What groups of workers do together now and then, None where there are no two levels."""
-        return None
 
     def group_size(self, mesh: Mesh) -> int:
         """How many workers exchange in a step where they are `grouped`."""
