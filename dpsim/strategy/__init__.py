@@ -3,7 +3,7 @@
 It knows workload and network, not scenarios.
 """
 
-from dpsim.strategy.combinations import RULES, Rule, refusal
+from dpsim.strategy.combinations import RULES, Rule, refusal, rule_against
 from dpsim.strategy.config import StrategyConfig
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "Rule",
     "StrategyConfig",
     "refusal",
+    "rule_against",
 ]

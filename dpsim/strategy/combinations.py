@@ -230,9 +230,12 @@ RULES = (
 )
 
 
+def rule_against(strategy: Parts) -> Rule | None:
+    """The rule by which the parts of ``strategy`` do not go together, None where they do."""
+    return next((rule for rule in RULES if rule.forbids(strategy)), None)
+
+
 def refusal(strategy: Parts) -> str | None:
-    """Why the parts of ``strategy`` do not go together, None where they do."""
-    for rule in RULES:
-        if rule.forbids(strategy):
-            return f"{rule.said(strategy)} means nothing: {rule.why}"
-    return None
+    """Why the parts of ``strategy`` do not go together, in words; None where they do."""
+    rule = rule_against(strategy)
+    return None if rule is None else f"{rule.said(strategy)} means nothing: {rule.why}"

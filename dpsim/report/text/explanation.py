@@ -125,9 +125,8 @@ def refused_ways(found: StragglerCost) -> list[str]:
     titles: dict[str, list[str]] = {}
     for way in found.ways:
         if way.refused is not None:
-            # The names of the strategies before the reason differ from way to way.
-            why = way.refused.rpartition(" means nothing: ")[2]
-            titles.setdefault(why, []).append(way.title)
+            # What is refused names the strategies, which differ from way to way; a rule does not.
+            titles.setdefault(way.rule or way.refused, []).append(way.title)
     return [f"cannot be: {', '.join(names)}: {why}" for why, names in titles.items()]
 
 

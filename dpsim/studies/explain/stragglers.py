@@ -8,7 +8,7 @@ slowest worker hides the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Result, Run
 from dpsim.scenario import Scenario, shape_of
-from dpsim.strategy import StrategyConfig
+from dpsim.strategy import StrategyConfig, rule_against
 from dpsim.strategy.sync import SyncConfig
 from dpsim.studies.explain.changed import Values, changed
 
@@ -55,7 +55,8 @@ class Way:
 
     ``options`` are it as ``--set`` takes it. ``changes`` says what it does to the updates, None
     where they are those of plain synchronous training. ``refused`` says why it cannot be, and then
-    there are no numbers.
+    there are no numbers; ``rule`` is the reason alone, the same for all ways that a rule of
+    `dpsim.strategy` forbids, and None where something else stands in the way.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Way:
     straggler_wait_s: float | None = None
     changes: str | None = None
     refused: str | None = None
+    rule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,16 @@ def _ways(scenario: Scenario, base: Result, predict: Callable[[Scenario], Result
             yield _way(title, options, other, predict(other))
         except DpsimError as error:
             why = str(error).partition("\n")[0].removeprefix("strategy: ")
-            yield Way(title, options, refused=why)
+            yield Way(title, options, refused=why, rule=_forbidden_by(own, change))
+
+
+def _forbidden_by(own: StrategyConfig, change: Mapping[str, str]) -> str | None:
+    """The reason of the rule that forbids ``own`` with other kinds of some parts, if one does."""
+    shape = shape_of(StrategyConfig)
+    parts = {part: shape.below(part).kinds()[kind](kind=kind) for part, kind in change.items()}
+    # A copy is not validated: validation would refuse it, in words alone.
+    rule = rule_against(own.model_copy(update=parts))
+    return None if rule is None else rule.why
 
 
 def _other_ways(own: StrategyConfig) -> Iterator[tuple[str, dict[str, str]]]:
