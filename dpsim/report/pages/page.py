@@ -5,7 +5,8 @@ Question, table, figures, assumptions, calibration, what is not modelled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from dpsim.report.figures.step_figures import (
 from dpsim.report.figures.style import Answer
 from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.pages.document import document, figure_html, folded
-from dpsim.report.pages.result_files import Source
+from dpsim.report.pages.result_files import Kind, Source
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 from dpsim.report.text.tables import amount
 
@@ -78,13 +79,10 @@ def _timeline(run: Run, workers: Mapping[str, int]) -> go.Figure:
 def _page(sources: Sequence[Source], question: str, figures: Iterable[str]) -> str:
     # Collectives and explanations rest on none of what a prediction of steps assumes.
     answers = [
-        row
-        for source in sources
-        if source.kind not in ("collective", "explain")
-        for row in source.rows
+        row for source in sources if _SHOWN[source.kind].predicts_steps for row in source.rows
     ]
     sections = [
-        *(_section(_heading(source), _table(source)) for source in sources),
+        *(_section(_heading(source), _SHOWN[source.kind].table(source)) for source in sources),
         _section("Figures", "\n".join(figures)),
         _section("Assumptions", _list(assumptions(answers))),
         _section(
@@ -102,15 +100,9 @@ def _page(sources: Sequence[Source], question: str, figures: Iterable[str]) -> s
 
 def _question(sources: Sequence[Source]) -> str:
     first = sources[0]
-    name = first.rows[0].get("name", first.name)
-    return {
-        "run": f"How long does a step of {name} take, and where does its time go?",
-        "compare": f"Which of {len(first.rows)} variants of {name} is fastest, and why?",
-        "scale": f"How far does {name} scale?",
-        "collective": "Which algorithm is fastest at which size?",
-        "explain": f"What limits {name}, and what would change it?",
-        "sweep": f"Which of {len(first.rows)} scenarios of {first.name} is best, and why?",
-    }[first.kind]
+    return _SHOWN[first.kind].question.format(
+        name=first.rows[0].get("name", first.name), source=first.name, rows=len(first.rows)
+    )
 
 
 def _heading(source: Source) -> str:
@@ -125,39 +117,61 @@ def _list(lines: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 
-def _table(source: Source) -> str:
-    """The rows as an HTML table; of very many, the fastest."""
-    if source.kind == "explain":
-        return _list(source.rows[0]["advice"])
-    pairs = list(zip(source.labels, source.rows, strict=True))
-    left_out = ""
-    if source.kind == "sweep":
-        # Other kinds keep their order, which says something: nodes that grow, variants that are
-        # ranked.
-        pairs.sort(key=lambda pair: -pair[1]["throughput_samples_per_s"])
-    if len(pairs) > MOST_ROWS:
-        order = " by throughput" if source.kind == "sweep" else ""
-        left_out = f"<p>The first {MOST_ROWS} of {len(pairs):,} rows{order}.</p>"
-
-    rows = [_row(source, label, row) for label, row in pairs[:MOST_ROWS]]
-    keys = list(dict.fromkeys(key for row in rows for key in row))  # only some are of text
-    # Names in results come from users' files: all text is escaped where it enters the page.
-    head = "".join(f"<th>{escape(key)}</th>" for key in keys)
-    cells = ["".join(f"<td>{escape(row.get(key, ''))}</td>" for key in keys) for row in rows]
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"{left_out}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def _steps_table(source: Source) -> str:
+    """Predictions of steps in their own order, which says something: nodes that grow, ranks."""
+    return _table(_labelled(source), _result_row)
 
 
-def _row(source: Source, label: str, row: Answer) -> dict[str, str]:
-    """One row of the table."""
-    if source.kind != "collective":
-        return _result_row(label, row)
-    times = {
+def _ranked_table(source: Source) -> str:
+    """Predictions of steps by throughput: points of a sweep stand in no order that says more."""
+    return _table(_by_throughput(source), _result_row, " by throughput")
+
+
+def _labelled(source: Source) -> list[tuple[str, Answer]]:
+    """The rows with their labels."""
+    return list(zip(source.labels, source.rows, strict=True))
+
+
+def _by_throughput(source: Source) -> list[tuple[str, Answer]]:
+    """The rows with their labels, the fastest first."""
+    return sorted(_labelled(source), key=lambda pair: -pair[1]["throughput_samples_per_s"])
+
+
+def _collective_table(source: Source) -> str:
+    return _table(_labelled(source), _collective_row)
+
+
+def _collective_row(label: str, row: Answer) -> dict[str, str]:
+    return {
+        "algorithm": label,
+        "size": size(row["bytes"]),
         "time": human(row["time_s"], TIME),
         "algbw": human(row["algbw_Bps"], RATE),
         "busbw": human(row["busbw_Bps"], RATE),
     }
-    return {"algorithm": label, "size": size(row["bytes"]), **times}
+
+
+def _advice(source: Source) -> str:
+    return _list(source.rows[0]["advice"])
+
+
+def _table(
+    labelled: Sequence[tuple[str, Answer]],
+    columns: Callable[[str, Answer], Mapping[str, str]],
+    order: str = "",
+) -> str:
+    """An HTML table with ``columns`` of each row; of very many rows the first, in their order."""
+    left_out = ""
+    if len(labelled) > MOST_ROWS:
+        left_out = f"<p>The first {MOST_ROWS} of {len(labelled):,} rows{order}.</p>"
+    shown = [columns(label, row) for label, row in labelled[:MOST_ROWS]]
+    # Not every row has every column: tokens are counted only where a model reads text.
+    keys = list(dict.fromkeys(key for row in shown for key in row))
+    # Names in results come from users' files: all text is escaped where it enters the page.
+    head = "".join(f"<th>{escape(key)}</th>" for key in keys)
+    cells = ["".join(f"<td>{escape(row.get(key, ''))}</td>" for key in keys) for row in shown]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"{left_out}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _result_row(label: str, row: Answer) -> dict[str, str]:
@@ -194,22 +208,33 @@ def _rates(row: Answer) -> dict[str, str]:
 
 def source_figures(source: Source) -> Iterator[go.Figure]:
     """What there is to show of one source."""
-    if source.kind == "collective":
-        yield algorithms_figure(source.rows)
-        return
-    if source.kind == "explain":
-        yield knobs_figure(source.rows[0])
-        return
-    pairs = zip(source.labels, source.rows, strict=True)
-    ranked = sorted(pairs, key=lambda pair: -pair[1]["throughput_samples_per_s"])
-    best = ranked[:MOST_BARS]
+    return _SHOWN[source.kind].figures(source)
+
+
+def _collective_figures(source: Source) -> Iterator[go.Figure]:
+    yield algorithms_figure(source.rows)
+
+
+def _knob_figures(source: Source) -> Iterator[go.Figure]:
+    yield knobs_figure(source.rows[0])
+
+
+def _step_figures(source: Source) -> Iterator[go.Figure]:
+    """Where the time goes, and how throughput grows with the workers where they differ."""
+    best = _by_throughput(source)[:MOST_BARS]
     yield breakdown_figure([row for _, row in best], [label for label, _ in best])
     if len({row["workers"] for row in source.rows}) > 1:
         yield scaling_figure(_fastest_by_workers(source.rows))
-    if source.kind == "scale":
-        yield from _batch_figures(source.rows)
-    if source.kind == "run":
-        yield from _state_figures(source.rows[0])
+
+
+def _scale_figures(source: Source) -> Iterator[go.Figure]:
+    yield from _step_figures(source)
+    yield from _batch_figures(source.rows)
+
+
+def _run_figures(source: Source) -> Iterator[go.Figure]:
+    yield from _step_figures(source)
+    yield from _state_figures(source.rows[0])
 
 
 def _batch_figures(rows: Sequence[Answer]) -> Iterator[go.Figure]:
@@ -249,3 +274,39 @@ def _provenance(answers: Sequence[Answer]) -> str:
     if seeds:
         said.append(f"seeds {', '.join(map(str, seeds))}")
     return "; ".join(said or [f"dpsim {version('dpsim')}"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """How what one command answered is shown.
+
+    ``question`` names the first scenario (``name``), the file (``source``) or its number of
+    ``rows``. ``predicts_steps``: whether assumptions on steps and their calibration lie behind it.
+    """
+
+    question: str
+    table: Callable[[Source], str] = _steps_table
+    figures: Callable[[Source], Iterator[go.Figure]] = _step_figures
+    predicts_steps: bool = True
+
+
+_SHOWN: Mapping[Kind, _Shown] = {
+    "run": _Shown(
+        "How long does a step of {name} take, and where does its time go?", figures=_run_figures
+    ),
+    "compare": _Shown("Which of {rows} variants of {name} is fastest, and why?"),
+    "scale": _Shown("How far does {name} scale?", figures=_scale_figures),
+    "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?", table=_ranked_table),
+    "collective": _Shown(
+        "Which algorithm is fastest at which size?",
+        table=_collective_table,
+        figures=_collective_figures,
+        predicts_steps=False,
+    ),
+    "explain": _Shown(
+        "What limits {name}, and what would change it?",
+        table=_advice,
+        figures=_knob_figures,
+        predicts_steps=False,
+    ),
+}

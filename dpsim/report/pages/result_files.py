@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -31,14 +31,6 @@ _MOST_BYTES = 2**28
 _LONGEST = 80  # letters of a place in the file
 _OF_TEXT = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
 _KNOWN = "dpsim run, compare, scale, collective or explain"
-
-_MODELS: dict[Kind, type[BaseModel]] = {
-    "run": RunAnswer,
-    "explain": ExplainAnswer,
-    "compare": VariantAnswer,
-    "scale": ScaleAnswer,
-    "collective": CollectiveAnswer,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +64,18 @@ def results_in(content: object, path: str) -> Source:
     """The results in what a command printed, which is from ``path``. Raises DpsimError."""
     kind = content.get("kind") if isinstance(content, dict) else None
     # Not by membership: the kind may be a list, say, which no mapping can look up.
-    known = next((each for each in _MODELS if each == kind), None)
+    known = next((each for each in _FORMS if each == kind), None)
     if known is None or not isinstance(content, dict):
         raise DpsimError(
             f"{path}: must be JSON that {_KNOWN} printed, but its key kind says none of these"
         )
-    # These two answer one scenario, and are their own only row.
-    rows = [content] if known in ("run", "explain") else content.get("rows")
+    form = _FORMS[known]
+    rows = [content] if form.one_row else content.get("rows")
     if not isinstance(rows, list) or not rows:
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but has no rows")
     for row in rows:
-        _check(path, _MODELS[known], row, f"JSON that {_KNOWN} printed")
-    return Source(path, known, tuple(rows), tuple(_label(known, row) for row in rows))
+        _check(path, form.row, row, f"JSON that {_KNOWN} printed")
+    return Source(path, known, tuple(rows), tuple(form.label(row) for row in rows))
 
 
 def _check(path: str, model: type[BaseModel], row: object, wanted: str) -> None:
@@ -97,13 +89,16 @@ def _check(path: str, model: type[BaseModel], row: object, wanted: str) -> None:
         ) from None
 
 
-def _label(kind: Kind, row: Answer) -> str:
-    """What a row is called on the page."""
-    if kind == "compare":
-        return _varied(row["variant"]) or "as the file is"
-    if kind == "scale":
-        return _scaled(row)
-    return str(row["algorithm" if kind == "collective" else "name"])
+def _named(row: Answer) -> str:
+    return str(row["name"])
+
+
+def _of_algorithm(row: Answer) -> str:
+    return str(row["algorithm"])
+
+
+def _variant(row: Answer) -> str:
+    return _varied(row["variant"]) or "as the file is"
 
 
 def _varied(values: Mapping[str, Any]) -> str:
@@ -116,6 +111,27 @@ def _scaled(row: Answer) -> str:
     batch = f", batch {row['batch_per_gpu']}" if "batch_per_gpu" in row else ""
     several = "" if row["nodes"] == 1 else "s"
     return f"{row['nodes']} node{several}{batch}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a command prints: what a row must be, and what it is called on the page.
+
+    ``one_row``: it answers one scenario, and is its own only row.
+    """
+
+    row: type[BaseModel]
+    label: Callable[[Answer], str]
+    one_row: bool = False
+
+
+_FORMS: Mapping[Kind, _Form] = {
+    "run": _Form(RunAnswer, _named, one_row=True),
+    "explain": _Form(ExplainAnswer, _named, one_row=True),
+    "compare": _Form(VariantAnswer, _variant),
+    "scale": _Form(ScaleAnswer, _scaled),
+    "collective": _Form(CollectiveAnswer, _of_algorithm),
+}
 
 
 def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Source:
