@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What one of the ``workers`` takes of its GPU's memory; bytes."""
+    """What one of the ``workers`` takes of its GPU's memory; bytes.
+
+    ``of_length`` gives the model for sequences of another length; None where it has none to choose.
+    """
 
     gpu: str
     capacity: float
     model: Model
     setup: Setup
+    of_length: Callable[[int], Model] | None = None
 
     @property
     def held(self) -> Footprint:
@@ -93,7 +98,8 @@ class MemoryUse:
         if self.fits:
             return []
         remedies = [remedy.text for remedy in self.remedies()]
-        lines, ways = remedies or self._more_gpus(), self.split()
+        lines = remedies or [*self._more_gpus(), *self._shorter_sequences()]
+        ways = self.split()
         if not remedies or ways.weights > 1:
             whole = footprint(self.model, replace(self.setup, stage=0, learners=1))
             weights = human(whole.weights, DATA, 3)
@@ -121,6 +127,24 @@ class MemoryUse:
         else:
             return []
         return [f"shard {over}, with activations checkpointed and 1 sample a pass"]
+
+    def _shorter_sequences(self) -> list[str]:
+        """With which length it would fit: another training, so where nothing else helps here."""
+        from dpsim.workload import longest_sequence
+
+        now = self.model.tokens
+        if self.of_length is None or now is None:
+            return []
+        length = longest_sequence(self.of_length, self.setup, self.capacity, now)
+        if not length:
+            return []
+        shards = self.setup.stage < STAGES[-1] and self.setup.workers > 1
+        sharded = f"{STAGE_NAMES[-1]}, " if shards else ""
+        return [
+            f"shorten sequences from {now:,} to at most {length:,} tokens "
+            f"(workload.sequence_length), with {sharded}activations checkpointed and 1 sample a "
+            "pass"
+        ]
 
     def check(self) -> None:
         """Raises DpsimError, with advice, where it does not fit."""
@@ -228,7 +252,14 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         execution=workload.execution,
         kernels=workload.kernels,
     )
-    return MemoryUse(gpu.name, gpu.memory.value, model or scenario.build_model(), setup)
+    of_length = partial(_of_length, scenario) if workload.has_length else None
+    return MemoryUse(gpu.name, gpu.memory.value, model or scenario.build_model(), setup, of_length)
+
+
+def _of_length(scenario: Scenario, tokens: int) -> Model:
+    """The model of ``scenario``, for sequences of so many tokens."""
+    workload = scenario.workload.model_copy(update={"sequence_length": tokens})
+    return scenario.model_copy(update={"workload": workload}).build_model()
 
 
 def smallest_gpu(scenario: Scenario) -> Gpu:

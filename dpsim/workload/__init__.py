@@ -74,7 +74,14 @@ if TYPE_CHECKING:
         read_file,
     )
     from dpsim.workload.recompute import Recomputation, Recompute
-    from dpsim.workload.too_large import Remedy, Split, gpus_to_shard_over, remedies, split_ways
+    from dpsim.workload.too_large import (
+        Remedy,
+        Split,
+        gpus_to_shard_over,
+        longest_sequence,
+        remedies,
+        split_ways,
+    )
     from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
     from dpsim.workload.torch_trace import trace, trace_call, trace_module
     from dpsim.workload.transformer_times import (
@@ -163,6 +170,7 @@ __all__ = [
     "largest_batch",
     "learners_table",
     "load_model_profile",
+    "longest_sequence",
     "measured_time",
     "precision_named",
     "read_file",

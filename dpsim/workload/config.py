@@ -293,6 +293,11 @@ class WorkloadConfig(Config):
         """Whether every activation is computed again, in segments of the framework's choice."""
         return "full" in (self.checkpoint, self.checkpointing)
 
+    @property
+    def has_length(self) -> bool:
+        """Whether samples are sequences, whose length can be chosen."""
+        return _entry(self.model).has_length
+
     def build(self, *, flash: bool = True) -> Model:
         """The model it names; ``flash``: its GPUs have such attention, where nothing says else."""
         entry = _entry(self.model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -75,6 +75,25 @@ def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | Non
     return bisect_left(range(1, _MOST_GPUS), True, key=fits) + 1
 
 
+def longest_sequence(
+    of_length: Callable[[int], Model], setup: Setup, capacity: float, longest: int
+) -> int:
+    """The longest sequences up to ``longest`` with which a model fits by all that remedies change.
+
+    A multiple of 1,024 tokens, or of 64 where ``longest`` is short; 0 where nothing fits.
+    ``of_length`` gives the model for sequences of so many tokens.
+    """
+    grain = 1024 if longest > 1024 else 64
+    lengths = range(grain, longest + 1, grain)
+
+    def is_too_long(length: int) -> bool:
+        return footprint(of_length(length), _least(setup)).total > capacity
+
+    # Longer sequences hold more: once they do not fit no longer ones do.
+    fitting = bisect_left(lengths, True, key=is_too_long)
+    return lengths[fitting - 1] if fitting else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """One change, or several together, with which a model fits.
@@ -118,8 +137,7 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
 
     Each at the largest batch up to the present one.
     """
-    shardable = setup.workers > 1 and setup.learners == 1
-    stages = range(setup.stage, len(STAGES)) if shardable else (setup.stage,)
+    stages = range(setup.stage, len(STAGES)) if _is_shardable(setup) else (setup.stage,)
     # What is checkpointed in part may be checkpointed in full.
     kept = (setup, _all_again(setup)) if setup != _all_again(setup) else (setup,)
     for stage, checkpointed in product(stages, kept):
@@ -134,6 +152,16 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
             changes["batch"] = batch
         if batch and changes:
             yield Remedy(_worded(changes, setup.batch), changes)
+
+
+def _least(setup: Setup) -> Setup:
+    """What holds least: one sample, all activations again, and all of the state in shards."""
+    stage = STAGES[-1] if _is_shardable(setup) else setup.stage
+    return replace(_all_again(setup), batch=1, stage=stage)
+
+
+def _is_shardable(setup: Setup) -> bool:
+    return setup.workers > 1 and setup.learners == 1
 
 
 def _all_again(setup: Setup) -> Setup:

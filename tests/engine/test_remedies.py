@@ -1,5 +1,6 @@
 """Remedies of what does not fit as values of the scenario: each makes it fit, the batch as it is."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,23 @@ def test_each_remedy_as_values_of_the_scenario_makes_it_fit_with_the_same_batch(
         assert memory_use(mended).fits, remedy.text
         if "learners" not in remedy.changes:
             assert mended.workload.samples_per_gpu == scenario.workload.samples_per_gpu
+
+
+LONG = ["workload.sequence_length=65536", "workload.checkpoint=full", "workload.batch_per_gpu=1"]
+
+
+def test_where_nothing_else_helps_the_longest_sequences_that_fit_are_named():
+    """They are so long, and no 1,024 tokens longer."""
+    file = SCENARIOS / "llm" / "llama3-8b-8xh100.yaml"
+    use = memory_use(load_scenario(file, LONG))
+    assert not use.remedies()
+    (advice,) = [line for line in use.advice() if line.startswith("shorten sequences")]
+    length = int(re.search(r"from 65,536 to at most ([\d,]+) tokens", advice)[1].replace(",", ""))
+    for tokens, fits in ((length, True), (length + 1024, False)):
+        shorter = [f"workload.sequence_length={tokens}", *LONG[1:]]
+        assert memory_use(load_scenario(file, shorter)).fits is fits
+
+
+def test_images_have_no_sequences_to_shorten():
+    use = memory_use(load_scenario(SCENARIOS / "quickstart.yaml", ["cluster.gpu=v100-sxm2-16gb"]))
+    assert use.of_length is None

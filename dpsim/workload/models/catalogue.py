@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.lazy import imported
@@ -30,8 +30,10 @@ class Built:
 
     ``fusible``: its factory takes ``fused``, whether attention is one kernel that never writes the
     scores. ``attention`` is what the model itself says of that, None where it leaves it open.
+    ``has_length``: its samples are sequences, whose length can be chosen.
     """
 
+    has_length: ClassVar[bool] = False
     fusible: bool = False
     attention: Attention | None = None
 
@@ -74,6 +76,7 @@ class Images(Built):
 class Tokens(Built):
     """A model of sequences: the length when none is asked for, and the longest that it takes."""
 
+    has_length: ClassVar[bool] = True
     factory: Callable[..., Model]
     usual: int
     longest: int
