@@ -59,6 +59,17 @@ def test_a_job_that_waits_for_repairs_is_told_what_helps(goodput):
     assert "to try" not in goodput("--set", waits.replace("spares: 2", "spares: 40"))
 
 
+def test_a_job_that_is_short_beside_its_repairs_is_told_why_the_long_run_is_worse(goodput):
+    """In the long run a job without spares has 1 / (1 + repair / time between faults): half."""
+    half = "disturbance.crashes={mtbf: 512 days, repair_time: 1 day, restart_time: 0 s}"
+    assert re.search(
+        r"long run    4\d\.\d% of the time by the closed form\n", goodput("--set", half)
+    )
+    months = half.replace("512 days", "10240 days").replace("1 day,", "20 days,")
+    out = goodput("--set", months, "--days", "10", "--runs", "50")
+    assert re.search(r"long run +4\d\.\d% .* a job of 10 days begins with nothing in repair", out)
+
+
 def test_what_nobody_said_is_told_in_times_that_people_read(goodput):
     crashes = "disturbance.crashes={mtbf: 32 days, restart_time: 5 min}"
     assert "assumed     checkpoint_cost 60 s (fields of disturbance.crashes)" in goodput(
