@@ -51,8 +51,8 @@ def show(*parts: Table | str) -> None:
         if part.title:
             console.print(part.title, style="table.title", soft_wrap=True)
             part.title = None  # a title would be wrapped to the width of its table
-        _fit(part, width, console)
-        console.print(part)
+        for piece in _pieces(part, width, console):
+            console.print(piece)
 
 
 def _spell_out(table: Table) -> None:
@@ -74,15 +74,56 @@ def _wrapped(line: str, width: int) -> str:
     )
 
 
-def _fit(table: Table, width: int, console: Console) -> None:
-    """Make a table that is wider than ``width`` narrower.
+def _pieces(table: Table, width: int, console: Console) -> list[Table]:
+    """A table that fits into ``width``, or several below each other that do.
+
+    Columns of numbers go on below, behind the columns that say what the rows are. A table that has
+    none, or that is too wide with one of them, is left as it is.
+    """
+    if _fit(table, width, console):
+        return [table]
+
+    is_number = [column.justify == "right" for column in table.columns]
+    if not any(is_number):
+        return [table]
+    named = is_number.index(True)
+    pieces: list[Table] = []
+    start = named
+    for end in range(named + 1, len(is_number) + 1):
+        # One column more than fits: the piece ends before it.
+        if not _fit(_columns(table, named, start, end), width, console):
+            if end == start + 1:
+                return [table]
+            pieces.append(_columns(table, named, start, end - 1))
+            start = end - 1
+    pieces.append(_columns(table, named, start, len(is_number)))
+    if not all(_fit(piece, width, console) for piece in pieces):
+        return [table]
+    return pieces
+
+
+def _columns(table: Table, named: int, start: int, end: int) -> Table:
+    """The columns from ``start`` to before ``end``, behind the ``named`` first ones."""
+    from rich.table import Table
+
+    piece = Table(show_edge=table.show_edge)
+    chosen = [*table.columns[:named], *table.columns[start:end]]
+    for column in chosen:
+        piece.add_column(column.header, justify=column.justify, overflow=column.overflow)
+    for cells in zip(*(column.cells for column in chosen), strict=True):
+        piece.add_row(*cells)
+    return piece
+
+
+def _fit(table: Table, width: int, console: Console) -> bool:
+    """Make a table that is wider than ``width`` narrower; whether that can be.
 
     No word and no number is broken.
     """
     endless = console.options.update(max_width=10**6)
     whole = console.measure(table, options=endless).maximum
     if whole <= width:
-        return
+        return True
 
     limits = [_limits(column, console, endless) for column in table.columns]
     spare = width - whole + sum(most - least for least, most in limits)
@@ -90,8 +131,10 @@ def _fit(table: Table, width: int, console: Console) -> None:
     if spare < 0 <= spare + 2 * len(limits):
         table.padding = (0, 0)
         spare += 2 * len(limits)
-    if spare >= 0:
-        _spread(spare, list(zip(table.columns, limits, strict=True)))
+    if spare < 0:
+        return False
+    _spread(spare, list(zip(table.columns, limits, strict=True)))
+    return True
 
 
 def _limits(column: Column, console: Console, options: ConsoleOptions) -> tuple[int, int]:

@@ -234,7 +234,9 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
             continue
         # A thousandth that rounding left a digit short of 1 ms is 1 ms, and not 1000 us.
         if abs(value) >= factor * (1 - 1e-12) or factor == smallest:
-            return f"{value / factor:.{digits}g} {prefix.rstrip('s')}{dimension.symbol}"
+            # Rounded first: fewer digits than stand before the point would make an exponent.
+            rounded = float(f"{value / factor:.{digits}g}")
+            return f"{rounded:.15g} {prefix.rstrip('s')}{dimension.symbol}"
     raise AssertionError("every finite value has a prefix")
 
 

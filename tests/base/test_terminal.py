@@ -16,11 +16,12 @@ def printed(monkeypatch, capsys):
     """The lines that ``show`` prints on a terminal of so many columns; None: on no terminal."""
 
     def lines(columns, *parts):
-        monkeypatch.setattr(sys.stdout, "isatty", lambda: columns is not None)
-        monkeypatch.setattr(
-            shutil, "get_terminal_size", lambda: os.terminal_size((columns or 80, 24))
-        )
-        show(*parts)
+        # Only meanwhile: pytest asks the same function when it reports.
+        with monkeypatch.context() as terminal:
+            size = os.terminal_size((columns or 80, 24))
+            terminal.setattr(sys.stdout, "isatty", lambda: columns is not None)
+            terminal.setattr(shutil, "get_terminal_size", lambda: size)
+            show(*parts)
         return [
             re.sub(r"\x1b\[\d*m", "", line).rstrip()
             for line in capsys.readouterr().out.splitlines()
@@ -52,8 +53,20 @@ def test_a_table_is_as_narrow_as_the_terminal(printed, columns):
         assert whole in text
 
 
-def test_a_table_that_cannot_be_narrower_is_left_as_it_is(printed):
-    assert printed(30, table()) == printed(None, table())
+def test_the_numbers_of_a_table_that_is_too_wide_go_on_below_behind_the_names_of_the_rows(printed):
+    lines = printed(40, table())
+    assert max(map(len, lines)) <= 40
+    heads = [row for row, line in enumerate(lines) if line.startswith(("━", "-"))]
+    names = [lines[row - 1].split("┃")[0].strip() for row in heads]
+    assert names == ["kind"] * len(heads)
+    assert len(heads) > 1
+    said = [cell for row in heads for cell in lines[row + 1].split("│")[1:]]
+    assert [cell.strip() for cell in said] == ["1,234 samples/s", "289.2 ms", "92.9 us"]
+
+
+@pytest.mark.parametrize("columns", [10, 20])
+def test_a_table_that_no_piece_of_fits_is_left_as_it_is(printed, columns):
+    assert printed(columns, table()) == printed(None, table())
 
 
 def test_a_table_without_rows_has_its_headings(printed):

@@ -248,3 +248,11 @@ def test_a_bit_a_second_and_a_petabyte_a_second_are_rates():
         0.125,
         1e15,
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(0.214, 2, "210 ms"), (0.9996, 3, "1000 ms"), (0.0214, 2, "21 ms")],
+)
+def test_few_digits_make_no_exponent(value, digits, text):
+    assert human(value, TIME, digits) == text

@@ -165,7 +165,7 @@ def test_where_there_is_a_price_it_is_a_column_and_may_rank(dpsim):
     dear = ("--vary", "cost.price_per_gpu_hour=1,2", "--by", "price")
     code, out, _ = dpsim("compare", QUICKSTART, *dear, *FEW)
     assert code == 0
-    assert "price/M samples" in out
+    assert "USD/M samples" in out
     assert "kWh/M samples" in out
     assert answered(dpsim, *dear)["rows"][0]["variant"] == {"cost.price_per_gpu_hour": "1"}
     assert "price" not in dpsim("compare", QUICKSTART, "--vary", "cluster.nodes=1,2", *FEW)[1]
@@ -177,6 +177,8 @@ def test_where_there_is_a_price_it_is_a_column_and_may_rank(dpsim):
 def test_prices_in_two_currencies_are_not_ranked(dpsim):
     asked = ("--vary", "cost.currency=EUR,USD", "--set", "cost.price_per_gpu_hour=1", *FEW)
     assert dpsim("compare", QUICKSTART, *asked)[0] == 0
+    _, out, _ = dpsim("compare", QUICKSTART, *asked)
+    assert all(word in out for word in ("price/M samples", " EUR ", " USD "))
     code, out, err = dpsim("compare", QUICKSTART, *asked, "--by", "price")
     assert (code, out) == (2, "")
     assert err == "dpsim: --by price: must have prices in one currency, but got EUR and USD\n"

@@ -132,8 +132,11 @@ def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
     return cells
 
 
-def _spending_cells(result: Result, *, tokens: bool) -> dict[str, str]:
-    """What a million samples, or tokens where ``tokens``, cost and draw, by heading."""
+def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> dict[str, str]:
+    """What a million samples, or tokens where ``tokens``, cost and draw, by heading.
+
+    ``currency`` is that of all prices; None where there are several, and each cell says its own.
+    """
     cost, energy, rate = result.cost, result.energy, result.throughput_samples_per_s
     price = None if cost is None else cost.per_million_samples
     if tokens:
@@ -142,8 +145,10 @@ def _spending_cells(result: Result, *, tokens: bool) -> dict[str, str]:
         price = None if cost is None else cost.per_million_tokens
     unit = "M tokens" if tokens else "M samples"
     money = "" if price is None else amount(price)
+    if cost is not None and price is not None and currency is None:
+        money += f" {cost.currency}"
     power = "" if energy is None or not rate else amount(energy.power_W / rate / 3.6)
-    return {f"price/{unit}": money, f"kWh/{unit}": power}
+    return {f"{currency or 'price'}/{unit}": money, f"kWh/{unit}": power}
 
 
 def _engine_note(result: Result) -> list[str]:
@@ -264,10 +269,12 @@ def compare_table(
     listed = list(rows)
     # Columns of tokens only where some model reads text.
     tokens = any(result.utilisation.tokens_per_s is not None for _, result in listed)
-    priced = any(result.cost is not None for _, result in listed)
+    currencies = {result.cost.currency for _, result in listed if result.cost is not None}
+    priced = bool(currencies)
+    currency = next(iter(currencies)) if len(currencies) == 1 else None
 
     def cells(result: Result) -> dict[str, str]:
-        spent = _spending_cells(result, tokens=tokens) if priced else {}
+        spent = _spending_cells(result, currency, tokens=tokens) if priced else {}
         return {**rate_cells(result, tokens=tokens), **spent}
 
     first = listed[0][1].step_time_s["mean"]
