@@ -208,7 +208,12 @@ RULES = (
         _has_groups_not_in_step,
         sync_field="outer",
     ),
-    Rule("no worker holds a whole model with which to go on alone", _shards, _is_not_in_step),
+    Rule(
+        "no worker holds a whole model with which to go on alone; a group does: local-sgd with "
+        "group: node and every: 1",
+        _shards,
+        _is_not_in_step,
+    ),
     Rule("a reduce-scatter adds up in flight", _shards, compression=_does_not_add_up),
     Rule(
         "the second factor needs the whole of the first, of which each worker has a part",

@@ -89,7 +89,7 @@ def test_a_refusal_says_where_and_why(request):
     assert str(error.value).startswith(f"{quickstart}:")
     assert str(error.value).endswith(
         "strategy: aggregation sharded with sync ssp means nothing: no worker holds a whole model "
-        "with which to go on alone"
+        "with which to go on alone; a group does: local-sgd with group: node and every: 1"
     )
 
 

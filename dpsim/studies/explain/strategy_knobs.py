@@ -32,7 +32,9 @@ def library(scenario: Scenario) -> Options:
     now = prepare(scenario).setting.library
     path = "strategy.aggregation.library"
     if now != "ideal":
-        return (Change(f"a bound: library {now} -> ideal, without its overheads", {path: "ideal"}),)
+        return (
+            Change(f"library {now} -> ideal: the algorithm alone on the links", {path: "ideal"}),
+        )
     found = prepare(_with_library(scenario, "auto")).setting.library
     if found == "ideal":
         return "no library serves these GPUs and this algorithm, or the network is to be as asked"
@@ -90,6 +92,10 @@ def averaging(scenario: Scenario) -> Options:
         return _affordable(_between_groups(scenario), scenario)
     if sync.difference:
         return f"workers do not meet in every step already ({sync.kind})"
+    if scenario.strategy.aggregation.sharding_stage is not None:
+        return _affordable(_whole_models_of_nodes(scenario), scenario) or (
+            "the workers of one node divide the model, and no other node has one"
+        )
     changes = [
         Change(
             f"models averaged every {period} steps, which changes updates",
@@ -98,6 +104,20 @@ def averaging(scenario: Scenario) -> Options:
         for period in _PERIODS
     ]
     return _affordable(changes, scenario)
+
+
+def _whole_models_of_nodes(scenario: Scenario) -> list[Change]:
+    """Where workers divide a model, each node has one of its own, and nodes meet now and then."""
+    if sum(part.nodes for part in scenario.cluster.parts) == 1:
+        return []
+    groups = {"kind": "local-sgd", "every": 1, "group": "node"}
+    return [
+        Change(
+            f"a model sharded in each node, nodes meet every {period} steps, which changes updates",
+            {"strategy.sync": {**groups, "outer": {"every": period}}},
+        )
+        for period in _PERIODS
+    ]
 
 
 def _between_groups(scenario: Scenario) -> list[Change]:

@@ -119,6 +119,19 @@ def test_groups_are_to_meet_more_rarely_or_beside_steps(tiny):
     }
 
 
+def test_nodes_that_each_divide_a_model_are_to_meet_now_and_then():
+    """What workers divide none of them has whole, but a node has; a single one meets nobody."""
+    name = "llm/llama3-8b-64xh100.yaml"
+    scenario = load_scenario(SCENARIOS / name, ["workload.checkpoint=full"])
+    options = KNOBS["averaging"].options(scenario)
+    assert {change.values["strategy.sync"]["outer"]["every"] for change in options} == {4, 16}
+    for change in options:
+        groups = changed(scenario, change.values).strategy
+        assert groups.sync.outer_step is not None
+        assert simulate(changed(scenario, change.values)).memory.fits
+    assert isinstance(KNOBS["averaging"].options(changed(scenario, {"cluster.nodes": 1})), str)
+
+
 def test_what_one_part_saves_another_may_take():
     """With less jitter workers wait less for one another, but then all of them use the servers at
     once.
