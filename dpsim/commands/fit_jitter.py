@@ -154,6 +154,6 @@ def block_text(block: object) -> str:
 
     yaml, stream = YAML(), io.StringIO()
     yaml.default_flow_style = None  # what holds no mappings or lists stands on one line
-    yaml.width = 120
+    yaml.width = 79  # a terminal's
     yaml.dump({"disturbance": block}, stream)
     return stream.getvalue()

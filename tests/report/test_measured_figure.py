@@ -22,12 +22,14 @@ def test_what_lies_outside_its_interval_is_marked_and_intervals_are_drawn():
         Pair("off", 1.0, 2.0),
     ]
     figure = measured_figure({"mine": pairs}, "step time", "s", "A title")
-    inside, missed = [trace for trace in figure.data if trace.mode == "markers"]
-    assert (inside.name, missed.name) == ("mine (3)", "outside its interval (2)")
-    assert (list(inside.y), list(missed.y)) == ([1.5], [1.1, 2.0])
+    inside, missed, far = [trace for trace in figure.data if trace.mode == "markers"]
+    assert (inside.name, missed.name) == ("mine (3)", "outside its interval (1)")
+    assert (list(inside.y), list(missed.y)) == ([1.5], [1.1])
+    # What has no interval cannot be outside of it.
+    assert (far.name, list(far.y)) == ("over 25 % off, without an interval (1)", [2.0])
     assert list(inside.error_y.array) == pytest.approx([0.5])
     assert list(inside.error_y.arrayminus) == pytest.approx([0.6])
-    assert list(missed.error_y.array) == pytest.approx([0.1, 0.0])
+    assert list(missed.error_y.array) == pytest.approx([0.1])
     assert inside.text[0].endswith("interval 0.9 to 2 s")
 
 

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _OFF = 1.25  # the band
-_MISSED = {"color": COLOUR["vermilion"], "symbol": "x", "opacity": 0.9}
+_OUTSIDE, _FAR = "outside its interval", "over 25 % off, without an interval"
+_MISSED = {
+    _OUTSIDE: {"color": COLOUR["vermilion"], "symbol": "x", "opacity": 0.9},
+    _FAR: {"color": COLOUR["vermilion"], "symbol": "x-thin-open", "opacity": 0.9},
+}
 
 
 class Pair(NamedTuple):
@@ -28,11 +32,12 @@ class Pair(NamedTuple):
     high: float | None = None
 
     @property
-    def missed(self) -> bool:
-        """Whether it is outside its interval, or without one more than 25 % off."""
+    def missed(self) -> str:
+        """How far off it is, in words, where it is outside its interval or far off without one."""
         if self.low is None or self.high is None:
-            return not 1 / _OFF <= self.predicted / self.measured <= _OFF
-        return not self.low <= self.measured <= self.high
+            is_near = 1 / _OFF <= self.predicted / self.measured <= _OFF
+            return "" if is_near else _FAR
+        return "" if self.low <= self.measured <= self.high else _OUTSIDE
 
 
 def measured_figure(
@@ -82,11 +87,11 @@ def measured_figure(
         right = [pair for pair in pairs if not pair.missed]
         figure.add_scatter(**_points(f"{name} ({len(pairs):,})", right, unit, look))
     # Last of all, so that they lie on top of what was right.
-    missed = [pair for pairs in groups.values() for pair in pairs if pair.missed]
-    if missed:
-        figure.add_scatter(
-            **_points(f"outside its interval ({len(missed):,})", missed, unit, _MISSED)
-        )
+    missed: dict[str, list[Pair]] = {}
+    for pair in (pair for pairs in groups.values() for pair in pairs if pair.missed):
+        missed.setdefault(pair.missed, []).append(pair)
+    for words, pairs in sorted(missed.items()):
+        figure.add_scatter(**_points(f"{words} ({len(pairs):,})", pairs, unit, _MISSED[words]))
 
     # As 10 ms, and not as a power of ten of seconds.
     log = {"type": "log", "tickformat": "~s", "ticksuffix": unit, "dtick": 1}

@@ -141,8 +141,12 @@ def test_a_slow_worker_computes_longer_and_the_others_wait_for_it(rows):
 
 
 def test_a_slow_loader_is_waited_for(rows):
-    # One loader that takes 4 x 50 ms a batch: no step can be shorter.
-    assert steps("input", rows).input[1:].mean() > 0.05
+    # One loader that takes 4 x 50 ms a batch: no step can be shorter. On a busy processor computing
+    # takes more of it, and what is left is waited for.
+    found = steps("input", rows)
+    assert found.step[1:].mean() > 0.19
+    assert (found.input + found.compute)[1:].mean() > 0.15
+    assert found.input[1:].mean() > 0
 
 
 def test_passes_by_the_clock_take_their_predicted_time(rows):
