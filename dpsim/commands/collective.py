@@ -262,8 +262,7 @@ class _Asked(NamedTuple):
         # A model of the network that is asked for by name is of no library.
         if self.kind != "auto":
             return "ideal"
-        found, _ = automatic_library(algorithm, network, operation=self.operation)
-        return found
+        return automatic_library(algorithm, network, operation=self.operation).library
 
 
 def _times(

@@ -77,7 +77,7 @@ def collective(
 
     network, gamma = named_cluster(str(cluster), nodes)
     if library is None:
-        automatic, _ = automatic_library("auto", network, operation=operation)
+        automatic = automatic_library("auto", network, operation=operation).library
         library = "ideal" if algorithms else automatic
     names = algorithms or (default_algorithm(library),)
     nbytes = [parse_size(size) if isinstance(size, str) else size for size in sizes]

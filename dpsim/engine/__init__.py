@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from dpsim.engine.memory import MemoryUse, memory_use, remedy_values
     from dpsim.engine.memory_contention import overlapped_bytes
     from dpsim.engine.preparation import (
-        bytes_held,
         learner_times,
         prepare,
         reduction_cost,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
-    from dpsim.engine.run_length import exchange_cycle
+    from dpsim.engine.run_length import bytes_held, exchange_cycle
     from dpsim.engine.spending import Cost, Energy
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, clock_gaps
     from dpsim.engine.timeline import Interval

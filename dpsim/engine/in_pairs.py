@@ -63,7 +63,7 @@ class InPairs(MeetingPoint):
         strategy = job.scenario.strategy
         self.job = job
         self.network = SharedNetwork(
-            job.cluster, 0.0, job.setting.conditions(job.cluster, job.setting.workers)
+            job.cluster, 0.0, job.setting.conditions(job.cluster)
         )
         self.env = self.network.env
         self.gate = job.gate()

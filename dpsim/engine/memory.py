@@ -37,12 +37,13 @@ class MemoryUse:
     capacity: float
     model: Model
     setup: Setup
+    held: Footprint
     of_length: Callable[[int], Model] | None = None
 
-    @property
-    def held(self) -> Footprint:
-        """The parts."""
-        return footprint(self.model, self.setup)
+    def changed(self, **changes: Any) -> MemoryUse:
+        """The same model on the same GPU, with these fields of the setup changed."""
+        setup = replace(self.setup, **changes)
+        return replace(self, setup=setup, held=footprint(self.model, setup))
 
     @property
     def fits(self) -> bool:
@@ -74,16 +75,12 @@ class MemoryUse:
     def alternatives(self) -> Iterator[MemoryUse]:
         """The same for all stages, without and with checkpointing; of learners, one."""
         for checkpointing, stage in product((False, True), STAGES):
-            yield replace(
-                self,
-                setup=replace(self.setup, stage=stage, checkpointing=checkpointing, learners=1),
-            )
+            yield self.changed(stage=stage, checkpointing=checkpointing, learners=1)
 
     def most_learners(self, batch: int) -> int:
         """How many learners of ``batch`` samples have room on one GPU; 0 where not even one has."""
-        alone = replace(self.setup, batch=batch, stage=0, learners=1)
-        one = footprint(self.model, alone).total
-        two = footprint(self.model, replace(alone, learners=2)).total
+        alone = self.changed(batch=batch, stage=0, learners=1)
+        one, two = alone.held.total, alone.changed(learners=2).held.total
         if one > self.capacity:
             return 0
         # Each further learner takes as much as the second adds to the first.
@@ -101,7 +98,7 @@ class MemoryUse:
         lines = remedies or [*self._more_gpus(), *self._shorter_sequences()]
         ways = self.split()
         if not remedies or ways.weights > 1:
-            whole = footprint(self.model, replace(self.setup, stage=0, learners=1))
+            whole = self.changed(stage=0, learners=1).held
             weights = human(whole.weights, DATA, 3)
             gpus = "1 such GPU" if ways.weights == 1 else f"{ways.weights} such GPUs"
             lines.append(
@@ -224,9 +221,16 @@ def _row(use: MemoryUse) -> dict[str, Any]:
 
 def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     """What ``scenario`` takes on each GPU; of several kinds, on the one with the least memory."""
-    workload, aggregation = scenario.workload, scenario.strategy.aggregation
     gpu, mesh = smallest_gpu(scenario), scenario.cluster.mesh
+    if model is None:
+        model = scenario.build_model()
+    workload, recompute = scenario.workload, scenario.workload.recompute
+    # Full checkpointing leaves the segments to the framework: those of the least memory, about a
+    # block each.
+    segments = None if workload.checkpoints_all else recompute
+    of_length = partial(_of_length, scenario) if workload.has_length else None
     meeting = scenario.strategy.meeting(mesh)
+    sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
     # Sharded aggregations name what they divide; the others divide nothing.
     stage = getattr(aggregation, "stage", 0)
     setup = Setup(
@@ -235,25 +239,22 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         optimizer=workload.optimizer,
         stage=stage,
         workers=scenario.cluster.ranks,
-        checkpointing=workload.recompute is not None,
-        # Full checkpointing leaves the segments to the framework: those of the least memory, about
-        # a block each.
-        recompute=None if workload.checkpoints_all else workload.recompute,
+        checkpointing=recompute is not None,
+        recompute=segments,
         learners=workload.learners_per_gpu,
         weight_bytes=getattr(aggregation, "weight_bytes", None),
+        outer_bytes=sync.outer_bytes(mesh),
         units_ahead=aggregation.units_ahead,
         # Where nothing is sharded yet, a remedy shards in groups, too.
         shard_group=aggregation.shard_size(meeting) if stage else meeting.ranks,
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or aggregation.adds_up_whole(2),
-        outer_bytes=scenario.strategy.sync.outer_bytes(mesh),
         cell=scenario.cell,
         execution=workload.execution,
         kernels=workload.kernels,
     )
-    of_length = partial(_of_length, scenario) if workload.has_length else None
-    return MemoryUse(gpu.name, gpu.memory.value, model or scenario.build_model(), setup, of_length)
+    return MemoryUse(gpu.name, gpu.memory.value, model, setup, footprint(model, setup), of_length)
 
 
 def _of_length(scenario: Scenario, tokens: int) -> Model:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import IntArray
-from dpsim.base.budget import check_memory
 from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
 from dpsim.engine.job import Job
-from dpsim.engine.run_length import counted_steps
-from dpsim.engine.utilisation import accelerator
+from dpsim.engine.run_length import check_length
 from dpsim.hardware import CalibrationProfile, Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Setting, Turns
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
 from dpsim.workload import (
+    Accelerator,
     Efficiency,
     LayerTimes,
     Model,
@@ -39,14 +38,6 @@ if TYPE_CHECKING:
     from dpsim.workload import TransformerEfficiency
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
-MOST_RECORDS = 20_000_000  # steps x workers that are kept
-_BYTES_A_WORKER = 2_500.0
-_BYTES_A_RECORD = 8.0 * 12  # twelve arrays of a number a step and worker
-
-
-def bytes_held(steps: int, workers: int) -> float:
-    """Bytes of this machine that a simulation keeps, about: for each worker and for its steps."""
-    return _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers
 
 
 def reduction_cost(gpu: Gpu) -> float:
@@ -81,27 +72,15 @@ def prepare(
     ``transformer`` replaces the constants of transformers; ``network`` is what may be there from
     the job before. Raises DpsimError where it asks for too much.
     """
-    workers = scenario.cluster.ranks
-    counted = counted_steps(scenario)
-    steps = scenario.run.warmup + counted
-    if steps * workers > MOST_RECORDS:
-        whole_period = (
-            ""
-            if counted == scenario.run.steps
-            else ", of which a whole period of averaging is simulated"
-        )
-        raise DpsimError(
-            f"run: steps + warmup must be at most {MOST_RECORDS // workers} for {workers} workers "
-            f"({MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
-        )
-    # Refused before anything is built, which for as many workers takes long by itself.
-    check_memory(bytes_held(steps, workers), f"simulating {workers:,} workers")
+    # Before anything is built, which for too many workers takes long by itself.
+    check_length(scenario)
     setting = _setting(scenario, network)
     cluster = setting.cluster
     model = scenario.build_model()
     collectives = _collectives(scenario, setting)
     if scenario.strategy.average_loss and cluster.ranks > 1:
         collectives[LOSS] = (setting.timed("tree"),)
+    pipeline = _input_pipeline(scenario, cluster)
     times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
     least = min(float(each.forward.sum() + each.backward.sum()) for each in times)
     if least < TIME.least:
@@ -109,9 +88,7 @@ def prepare(
         raise DpsimError(
             f"workload.model: must take at least {TIME.least:g} s to compute, but takes {least:g} s"
         )
-    job = Job(
-        scenario, cluster, model, times, collectives, setting, _input_pipeline(scenario, cluster)
-    )
+    job = Job(scenario, cluster, model, times, collectives, setting, pipeline)
     # What passes lose to what is sent beside them needs a plan of that, and so a whole job.
     if not any(each.wire_traffic for each in times):
         return job
@@ -162,7 +139,7 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
         cluster,
         MessageCosts(gamma=gamma) if transport is None else transport_costs(transport, gamma),
         kind,
-        partial(_conditions, met),
+        _conditions(met),
         scenario.strategy.compression.sums_in_flight,
         scenario.run.seed,
         transport,
@@ -171,13 +148,13 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     )
 
 
-def _conditions(met: DisturbanceConfig, network: Cluster, workers: IntArray) -> Conditions:
-    """What ``met`` does to ``network``, in which GPU i is rank ``workers[i]``."""
+def _conditions(met: DisturbanceConfig) -> Callable[[Cluster, IntArray], Conditions] | None:
+    """What ``met`` does to a network with workers at some of its ranks; None where nothing."""
     if not met.on_links:
-        return Conditions()
+        return None
     from dpsim.engine.conditions import conditions_on
 
-    return conditions_on(met, network, workers)
+    return partial(conditions_on, met)
 
 
 def _between_cells(cell: int) -> Groups | None:
@@ -238,11 +215,20 @@ def _updated_part(scenario: Scenario, model: Model) -> float:
     It is that of its shard, none where servers update, and otherwise all.
     """
     strategy, workers = scenario.strategy, scenario.cluster.ranks
+    if strategy.aggregation.shards:
+        return strategy.aggregation.updated_part(model, strategy.meeting(scenario.cluster.mesh))
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
     # A worker alone that sends its servers nothing takes the step itself.
     if served and (workers > 1 or strategy.aggregation.moves_alone):
         return 0.0
-    return strategy.aggregation.updated_part(model, strategy.meeting(scenario.cluster.mesh))
+    return 1.0
+
+
+def accelerator(gpu: Gpu) -> Accelerator:
+    """What the roofline asks of ``gpu``."""
+    peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
+    power = gpu.power.value if gpu.power else None
+    return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, power)
 
 
 def learner_times(

@@ -1,9 +1,18 @@
-"""How many steps are simulated: whole periods of averaging, and a warm-up that fills pipes."""
+"""How many steps are simulated: whole periods of averaging, and a warm-up that fills pipes.
+
+Also whether there is room for what so many steps leave behind.
+"""
 
 from __future__ import annotations
 
+from dpsim.base.budget import check_memory
+from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Meeting
+
+MOST_RECORDS = 20_000_000  # steps x workers that are kept
+_BYTES_A_WORKER = 2_500.0
+_BYTES_A_RECORD = 8.0 * 12  # twelve arrays of a number a step and worker
 
 
 def settled_length(scenario: Scenario) -> Scenario:
@@ -76,3 +85,25 @@ def counted_steps(scenario: Scenario) -> int:
     last = run.warmup + run.steps - 1
     own_steps = last >= scenario.strategy.sync.first_own_step
     return cycle if own_steps and cycle > run.steps else run.steps
+
+
+def bytes_held(steps: int, workers: int) -> float:
+    """Bytes of this machine that a simulation keeps, about: for each worker and for its steps."""
+    return _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers
+
+
+def check_length(scenario: Scenario) -> None:
+    """Raise DpsimError where the run keeps more than is allowed, or more than this machine has."""
+    workers, counted = scenario.cluster.ranks, counted_steps(scenario)
+    steps = scenario.run.warmup + counted
+    if steps * workers > MOST_RECORDS:
+        whole_period = (
+            ""
+            if counted == scenario.run.steps
+            else ", of which a whole period of averaging is simulated"
+        )
+        raise DpsimError(
+            f"run: steps + warmup must be at most {MOST_RECORDS // workers} for {workers} workers "
+            f"({MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
+        )
+    check_memory(bytes_held(steps, workers), f"simulating {workers:,} workers")

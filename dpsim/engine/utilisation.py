@@ -18,10 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError
+from dpsim.engine.preparation import accelerator
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.topology import Cluster
-from dpsim.workload import Accelerator, Model
+from dpsim.workload import Model
 
 _FORWARD_PASSES = 3  # forward, the gradient by the input, the gradient by the weights
 _TERA = 1e12
@@ -80,13 +81,6 @@ def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
     flop = model_flop(model)
     again = 0.0 if recompute is None else recompute.of(model).flop
     return Work(model.tokens, flop, flop + again, total, cluster.ranks)
-
-
-def accelerator(gpu: Gpu) -> Accelerator:
-    """What the roofline asks of ``gpu``."""
-    peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
-    power = gpu.power.value if gpu.power else None
-    return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, power)
 
 
 def _peak(gpu: Gpu, precision: str) -> float:

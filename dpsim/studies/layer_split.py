@@ -300,4 +300,4 @@ def _memory(scenario: Scenario, model: Model, first: int, end: int, batch: int) 
     use = memory_use(scenario, part)
     # GPipe runs all micro-batches forward first, so activations of the whole batch are held at
     # once. Each stage has its weights to itself: there is nobody to shard them with.
-    return replace(use, setup=replace(use.setup, batch=batch, workers=1, stage=0))
+    return use.changed(batch=batch, workers=1, stage=0)

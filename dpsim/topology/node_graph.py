@@ -48,15 +48,16 @@ class NodeGraph:
         cards = node.nic_edges(nics)
         edges = [*node.expand_edges(), *cards]
         self.nics = [name for name, *_ in cards]
-        kinds = {name: {"kind": name.rstrip("0123456789")} for name in node.device_names()}
+        # A CPU or a switch can carry less than its links together: a bridge's own limit.
+        limits = {name: node.capacity(name) for name in node.device_names()}
+        kinds = {name: {"kind": name.rstrip("0123456789")} for name in limits}
         self.devices: dict[str, dict[str, Any]] = kinds | {
             nic: {"kind": "nic"} for nic in self.nics
         }
         self.links = _links(edges, self.devices)
         self.names: list[str] = []
         self.capacities: FloatArray = np.empty(0)
-        # A CPU or a switch can carry less than its links together: a bridge's own limit.
-        self._number_capacities({name: node.capacity(name) for name in kinds})
+        self._number_capacities(limits)
         # Shortest paths from a device to all others, kept: a search gives them all at once.
         self._trees: dict[str, dict[str, list[str]]] = {}
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]

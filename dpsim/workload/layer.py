@@ -125,21 +125,22 @@ class Model:
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
         return tuple(pairwise([0, *starts, len(names)]))
 
-    @property
+    @cached_property
     def forward_flop(self) -> int:
         """FLOP per sample of the forward pass."""
         return sum(layer.forward_flop for layer in self.layers)
 
-    @property
+    @cached_property
     def backward_flop(self) -> int:
         """FLOP per sample of the backward pass."""
         return sum(layer.backward_flop for layer in self.layers)
 
-    @property
+    @cached_property
     def activations(self) -> int:
         """Elements per sample that are kept for the backward pass."""
         return sum(layer.activations for layer in self.layers)
 
+    @cached_property
     def tensors(self) -> Tensors:
         """Its parameter tensors in registration order.
 

@@ -159,8 +159,8 @@ class Footprint:
     activations: float
     loss: float
     buckets: float
-    fragmentation: float
-    context: float
+    fragmentation: float = 0.0
+    context: float = 0.0
 
     @property
     def total(self) -> float:
@@ -198,19 +198,18 @@ def footprint(model: Model, setup: Setup) -> Footprint:
     activations = float(samples * sample_activations(model, setup))
     loss = float(samples * loss_bytes(model, setup))
     buckets = _buckets(model, setup)
-    held = weights + gradients + optimizer + activations + loss + buckets
-    fragments = FRAGMENTATION * held
-    return Footprint(weights, gradients, optimizer, activations, loss, buckets, fragments, CONTEXT)
+    held = Footprint(weights, gradients, optimizer, activations, loss, buckets)
+    return replace(held, fragmentation=FRAGMENTATION * held.total, context=CONTEXT)
 
 
 def sample_activations(model: Model, setup: Setup) -> int:
     """Bytes of activations per sample that a pass holds at most."""
-    elements = model.activations
-    if setup.checkpointing:
-        recompute = setup.recompute
-        elements = (
-            checkpointed_activations(model) if recompute is None else recompute.of(model).held
-        )
+    if not setup.checkpointing:
+        elements = model.activations
+    elif setup.recompute is None:
+        elements = checkpointed_activations(model)
+    else:
+        elements = setup.recompute.of(model).held
     return WIDTH[setup.precision] * elements
 
 

@@ -308,7 +308,7 @@ def _update(
         return updated * measured * learners
     bandwidth = accelerator.memory_bandwidth * constants.memory
     traffic = learners * update_bytes(optimizer) * model.parameters / bandwidth
-    launches = constants.update_launches * len(model.tensors().elements) * constants.launch
+    launches = constants.update_launches * len(model.tensors.elements) * constants.launch
     # The loss is read and the next batch handed over, whoever updates the weights.
     return updated * max(traffic, launches) + constants.step
 

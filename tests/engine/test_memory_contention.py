@@ -84,7 +84,7 @@ def test_shards_copy_weights_and_gradients(aggregation, bytes_a_parameter):
 def test_owners_of_tensors_send_them_one_after_the_other(nodes):
     """Beyond as many workers as there are tensors the others own none."""
     of_all = prepare(scenario(nodes, stage=1, owners="tensors"))
-    tensors = of_all.model.tensors().elements
+    tensors = of_all.model.tensors.elements
     sent = [call.nbytes for call in of_all.plan if call.payload == "weights"]
     assert len(sent) == min(8 * nodes, len(tensors))
     assert sum(sent) == 2 * of_all.model.parameters

@@ -61,7 +61,7 @@ def test_ten_trillion_parameters_build_in_milliseconds():
     built = []
     assert _seconds(lambda: built.append(gpt("huge", 128, 80_000, 128, 2048, positions=1024))) < 0.2
     assert built[0].parameters > 9.8e12
-    assert int(built[0].tensors().elements.sum()) == built[0].parameters
+    assert int(built[0].tensors.elements.sum()) == built[0].parameters
 
 
 def _seconds(build):
@@ -107,7 +107,7 @@ def test_a_recurrent_layer_takes_a_step_for_each_token():
 
 def test_tensors_of_an_lstm_layer_are_torch_s():
     model = build_model("lstm-ptb")
-    assert model.tensors().elements.tolist() == [
+    assert model.tensors.elements.tolist() == [
         15_000_000,
         *[9_000_000, 9_000_000, 6000, 6000] * 2,
         10_000,
@@ -119,7 +119,7 @@ def test_totals_equal_what_torch_counts(name):
     model = build_model(name)
     assert (
         model.parameters,
-        len(model.tensors().elements),
+        len(model.tensors.elements),
         model.forward_flop,
         model.backward_flop,
     ) == COUNTED[name]
@@ -168,7 +168,7 @@ def test_backward_is_twice_forward_but_the_first_input_gradient(name):
 
 def test_tensors_of_resnet50():
     model = build_model("resnet50")
-    elements, layer = model.tensors()
+    elements, layer = model.tensors
     assert elements[:3].tolist() == [9408, 64, 64]
     assert elements[-2:].tolist() == [2_048_000, 1000]
     assert [model.layers[i].name for i in layer[:3]] == ["conv1", "bn1", "bn1"]
@@ -187,7 +187,7 @@ def test_tensors_of_resnet50():
 
 def test_tensors_of_a_block_of_gpt2_in_order():
     d = 768
-    elements = build_model("gpt2").tensors().elements[2:14]
+    elements = build_model("gpt2").tensors.elements[2:14]
     assert elements.tolist() == [
         d,
         d,

@@ -185,7 +185,7 @@ def flop_by_layer(model):
 def test_tensors_and_flop_by_layer_are_the_reference_implementation_s(traced, family):
     values, kind, ours = FAMILIES[family]
     reference, built = traced(family, values, kind), ours()
-    assert sorted(reference.tensors().elements) == sorted(built.tensors().elements)
+    assert sorted(reference.tensors.elements) == sorted(built.tensors.elements)
     assert sorted(flop_by_layer(reference).values()) == sorted(flop_by_layer(built).values())
     assert reference.notes == ()
 

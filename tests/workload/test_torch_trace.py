@@ -51,7 +51,7 @@ def module(tmp_path):
 def test_the_flop_counter_agrees_with_the_catalogue(twin, shape, dtype, name):
     traced, built = trace(f"{TWINS}:{twin}", shape, dtype), build_model(name)
     assert traced.parameters == built.parameters
-    assert sorted(traced.tensors().elements) == pytest.approx(sorted(built.tensors().elements))
+    assert sorted(traced.tensors.elements) == pytest.approx(sorted(built.tensors.elements))
     assert traced.forward_flop == pytest.approx(built.forward_flop, rel=0.01)
     assert traced.backward_flop == pytest.approx(built.backward_flop, rel=0.01)
     assert traced.notes == ()

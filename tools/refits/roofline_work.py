@@ -150,7 +150,7 @@ def work_of(rows: Columns) -> Work:
             "half": half,
             "fused": "xla" in f"{framework} {text}".casefold(),
             "throttled": is_throttled(gpu.power.value if gpu.power else None),
-            "tensors": len(model.tensors().elements),
+            "tensors": len(model.tensors.elements),
             "parameters": model.parameters,
         }
         for part, value in row.items():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.collectives import IN_NETWORK
@@ -59,32 +58,39 @@ def default_algorithm(library: str) -> str:
     return "auto" if chooses(library) else "ring"
 
 
+class AutomaticLibrary(NamedTuple):
+    """Which library was chosen, why in words, and its ``model``, where that had to be made."""
+
+    library: str
+    why: str
+    model: CollectiveModel | None = None
+
+
 def automatic_library(
     restriction: str,
     network: Network,
     *,
     operation: str = "all-reduce",
     groups: Groups | None = None,
-    by_nccl: Callable[[], CollectiveModel] | None = None,
-) -> tuple[str, str]:
-    """What ``library: auto`` is on ``network``, and why in words.
+    kept: CollectiveModel | None = None,
+) -> AutomaticLibrary:
+    """What ``library: auto`` is on ``network``, and why.
 
     NCCL where it serves all GPUs (AMD's by RCCL's figures) and has the algorithm ``restriction``,
     or is free to choose; elsewhere the algorithm alone ("ideal"). Switches of the fabric that
-    reduce are no part of NCCL's model, which has those inside nodes. ``by_nccl`` makes that model
-    for who keeps it.
+    reduce are no part of NCCL's model, which has those inside nodes. ``kept`` is that model, where
+    it has been made before.
     """
     if restriction == IN_NETWORK and getattr(network, "reduces", False):
-        return "ideal", "auto: switches of the fabric are to reduce"
-    by_nccl = by_nccl or partial(
-        library_model, "nccl", restriction, network, operation=operation, groups=groups
-    )
+        return AutomaticLibrary("ideal", "auto: switches of the fabric are to reduce")
     try:
-        by_nccl()
+        model = kept or library_model(
+            "nccl", restriction, network, operation=operation, groups=groups
+        )
     except DpsimError as error:
         # Why NCCL will not do is its own refusal, in words made for users.
-        return "ideal", f"auto: {error}"
-    return "nccl", "auto: NCCL serves these GPUs and has the algorithm"
+        return AutomaticLibrary("ideal", f"auto: {error}")
+    return AutomaticLibrary("nccl", "auto: NCCL serves these GPUs and has the algorithm", model)
 
 
 def library_model(

@@ -67,7 +67,7 @@ def _models() -> list[Row]:
             "name": model.name,
             "parameters": f"{model.parameters:,}",
             "forward FLOP": f"{model.forward_flop:.3g}",
-            "tensors": len(model.tensors().elements),
+            "tensors": len(model.tensors.elements),
             "sample": model.sample,
         }
         for model in built

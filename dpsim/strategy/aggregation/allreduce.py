@@ -64,11 +64,7 @@ class AllReduceConfig(Aggregation):
     @property
     def all_reduce(self) -> AllReduceChoice:
         """The scenario's."""
-        return AllReduceChoice(self._runs(self.library), self.library)
-
-    def _runs(self, library: str) -> str:
-        """What ``library`` is asked to run."""
-        return self.algorithm or default_algorithm(library)
+        return AllReduceChoice(self.algorithm or default_algorithm(self.library), self.library)
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which gradients become ready."""
@@ -81,7 +77,7 @@ class AllReduceConfig(Aggregation):
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
         library = setting.library_for(self.library, self.algorithm or "auto")
-        carried = setting.timed(self._runs(library), library=library)
+        carried = setting.timed(self.algorithm or default_algorithm(library), library=library)
         models: dict[str, Turns] = {"all-reduce": (carried,)}
         # Sparse or scaled payloads cannot be summed on their way; each worker gathers and adds.
         if not setting.sums_in_flight:

@@ -74,7 +74,7 @@ def gradients(
 
     They are those of the last pass, which hold the sum of all passes, or those of ``each_pass``.
     """
-    tensors = model.tensors()
+    tensors = model.tensors
     # Backward goes from the last layer to the first.
     backwards = np.arange(len(tensors.elements))[::-1]
     numbers = range(program.passes) if each_pass else (program.last,)

@@ -57,7 +57,7 @@ class GossipConfig(Aggregation):
         from dpsim.network import FlowsModel, RoundsModel
 
         turns = self.turns(setting.cluster.ranks, setting.seed)
-        conditions = setting.conditions(setting.cluster, setting.workers)
+        conditions = setting.conditions(setting.cluster)
         models: Turns
         # Rounds are timed on an undisturbed network; other traffic needs flows.
         if setting.kind == "flows" or conditions:

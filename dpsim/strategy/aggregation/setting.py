@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dpsim.base.arrays import IntArray
@@ -41,8 +40,9 @@ class Setting:
     """The cluster, what messages cost on it, and how collectives are to be timed.
 
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
-    ``conditions(network, workers)`` are the other traffic and the link changes on a network in
-    which worker i is rank ``workers[i]``. ``groups``: those that meet, where that is not all.
+    ``met(network, workers)`` are the other traffic and the link changes on a network in which
+    worker i is rank ``workers[i]``; None where there are none. ``groups``: those that meet, where
+    that is not all.
     ``libraries`` gathers what was chosen for the scenario. ``models`` are those that were made on
     this very cluster, for other scenarios, too; ``placed`` are servers that stand on it.
     """
@@ -51,7 +51,7 @@ class Setting:
     cluster: Cluster
     costs: MessageCosts
     kind: ModelKind
-    conditions: Callable[[Cluster, IntArray], Conditions]
+    met: Callable[[Cluster, IntArray], Conditions] | None
     sums_in_flight: bool
     seed: int
     transport: Transport | None = None
@@ -72,24 +72,22 @@ class Setting:
         With ``groups``, or those of the setting, of one in each of them, all at once.
         """
         groups = groups or self.groups
-        conditions = self.conditions(self.cluster, self.workers)
         # Models that are kept are of the cluster as it is built, undisturbed and not measured.
-        if self.transport is not None or conditions:
-            return self._timed(algorithm, operation, library, groups, conditions)
-        # All that the model depends on besides the cluster, whose models these are.
-        asked = self.kind, self.costs, algorithm, operation, library, groups
+        if self.transport is not None or self.met is not None:
+            return self._timed(algorithm, operation, library, groups)
+        asked = self._key(algorithm, operation, library, groups)
         if asked not in self.models:
-            self.models[asked] = self._timed(algorithm, operation, library, groups, conditions)
+            self.models[asked] = self._timed(algorithm, operation, library, groups)
         return self.models[asked]
 
+    def _key(self, *asked: Hashable) -> Hashable:
+        """All that a model depends on besides the cluster, whose models these are."""
+        return self.kind, self.costs, *asked
+
     def _timed(
-        self,
-        algorithm: str,
-        operation: str,
-        library: str,
-        groups: Groups | None,
-        conditions: Conditions,
+        self, algorithm: str, operation: str, library: str, groups: Groups | None
     ) -> CollectiveModel:
+        conditions = self.conditions(self.cluster)
         # What was measured holds for an undisturbed network only, and has no say where the scenario
         # asks for a model by name.
         undisturbed = self.kind == "auto" and not conditions
@@ -116,6 +114,15 @@ class Setting:
             groups=groups,
             conditions=conditions,
         )
+
+    def conditions(self, network: Cluster, workers: IntArray | None = None) -> Conditions:
+        """The other traffic and the link changes on ``network``.
+
+        Worker i is its rank ``workers[i]``; left out, rank i.
+        """
+        if self.met is None:
+            return Conditions()
+        return self.met(network, self.workers if workers is None else workers)
 
     def broadcast(self) -> CollectiveModel:
         """The model of a broadcast from rank 0: the library's where it has one, else a tree."""
@@ -152,15 +159,22 @@ class Setting:
             return "ideal", "auto: messages are as the calibration has measured them"
         if self.kind != "auto":
             return "ideal", f"auto: the network model is to be {self.kind}"
-        if self.conditions(self.cluster, self.workers):
+        if self.met is not None:
             return "ideal", "auto: other traffic and links that change are for no library"
         from dpsim.network import automatic_library
 
-        # The model that answers is the one that will be asked for, and is kept.
-        by_nccl = partial(self.timed, algorithm, operation, "nccl", groups)
-        return automatic_library(
-            algorithm, self.cluster, operation=operation, groups=groups, by_nccl=by_nccl
+        # The model that answers is the one that will be asked for.
+        asked = self._key(algorithm, operation, "nccl", groups)
+        chosen = automatic_library(
+            algorithm,
+            self.cluster,
+            operation=operation,
+            groups=groups,
+            kept=self.models.get(asked),
         )
+        if chosen.model is not None:
+            self.models[asked] = chosen.model
+        return chosen.library, chosen.why
 
     @property
     def cautions(self) -> list[str]:
@@ -169,7 +183,7 @@ class Setting:
             return []
         from dpsim.network import automatic_library
 
-        found, _ = automatic_library("auto", self.cluster)
+        found = automatic_library("auto", self.cluster).library
         if found == "ideal" or self.transport is not None:
             return []
         return [

@@ -46,7 +46,7 @@ def owned(model: Model, owners: int) -> list[int]:
     The largest tensor first, each goes to whoever has the least so far (InternEvo,
     internlm/solver/optimizer/hybrid_zero_optim.py).
     """
-    sizes: list[int] = np.sort(model.tensors().elements)[::-1].tolist()
+    sizes: list[int] = np.sort(model.tensors.elements)[::-1].tolist()
     # Nobody has anything yet: the largest tensors go to one owner each.
     held = sizes[:owners]
     heapify(held)

@@ -55,7 +55,7 @@ def test_gradients_of_every_tensor_travel_once_and_not_before_they_are_computed(
         for call in aggregation(way).calls(MODEL, PROGRAM, batch=4)
         if call.payload == "gradients"
     ]
-    tensors = MODEL.tensors()
+    tensors = MODEL.tensors
     if way["kind"] == "gossip":
         (model,) = aggregation(way).calls(MODEL, PROGRAM, batch=4)
         assert (model.payload, model.nbytes) == ("models", MODEL.parameters * 4)

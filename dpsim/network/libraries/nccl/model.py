@@ -187,13 +187,14 @@ class NcclModel(CollectiveModel):
         """
         if self.machine.nodes == 1:
             return 1.0
+        leave_a_node = _PROBE * _leaving(self.machine, self.operation, runs)
         loads = self._loads(_PROBE, f"{runs}/")
         outside = slice(self.cluster.first_capacity[-1], None)  # the fabric's come last
         links = float((loads[outside] / self.cluster.capacities[outside]).max())
         of_nodes = [network_cards(kind) for kind in self.cluster.kinds]
         usable = min(cards.bandwidth for cards in of_nodes)
         usable *= self.machine.nic_rate / min(cards.rate for cards in of_nodes)
-        cards = _PROBE * _leaving(self.machine, self.operation, runs) / usable
+        cards = leave_a_node / usable
         return min(1.0, cards / links)
 
     @lru_cache(maxsize=1)  # noqa: B019 - a model lives as long as its simulation
