@@ -62,9 +62,7 @@ class InPairs(MeetingPoint):
     def __init__(self, job: Job) -> None:
         strategy = job.scenario.strategy
         self.job = job
-        self.network = SharedNetwork(
-            job.cluster, 0.0, job.setting.conditions(job.cluster)
-        )
+        self.network = SharedNetwork(job.cluster, 0.0, job.setting.conditions(job.cluster))
         self.env = self.network.env
         self.gate = job.gate()
         self._threads = [_Thread() for _ in range(job.workers)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What one of the ``workers`` takes of its GPU's memory; bytes.
+    """What one of the ``workers`` takes of its GPU's memory; ``held`` are its parts, in bytes.
 
     ``of_length`` gives the model for sequences of another length; None where it has none to choose.
     """
