@@ -39,7 +39,7 @@ class Groups:
         whole = size % per_node == 0 or per_node % size == 0
         return RankLayout(ranks, min(size, per_node) if whole else None)
 
-    def meeting(self, ranks: int) -> IntArray:
+    def members(self, ranks: int) -> IntArray:
         """The ranks of each collective, a row for each, evenly spaced."""
         rows = ranks_array(ranks).reshape(-1, self.size)
         return np.asarray(rows.T if self.across else rows)
@@ -67,17 +67,17 @@ def _compile(algorithm: Algorithm, groups: Groups, layout: RankLayout) -> Schedu
 
 def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:
     """``schedule``, of the ranks of one group, in each group of ``ranks`` ranks."""
-    meeting = groups.meeting(ranks)
+    members = groups.members(ranks)
     # Neighbours in a group follow one another; ranks of equal place are a group apart.
     stride = groups.size if groups.across else 1
-    phases = tuple(_moved(phase, stride, meeting[:, 0]) for phase in schedule.phases)
-    return replace(schedule, ranks=ranks, phases=phases, meeting=meeting)
+    phases = tuple(_moved(phase, stride, members[:, 0]) for phase in schedule.phases)
+    return replace(schedule, ranks=ranks, phases=phases, members=members)
 
 
 def of_one_group(schedule: Schedule, ranks: IntArray) -> Schedule:
     """What ``schedule`` has one of its groups do, rank i being ``ranks[i]``: `once_each` undone."""
     phases = tuple(_moved_back(phase, ranks) for phase in schedule.phases)
-    return replace(schedule, ranks=len(ranks), phases=phases, meeting=None)
+    return replace(schedule, ranks=len(ranks), phases=phases, members=None)
 
 
 def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:

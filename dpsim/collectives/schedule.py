@@ -236,7 +236,7 @@ class Schedule:
     """A collective operation of ``ranks`` ranks on a vector of ``chunks`` chunks.
 
     ``vectors`` is above 1 where ranks hold more than one vector (a personalised all-to-all: what
-    each rank sends is a vector). ``meeting`` are the ranks of each group where several carry the
+    each rank sends is a vector). ``members`` are the ranks of each group where several carry the
     operation out side by side, each among itself: a row each, evenly spaced.
     """
 
@@ -246,7 +246,7 @@ class Schedule:
     chunks: int
     phases: tuple[Phase, ...]
     vectors: int = 1
-    meeting: IntArray | None = None
+    members: IntArray | None = None
     channels: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -62,7 +62,7 @@ class Worker:
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
         self.world = world
-        self.env = world.meeting.network.env
+        self.env = world.meeting_point.network.env
         self.iteration = 0
         self.version = 0
         self.row = dict.fromkeys(
@@ -78,7 +78,7 @@ class Worker:
         # and the versions of the others to their end.
         for self.iteration in count():
             if self.world.is_over(self):
-                self.world.meeting.leave(self)
+                self.world.meeting_point.leave(self)
                 return
             self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
             if self._loading is not None:
@@ -86,7 +86,7 @@ class Worker:
                 yield from self.spend("input", there - self.env.now, "next batch")
             self.world.begins(self)
             yield from self._compute()
-            yield from self.world.meeting.end(self)
+            yield from self.world.meeting_point.end(self)
             self.world.ended(self)
 
     def _compute(self) -> Process:
@@ -99,7 +99,7 @@ class Worker:
             at = call.ready
             encoding = self.world.coding(self.rank, call.encode)
             yield from self.spend("encode", encoding, f"encode {call.name}")
-            self.world.meeting.ready(self, call)
+            self.world.meeting_point.ready(self, call)
         # What is left up to the update, which is not the worker's where servers take it.
         yield from self._passes(factor, at, len(positions) - 2)
 
@@ -168,14 +168,14 @@ class World:
     def __init__(
         self,
         job: Job,
-        meeting: MeetingPoint,
+        meeting_point: MeetingPoint,
         factors: FloatArray,
         progress: Callable[[int], None],
         timeline: Timeline | None = None,
         log: Log | None = None,
     ) -> None:
         self.job = job
-        self.meeting = meeting
+        self.meeting_point = meeting_point
         self.timeline = timeline
         self.log = log
         # Whoever goes its own way sends the same in every iteration.
@@ -195,7 +195,7 @@ class World:
 
         Raises DpsimError where a cut link stops them for good.
         """
-        network = self.meeting.network
+        network = self.meeting_point.network
         for rank in range(self._workers):
             network.env.process(Worker(rank, self).work())
         with network.events() as happen:
@@ -221,16 +221,16 @@ class World:
 
     def begins(self, worker: Worker) -> None:
         """It begins to compute: keep how far it is ahead of the slowest."""
-        self.meeting.begin(worker)
+        self.meeting_point.begin(worker)
         if self.log is not None:
             self.log.add(worker.env.now, "read", worker.rank, worker.iteration, worker.version)
         if worker.iteration < self._steps:
-            ahead = worker.iteration - self.meeting.gate.clocks.slowest
+            ahead = worker.iteration - self.meeting_point.gate.clocks.slowest
             self.records.clock_gap[worker.iteration, worker.rank] = ahead
 
     def hand_over(self, worker: Worker) -> None:
         """Its gradient is with the others: tell the gate, and log what becomes of it."""
-        gate = self.meeting.gate
+        gate = self.meeting_point.gate
         fate = gate.hand_over(worker.rank)
         if self.log is None:
             return

@@ -122,7 +122,7 @@ def _float32_peak(gpu: Gpu) -> float:
 def calls_in(job: Job, exchange: Exchange) -> tuple[StagedCall, ...]:
     """What ``job`` communicates in a step in which all exchange ``exchange``, in order."""
     strategy = job.scenario.strategy
-    mesh = _meeting(job, grouped=exchange.grouped)
+    mesh = _peers(job, grouped=exchange.grouped)
     plan: tuple[CollectiveCall, ...] = ()
     if mesh.ranks == 1 < job.workers:
         pass  # nobody is in its group
@@ -151,7 +151,7 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
         return ()
     strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
     program, positions = job.program, job.positions
-    mesh = _meeting(job, grouped=grouped)
+    mesh = _peers(job, grouped=grouped)
     wanted = strategy.aggregation.calls_on(job.model, program, batch, mesh)
     calls = _parts(job, wanted)
     # One plan for all, since all must send in one order: that of the kind they wait for.
@@ -169,7 +169,7 @@ def averaging(job: Job) -> tuple[CollectiveCall, ...]:
     return _parts(job, job.scenario.strategy.aggregation.averaging(job.model, job.program))
 
 
-def _meeting(job: Job, *, grouped: bool) -> Mesh:
+def _peers(job: Job, *, grouped: bool) -> Mesh:
     """Those whom a worker meets: all, or its group."""
     mesh, cell = job.cluster.mesh, job.scenario.cell
     if cell > 1:
@@ -182,7 +182,7 @@ def _meeting(job: Job, *, grouped: bool) -> Mesh:
 
 def _for_all(job: Job, call: CollectiveCall) -> StagedCall:
     """``call`` among all workers."""
-    return _staged_among(job, call, _meeting(job, grouped=False))
+    return _staged_among(job, call, _peers(job, grouped=False))
 
 
 def _in_group(job: Job, call: CollectiveCall, mesh: Mesh) -> StagedCall:
@@ -236,7 +236,7 @@ def _line(job: Job, calls: tuple[CollectiveCall, ...], *, grouped: bool) -> tupl
 
 def _seconds(job: Job, collective: str, nbytes: int, *, grouped: bool) -> float:
     """How long uncompressed ``nbytes`` take with all workers there."""
-    mesh = _meeting(job, grouped=grouped)
+    mesh = _peers(job, grouped=grouped)
     stages = job.scenario.strategy.aggregation.stages(
         collective, (nbytes,), nbytes, sums_in_flight=True, mesh=mesh
     )

@@ -45,7 +45,7 @@ def exact_for(job: Job) -> str | None:
     # Calls of one communicator follow one another; those of two may run side by side.
     together = {call.group for calls in job.calls_of.values() for call in calls}
     models = (model for turns in job.collectives.values() for model in turns)
-    one_group = all(len(model.meeting) == 1 for model in models)
+    one_group = all(len(model.members) == 1 for model in models)
     if undisturbed and one_group and len(together) <= 1:
         return None
     reason: str | None = imported("dpsim.engine.events:inexact_because")(job)

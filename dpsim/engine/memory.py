@@ -23,7 +23,7 @@ from dpsim.workload import (
 )
 
 if TYPE_CHECKING:
-    from dpsim.workload import Remedy, Split
+    from dpsim.workload import Remedy, SplitWays
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class MemoryUse:
 
         return [] if self.fits else remedies(self.model, self.setup, self.capacity)
 
-    def split(self) -> Split:
+    def split(self) -> SplitWays:
         """How many ways the model would have to be split, were nothing else done."""
         from dpsim.workload import split_ways
 
@@ -229,7 +229,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     # block each.
     segments = None if workload.checkpoints_all else recompute
     of_length = partial(_of_length, scenario) if workload.has_length else None
-    meeting = scenario.strategy.meeting(mesh)
+    peers = scenario.strategy.peers(mesh)
     sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
     # Sharded aggregations name what they divide; the others divide nothing.
     stage = getattr(aggregation, "stage", 0)
@@ -246,7 +246,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         outer_bytes=sync.outer_bytes(mesh),
         units_ahead=aggregation.units_ahead,
         # Where nothing is sharded yet, a remedy shards in groups, too.
-        shard_group=aggregation.shard_size(meeting) if stage else meeting.ranks,
+        shard_group=aggregation.shard_size(peers) if stage else peers.ranks,
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or aggregation.adds_up_whole(2),

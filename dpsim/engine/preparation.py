@@ -216,7 +216,7 @@ def _updated_part(scenario: Scenario, model: Model) -> float:
     """
     strategy, workers = scenario.strategy, scenario.cluster.ranks
     if strategy.aggregation.shards:
-        return strategy.aggregation.updated_part(model, strategy.meeting(scenario.cluster.mesh))
+        return strategy.aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
     # A worker alone that sends its servers nothing takes the step itself.
     if served and (workers > 1 or strategy.aggregation.moves_alone):

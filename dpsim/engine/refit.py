@@ -71,9 +71,9 @@ class RefittedModel(CollectiveModel):
         return self.base.doubt(nbytes)
 
     @property
-    def meeting(self) -> IntArray:
+    def members(self) -> IntArray:
         """The base's."""
-        return self.base.meeting
+        return self.base.members
 
     def traffic(self, nbytes: int) -> Traffic:
         """The base's."""

@@ -178,11 +178,11 @@ def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, l
     waits = np.zeros((len(common), len(ranks)))
     met, last = np.zeros(len(ranks)), np.zeros(len(ranks))
     for row, step in enumerate(common):
-        meetings: dict[Call, list[tuple[float, int]]] = defaultdict(list)
+        waited: dict[Call, list[tuple[float, int]]] = defaultdict(list)
         for column, one in enumerate(ranks):
             for call, seconds in one.steps[step].calls.items():
-                meetings[call].append((seconds, column))
-        for taken in meetings.values():
+                waited[call].append((seconds, column))
+        for taken in waited.values():
             if len(taken) < 2:
                 continue
             # A collective ends everywhere at once: whoever was in it for the shortest time came

@@ -84,13 +84,13 @@ def check_round(schedule: Schedule, network: Network, nbytes: float) -> None:
     check_memory(nbytes, f"a round of {schedule.algorithm} on {network.ranks:,} ranks")
 
 
-def leaving_together(starts: FloatArray, meeting: IntArray, seconds: float) -> FloatArray:
-    """When ranks leave: those of each row of ``meeting`` so long after the last has entered."""
+def leaving_together(starts: FloatArray, members: IntArray, seconds: float) -> FloatArray:
+    """When ranks leave: those of each row of ``members`` so long after the last has entered."""
     ends = np.empty(len(starts))
-    if len(meeting) == 1:  # all of them, in whichever order
+    if len(members) == 1:  # all of them, in whichever order
         ends.fill(latest(starts) + seconds)
         return ends
-    ends[meeting] = starts[meeting].max(axis=1, keepdims=True) + seconds
+    ends[members] = starts[members].max(axis=1, keepdims=True) + seconds
     return ends
 
 
@@ -193,7 +193,7 @@ class CollectiveModel(ABC):
         return found[1]
 
     @property
-    def meeting(self) -> IntArray:
+    def members(self) -> IntArray:
         """The ranks of each group that carries it out, a row each, evenly spaced: all, in one."""
         return ranks_array(len(self.ends))[None]
 
@@ -231,7 +231,7 @@ class CollectiveModel(ABC):
         return self
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
-        """The model of a group alone, one of the rows of `meeting`."""
+        """The model of a group alone, one of the rows of `members`."""
         assert len(ranks) == len(self.ends), "a model of several groups must know one"
         return self
 
@@ -261,10 +261,10 @@ class ScheduleModel(CollectiveModel):
         self.itemsize = itemsize
 
     @property
-    def meeting(self) -> IntArray:
+    def members(self) -> IntArray:
         """The schedule's groups."""
-        meeting = self.schedule.meeting
-        return ranks_array(self.schedule.ranks)[None] if meeting is None else meeting
+        members = self.schedule.members
+        return ranks_array(self.schedule.ranks)[None] if members is None else members
 
     @property
     def joins_all(self) -> bool:
@@ -297,7 +297,7 @@ class ScheduleModel(CollectiveModel):
 
     def of_group(self, ranks: IntArray) -> Self:
         """The same on what one group does of the schedule."""
-        if self.schedule.meeting is None:
+        if self.schedule.members is None:
             return self
         from dpsim.collectives import of_one_group
         from dpsim.topology import SubNetwork

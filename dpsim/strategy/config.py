@@ -47,7 +47,7 @@ class StrategyConfig(Config):
             found.append(f"sync {self.sync.kind} ({self.sync.difference})")
         return found
 
-    def meeting(self, mesh: Mesh) -> Mesh:
+    def peers(self, mesh: Mesh) -> Mesh:
         """Of the workers of ``mesh`` those who exchange gradients: all, or those of a group."""
         if not self.sync.grouped(self.sync.first_own_step):
             return mesh

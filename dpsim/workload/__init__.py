@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from dpsim.workload.recompute import Recomputation, Recompute
     from dpsim.workload.too_large import (
         Remedy,
-        Split,
+        SplitWays,
         gpus_to_shard_over,
         longest_sequence,
         remedies,
@@ -140,7 +140,7 @@ __all__ = [
     "Remedy",
     "Setup",
     "Shapes",
-    "Split",
+    "SplitWays",
     "StorageInput",
     "Tensors",
     "TorchSource",

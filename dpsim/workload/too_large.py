@@ -25,7 +25,7 @@ _ORDER = ("learners", "stage", "checkpointing", "batch")
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitWays:
     """Over how many GPUs a model would have to be split.
 
     For its weights alone, and for training one sample at a time.
@@ -35,7 +35,7 @@ class Split:
     training: int
 
 
-def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
+def split_ways(model: Model, setup: Setup, capacity: float) -> SplitWays:
     """Over how many GPUs of ``capacity`` bytes the model must be split at least.
 
     Nothing else is divided. A lower bound: it takes every part to split evenly. Raises DpsimError
@@ -52,7 +52,7 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
     needs = footprint(model, alone)
     held = needs.model_state + needs.activations + needs.loss
     # For the weights alone nothing else is counted, not even the context.
-    return Split(math.ceil(needs.weights / capacity), math.ceil(held / usable))
+    return SplitWays(math.ceil(needs.weights / capacity), math.ceil(held / usable))
 
 
 def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | None:

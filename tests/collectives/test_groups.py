@@ -28,7 +28,7 @@ def test_every_group_ends_with_what_the_operation_promises_it(algorithm, ranks, 
     schedule = in_groups(algorithm, groups).schedule(ranks)
     inputs = np.random.default_rng(0).integers(-99, 99, (ranks, 37)).astype(float)
     result = execute(schedule, inputs)
-    for members in groups.meeting(ranks):
+    for members in groups.members(ranks):
         own = inputs[members]
         one = algorithm.schedule(len(members)).chunking(37)
         expected = OPERATIONS[algorithm.operation].expected(own, one)
@@ -40,18 +40,18 @@ def test_every_group_ends_with_what_the_operation_promises_it(algorithm, ranks, 
 @pytest.mark.parametrize(("ranks", "groups"), GROUPS, ids=str)
 def test_groups_take_as_long_as_one_of_them_and_send_as_much_each(algorithm, ranks, groups):
     costs = MessageCosts(overhead=1e-6, gamma=1e-10)
-    meeting = groups.meeting(ranks)
-    collectives, members = meeting.shape
+    members = groups.members(ranks)
+    collectives, size = members.shape
     one, all_of_them = (
         RoundsModel(schedule, UniformSwitch(len(schedule_ranks), 1e9, 1e-5), costs)
         for schedule, schedule_ranks in (
-            (algorithm.schedule(members), range(members)),
+            (algorithm.schedule(size), range(size)),
             (in_groups(algorithm, groups).schedule(ranks), range(ranks)),
         )
     )
-    alone = one.finish(np.zeros(members), 10_000).finishes
+    alone = one.finish(np.zeros(size), 10_000).finishes
     together = all_of_them.finish(np.zeros(ranks), 10_000).finishes
-    np.testing.assert_allclose(together[meeting], np.tile(alone, (collectives, 1)), rtol=1e-12)
+    np.testing.assert_allclose(together[members], np.tile(alone, (collectives, 1)), rtol=1e-12)
     sent = [
         traffic(each.schedule, each.schedule.chunking(10_000)).total for each in (one, all_of_them)
     ]

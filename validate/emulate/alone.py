@@ -79,12 +79,12 @@ class Over:
 class AloneWorker:
     """One worker of ``job`` and its life."""
 
-    def __init__(self, job: Job, rank: int, meeting: MeetingPoint, start: float) -> None:
+    def __init__(self, job: Job, rank: int, meeting_point: MeetingPoint, start: float) -> None:
         self._calls = job.calls(0)
         self._positions = job.positions[:, job.kind_of[rank]].tolist()
         self._kind = int(job.kind_of[rank])
         self._loading = None if job.input is None else job.input.of(rank).start()
-        self._meeting = meeting
+        self._meeting_point = meeting_point
         self._pace = Pace(start)
         self._start = start
 
@@ -100,21 +100,21 @@ class AloneWorker:
             row.input = taken - asked
             pace.spend(row.input)
         row.begin = now()
-        self._meeting.begin(row)
+        self._meeting_point.begin(row)
         at = 0
         for call in self._calls:
             pace.spend(factor * (positions[call.ready] - positions[at]))
             at = call.ready
             self._code(row, float(call.encode[self._kind]))
-            self._meeting.ready(call)
+            self._meeting_point.ready(call)
         pace.spend(factor * (positions[-2] - positions[at]))
         row.done = now()
-        self._meeting.end(row)
+        self._meeting_point.end(row)
         # What it waited for has taken as long as it took: the plan starts again from now.
         pace.resume()
         self._code(row, sum(float(call.decode[self._kind]) for call in self._calls))
         pace.spend(factor * (positions[-1] - positions[-2]))
-        self._meeting.after(row)
+        self._meeting_point.after(row)
         row.end = now()
         return row
 
@@ -126,7 +126,7 @@ class AloneWorker:
 def work_alone(
     job: Job,
     rank: int,
-    meeting: MeetingPoint,
+    meeting_point: MeetingPoint,
     over: Over,
     factors: FloatArray,
     start: float,
@@ -136,7 +136,7 @@ def work_alone(
 
     Each has as many as ``factors``, (steps, workers), has rows, one for each iteration.
     """
-    worker = AloneWorker(job, rank, meeting, start)
+    worker = AloneWorker(job, rank, meeting_point, start)
     own = factors[:, rank].tolist()
     for iteration in count():
         if iteration == len(own):
@@ -145,4 +145,4 @@ def work_alone(
         if over or iteration >= MOST_ROUNDS * len(own):
             break
         say(worker.iterate(iteration, own[iteration % len(own)]))
-    meeting.leave()
+    meeting_point.leave()

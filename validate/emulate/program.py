@@ -67,9 +67,9 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     factors = all_slow_downs(job)
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
-        meeting = InPairs(job, world) if client is None else AtServers(job, client)
+        meeting_point = InPairs(job, world) if client is None else AtServers(job, client)
         start = _together_at(world, case, say)
-        work_alone(job, world.rank, meeting, over, factors, start, tell)
+        work_alone(job, world.rank, meeting_point, over, factors, start, tell)
     else:
         start = _together_at(world, case, say)
         work_together(job, world, carriers, factors, start, tell)

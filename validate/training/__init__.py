@@ -20,7 +20,7 @@ from validate.training.local import Replica
 from validate.training.method import Method
 from validate.training.models import cnn
 from validate.training.proof import Proof, names_of, prove
-from validate.training.record import Event, Record
+from validate.training.rank_record import Event, RankRecord
 from validate.training.replay import replay
 from validate.training.settings import Training
 from validate.training.task import Task
@@ -31,7 +31,7 @@ __all__ = [
     "Event",
     "Method",
     "Proof",
-    "Record",
+    "RankRecord",
     "Replayed",
     "Replica",
     "Task",

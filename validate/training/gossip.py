@@ -53,18 +53,18 @@ class Gossip(Method):
         # Drawn from the seed by every worker alike: nobody need say whom it meets.
         turns = gossip_turns(self.graph, worker.workers, worker.training.seed)
         for step in worker.steps():
-            meeting = Meeting(worker, turns[step % len(turns)])
+            turn = _Turn(worker, turns[step % len(turns)])
             worker.learn(step)
             with worker.part("communication"):
-                worker.replica.weights.copy_(meeting.mean())
+                worker.replica.weights.copy_(turn.mean())
             worker.update()
-            for neighbour in meeting.heard:
+            for neighbour in turn.heard:
                 worker.note(HEARD, neighbour, step)
         consensus(worker, worker.replica.weights)
 
 
 @dataclass(slots=True, init=False, eq=False)
-class Meeting:
+class _Turn:
     """One worker's part of a turn, by way of the host.
 
     Its model is on its way to some, those of ``heard`` are on their way to it.
@@ -74,8 +74,8 @@ class Meeting:
     models: list[Tensor]
     works: list[Any]
 
-    def __init__(self, worker: Worker, turn: Schedule) -> None:
-        (edges,) = turn.each_round()
+    def __init__(self, worker: Worker, schedule: Schedule) -> None:
+        (edges,) = schedule.each_round()
         self.heard = [int(source) for source in edges.source[edges.destination == worker.rank]]
         # A copy, since the replica may move while its model is still on the way.
         own = worker.replica.weights.to("cpu", copy=True)

@@ -21,7 +21,7 @@ import numpy as np
 from dpsim.base.errors import DpsimError
 from validate.ranks.launch import connected, launch, loopback
 from validate.ranks.processes import IMPORTED_LATE, joined
-from validate.training.record import Record
+from validate.training.rank_record import RankRecord
 from validate.training.replay import replay
 from validate.training.settings import Training
 from validate.training.train import METHODS, method_named, train
@@ -102,7 +102,7 @@ def as_rank(text: str) -> None:
     (Path(folder) / str(world.rank)).write_bytes(pickle.dumps(records))
 
 
-def _proof(name: str, records: Sequence[Record], training: Training) -> Proof:
+def _proof(name: str, records: Sequence[RankRecord], training: Training) -> Proof:
     method = method_named(name)
     if records[0].not_run:
         return Proof(name, (), 0.0, {}, 0.0, False, records[0].not_run)
@@ -127,7 +127,7 @@ def _proof(name: str, records: Sequence[Record], training: Training) -> Proof:
 
 
 def _off(
-    kind: str, workers: Sequence[Record], records: Sequence[Record], training: Training
+    kind: str, workers: Sequence[RankRecord], records: Sequence[RankRecord], training: Training
 ) -> float:
     """The largest difference from the replay, of the final weights and of the mean losses."""
     wanted = replay(method_named(kind), records, training)

@@ -12,7 +12,7 @@ from typing import Any
 from dpsim.base.registry import Registry
 from validate.training.all_workers import Replayed
 from validate.training.method import Method
-from validate.training.record import Record
+from validate.training.rank_record import RankRecord
 from validate.training.replay_pairs import replay_pairs
 from validate.training.replay_servers import replay_servers
 from validate.training.replay_steps import (
@@ -24,7 +24,7 @@ from validate.training.replay_steps import (
 )
 from validate.training.settings import Training
 
-Replay = Callable[[Any, Sequence[Record], Training], Replayed]
+Replay = Callable[[Any, Sequence[RankRecord], Training], Replayed]
 
 REPLAYS: Registry[Replay] = Registry(
     "method that can be replayed",
@@ -49,7 +49,7 @@ REPLAYS: Registry[Replay] = Registry(
 )
 
 
-def replay(method: Method, records: Sequence[Record], training: Training) -> Replayed:
+def replay(method: Method, records: Sequence[RankRecord], training: Training) -> Replayed:
     """What the run of ``records``, one a rank in order, should have given.
 
     Raises DpsimError for a log that cannot have been.

@@ -13,11 +13,11 @@ from torch import Tensor
 from dpsim.base.errors import DpsimError
 from validate.training.all_workers import AllWorkers, Replayed, mean
 from validate.training.pairs import AVERAGED, READ, UPDATED, Pairs
-from validate.training.record import Event, Record
+from validate.training.rank_record import Event, RankRecord
 from validate.training.settings import Training
 
 
-def replay_pairs(method: Pairs, records: Sequence[Record], training: Training) -> Replayed:
+def replay_pairs(method: Pairs, records: Sequence[RankRecord], training: Training) -> Replayed:
     """Every worker goes through its log; a meeting happens when both have come to it."""
     pairs = _Pairs(AllWorkers(training, len(records)), records)
     while any(pairs.logs):
@@ -31,7 +31,7 @@ def replay_pairs(method: Pairs, records: Sequence[Record], training: Training) -
 class _Pairs:
     """Each worker's model, what is left of its log, and the change that its next update makes."""
 
-    def __init__(self, workers: AllWorkers, records: Sequence[Record]) -> None:
+    def __init__(self, workers: AllWorkers, records: Sequence[RankRecord]) -> None:
         self.workers = workers
         self.logs = [
             deque(e for e in record.log if e.what in (READ, AVERAGED, UPDATED))

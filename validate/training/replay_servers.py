@@ -13,13 +13,13 @@ from torch import Tensor
 from dpsim.base.errors import DpsimError
 from validate.training.all_workers import AllWorkers, Replayed
 from validate.training.parameter_server import ParameterServer
-from validate.training.record import Event, Record
+from validate.training.rank_record import Event, RankRecord
 from validate.training.server_state import READ, UPDATED
 from validate.training.settings import Training
 
 
 def replay_servers(
-    method: ParameterServer, records: Sequence[Record], training: Training
+    method: ParameterServer, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
     """Every server goes through its log as far as it can, again and again.
 

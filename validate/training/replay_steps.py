@@ -17,11 +17,13 @@ from validate.training.gossip import HEARD, Gossip
 from validate.training.learners import Learners
 from validate.training.local_sgd import AVERAGED_GRADIENTS, AVERAGED_MODELS, LocalSgd
 from validate.training.method import Method
-from validate.training.record import Record
+from validate.training.rank_record import RankRecord
 from validate.training.settings import Training
 
 
-def replay_whole_batch(method: Method, records: Sequence[Record], training: Training) -> Replayed:
+def replay_whole_batch(
+    method: Method, records: Sequence[RankRecord], training: Training
+) -> Replayed:
     """One model, moved by the mean of all workers' gradients.
 
     What every bulk-synchronous method should equal.
@@ -38,7 +40,7 @@ def replay_whole_batch(method: Method, records: Sequence[Record], training: Trai
 
 
 def replay_compressed(
-    method: Compressed, records: Sequence[Record], training: Training
+    method: Compressed, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
     """The same with the mean that `dpsim.strategy.compression.Exchange` makes."""
     workers = AllWorkers(training, len(records))
@@ -54,7 +56,9 @@ def replay_compressed(
     return workers.done(workers.replicas[0].weights)
 
 
-def replay_local_sgd(method: LocalSgd, records: Sequence[Record], training: Training) -> Replayed:
+def replay_local_sgd(
+    method: LocalSgd, records: Sequence[RankRecord], training: Training
+) -> Replayed:
     """Each worker alone, and averages where rank 0 logged them."""
     workers = AllWorkers(training, len(records))
     # Rank 0's log stands for all: an average takes place on all ranks or on none.
@@ -74,7 +78,7 @@ def replay_local_sgd(method: LocalSgd, records: Sequence[Record], training: Trai
     return workers.done(workers.replicas[0].weights)
 
 
-def replay_gossip(method: Gossip, records: Sequence[Record], training: Training) -> Replayed:
+def replay_gossip(method: Gossip, records: Sequence[RankRecord], training: Training) -> Replayed:
     """Each worker mixes the old models of those that it logged to have heard."""
     workers = AllWorkers(training, len(records))
     for step in range(training.steps):
@@ -90,7 +94,9 @@ def replay_gossip(method: Gossip, records: Sequence[Record], training: Training)
     return workers.done(mean([replica.weights for replica in workers.replicas]))
 
 
-def replay_learners(method: Learners, records: Sequence[Record], training: Training) -> Replayed:
+def replay_learners(
+    method: Learners, records: Sequence[RankRecord], training: Training
+) -> Replayed:
     """The three equations, learner by learner; losses are the means over each rank's learners."""
     k = method.learners
     workers = AllWorkers(training, len(records) * k)

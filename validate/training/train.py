@@ -17,7 +17,7 @@ from validate.training.local_sgd import LocalSgd
 from validate.training.method import Method
 from validate.training.pairs import Pairs
 from validate.training.parameter_server import ParameterServer
-from validate.training.record import Record
+from validate.training.rank_record import RankRecord
 from validate.training.references import DataParallel, Ddp, WholeBatch
 from validate.training.replicate import replicate
 from validate.training.scheduled import Scheduled
@@ -63,7 +63,7 @@ def train(
     world: World,
     training: Training | None = None,
     task: Task | None = None,
-) -> Record:
+) -> RankRecord:
     """Train by ``chosen``, and return this rank's record; every rank of ``world`` calls this alike.
 
     It is ``task`` that is trained, the digits if left out. Where the machine lacks what the method
@@ -72,7 +72,7 @@ def train(
     """
     how = method_named(chosen) if isinstance(chosen, str) else chosen
     if missing := how.missing():
-        return Record(how.kind, world.rank, world.size, not_run=missing)
+        return RankRecord(how.kind, world.rank, world.size, not_run=missing)
     workers = how.workers(world.size)
     told = training or Training()
     worker = Worker(told, world, workers, how.kind, task, flat=how.flat, by_host=how.by_host)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from validate.ranks.processes import World
 from validate.training.local import Between, Replica
-from validate.training.record import Event, Record
+from validate.training.rank_record import Event, RankRecord
 from validate.training.settings import Training
 from validate.training.shard import Shard
 from validate.training.task import Digits, Forward, Task
@@ -47,7 +47,7 @@ class Worker:
         self.workers = workers
         seed = training.seed + world.rank
         self.replica = Replica(training, world.device, seed, self.task, flat=flat)
-        self.record = Record(method, world.rank, world.size)
+        self.record = RankRecord(method, world.rank, world.size)
         # NCCL carries only what is on GPUs; gloo carries what is in host memory. Only for those who
         # need it: it fails where a node's name has no address.
         apart = by_host and world.backend == "nccl"
@@ -141,7 +141,7 @@ class Worker:
                 Event(time.perf_counter() - self._began, what, worker, clock, version)
             )
 
-    def done(self) -> Record:
+    def done(self) -> RankRecord:
         """The record with all seconds and losses, and the final weights."""
         face, record = self.world.face, self.record
         # Marks of a GPU can be read once they have passed.

@@ -76,7 +76,7 @@ class _Users:
 
     def add(self, used: Used) -> None:
         """The groups of a collective load links."""
-        model, groups = used.model, used.model.meeting
+        model, groups = used.model, used.model.members
         # Groups of another way to divide the workers are others, even where they overlap; so are
         # those of another communicator, which do not wait for one another.
         way = used.group, groups.tobytes()

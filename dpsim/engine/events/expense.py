@@ -37,11 +37,11 @@ def _of_messages(job: Job) -> float:
 
 def _of_bundles(job: Job) -> float:
     """Seconds that the bundles of all steps take."""
-    making = sum(len(model.meeting) for turns in job.collectives.values() for model in turns)
+    making = sum(len(model.members) for turns in job.collectives.values() for model in turns)
     seconds = _PER_GROUP * making
     for step in range(job.counted.stop):
         for call in job.calls(step):
             for name, _ in call.stages:
-                groups = len(job.collective(name, step).meeting)
+                groups = len(job.collective(name, step).members)
                 seconds += groups * _PER_GROUP + job.workers * (_PER_WORKER + _PER_PLACE)
     return seconds

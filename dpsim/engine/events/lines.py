@@ -35,7 +35,7 @@ class Line:
         self.kind = kind
         # What goes message by message goes so in all groups, each rank at its own pace.
         whole = kind is Played
-        groups = ranks_array(len(model.ends))[None] if whole else model.meeting
+        groups = ranks_array(len(model.ends))[None] if whole else model.members
         # A row of ``groups`` is the workers of one: each of them gets the number of its row.
         group_of = np.empty(groups.size, dtype=np.int64)
         group_of[groups] = np.arange(len(groups))[:, None]

@@ -16,7 +16,7 @@ from dpsim.network.model import MessageCosts, Outcome
 from dpsim.topology import Network, Routes
 
 _MOST_TRANSFERS = 2**30  # they are numbered by 32 bits, twice each
-_BYTES_A_TRANSFER = 160.0  # laid out, on its links, and waiting to happen
+_BYTES_A_TRANSFER = 160.0  # transfers out, on its links, and waiting to happen
 _INSTANTS = 100_000  # between two looks at the limit of time
 
 _SHORT, _REAL = np.int32, np.float64
@@ -64,24 +64,30 @@ def finish_by_loops(
     if count > _MOST_TRANSFERS:
         return None
     check_memory(_BYTES_A_TRANSFER * count, f"{count:,} messages as flows")
-    laid = _Layout(network, schedule, nbytes, costs, itemsize)
-    if laid.routes.share is not None:
+    transfers = _TransferTable(network, schedule, nbytes, costs, itemsize)
+    if transfers.routes.share is not None:
         return None
     begin = float(starts.min())
     # By place: all ranks of a channel, then those of the next.
     finish = np.tile(starts - begin, schedule.channels)
-    if not _run(loops, laid, network.capacities, costs.overhead, finish):
+    if not _run(loops, transfers, network.capacities, costs.overhead, finish):
         return None
     ends = finish.reshape(schedule.channels, -1).max(axis=0)
-    return Outcome(begin + ends, laid.loads(len(network.capacities)))
+    return Outcome(begin + ends, transfers.loads(len(network.capacities)))
 
 
 def _run(
-    loops: ctypes.CDLL, laid: _Layout, capacity: FloatArray, overhead: float, finish: FloatArray
+    loops: ctypes.CDLL,
+    transfers: _TransferTable,
+    capacity: FloatArray,
+    overhead: float,
+    finish: FloatArray,
 ) -> bool:
     """Let all of it happen; ``finish``, by place, holds the starts and then the ends (s)."""
-    run = _Run(len(laid.told["source"]), len(finish), len(capacity), laid.routes.links.shape[1])
-    kept = laid.told | {"capacity": capacity}
+    run = _Run(
+        len(transfers.told["source"]), len(finish), len(capacity), transfers.routes.links.shape[1]
+    )
+    kept = transfers.told | {"capacity": capacity}
     arrays = {name: np.ascontiguousarray(kept[name], dtype=kind) for name, kind in _TOLD.items()}
     for name, array in arrays.items():
         setattr(run, name, array.ctypes.data)
@@ -105,7 +111,7 @@ def _run(
     return bool(state == _DONE)
 
 
-class _Layout:
+class _TransferTable:
     """All transfers of a schedule, round after round, and the routes that they take.
 
     ``told`` is what the loops ask for, by its name there.

@@ -70,7 +70,7 @@ class GlooModel(CollectiveModel):
         self._groups = ranks_array(network.ranks)[None]
         if groups is not None:
             ring = in_groups(ring, groups)
-            self._groups = groups.meeting(network.ranks)
+            self._groups = groups.members(network.ranks)
         self._ring = RoundsModel(ring.schedule(network.ranks), network, itemsize=itemsize)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
@@ -79,7 +79,7 @@ class GlooModel(CollectiveModel):
         return Outcome(ends, self._ring.loads(nbytes))
 
     @property
-    def meeting(self) -> IntArray:
+    def members(self) -> IntArray:
         """Its groups."""
         return self._groups
 

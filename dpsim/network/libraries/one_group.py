@@ -28,7 +28,7 @@ class OneGroup(CollectiveModel):
         self.network = SubNetwork(whole.network, ranks)
 
     @property
-    def meeting(self) -> IntArray:
+    def members(self) -> IntArray:
         """All of it is one group."""
         return ranks_array(len(self.ranks))[None]
 

@@ -133,13 +133,13 @@ class _Step:
         operation = _operation(name, model)
         seconds = self.job.collective_seconds(name, nbytes, self.number)
         group_of = [0] * self.job.workers
-        for ranks in model.meeting.tolist():
+        for ranks in model.members.tolist():
             group = self.groups.setdefault(tuple(ranks), len(self.groups) + 1)
             for rank in ranks:
                 group_of[rank] = group
         # Chakra's size is what each rank brings; dpsim's, as nccl-tests has it, what an all-gather
         # leaves.
-        brought = -(-nbytes // model.meeting.shape[1]) if operation == "all-gather" else nbytes
+        brought = -(-nbytes // model.members.shape[1]) if operation == "all-gather" else nbytes
         title = f"{call.name}: {name}"
         return _Collective(
             title, operation, brought, seconds, group_of, list(before), self._last.get(call.group)

@@ -200,7 +200,7 @@ class Setting:
     def mesh(self) -> Mesh:
         """The workers that meet: all, or those of a group."""
         mesh = self.cluster.mesh
-        return mesh if self.groups is None else Mesh(self.groups.meeting(mesh.ranks).shape[1], None)
+        return mesh if self.groups is None else Mesh(self.groups.members(mesh.ranks).shape[1], None)
 
     @property
     def workers(self) -> IntArray:

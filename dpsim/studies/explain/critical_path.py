@@ -105,7 +105,7 @@ def critical_path(run: Run, step: int) -> CriticalPath:
     return CriticalPath(step, chosen, segments)
 
 
-class _Record:
+class _StepIntervals:
     """The intervals of a step; times closer than ``close`` are one."""
 
     def __init__(self, intervals: Sequence[Interval], close: float) -> None:
@@ -161,19 +161,19 @@ def walk_back(
     ``starts`` (s): when each worker began the step. Times closer than ``close`` are one.
     ``meets_all``: a transfer of a name is one collective of all workers.
     """
-    record, found = _Record(intervals, close), list[Segment]()
+    step, found = _StepIntervals(intervals, close), list[Segment]()
     begin = float(starts.min())
 
     # Each turn leads back in time by more than `close`, or to a worker's start: the walk ends.
-    while time > starts[worker] + record.close:
-        ended = record.ending(worker, time)
+    while time > starts[worker] + step.close:
+        ended = step.ending(worker, time)
         if ended is None:
-            since = max(record.before(worker, time), float(starts[worker]))
+            since = max(step.before(worker, time), float(starts[worker]))
             found.append(Segment("waiting", "waiting", worker, since - begin, time - since))
             time = since
             continue
         if ended.stream == "communication" and meets_all:
-            ended = record.last_to_enter(ended)
+            ended = step.last_to_enter(ended)
         # A transfer may have begun in the step before; the path of this step begins with the step.
         since = max(ended.start, float(starts[ended.worker]))
         found.append(Segment(_kind(ended), ended.name, ended.worker, since - begin, time - since))

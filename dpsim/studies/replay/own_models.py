@@ -86,14 +86,14 @@ class LocalSgd(OwnModels):
 
     def step(self, step: int, gradients: RealArray) -> None:
         """A step of their own, and what the simulated workers exchange with it."""
-        meeting = self._sync.exchanges(step, self._period)
-        if meeting == "gradients":
+        exchanged = self._sync.exchanges(step, self._period)
+        if exchanged == "gradients":
             mean = self._average.mean(self._of_workers(gradients))
             gradients = np.broadcast_to(mean, gradients.shape)
         self.models = self.models - self.moves(gradients)
-        if meeting == "gradients":
+        if exchanged == "gradients":
             self._common = self.models.mean(axis=0)
-        if meeting == "models":
+        if exchanged == "models":
             self._common = self._mean_model()
             self.models = np.repeat(self._common[None], len(self.models), axis=0)
 
@@ -176,12 +176,12 @@ class Gossip(OwnModels):
 
     def step(self, step: int, gradients: RealArray) -> None:
         """The update is added to the mean of the old models, or made before they are mixed."""
-        meeting = self._sync.exchanges(step, self._period)
+        exchanged = self._sync.exchanges(step, self._period)
         turn = step % len(self._mixing)
-        if meeting == "gradients":
+        if exchanged == "gradients":
             self.models = self._mixed(turn)
         self.models = self.models - self.moves(gradients)
-        if meeting == "models":
+        if exchanged == "models":
             self.models = self._mixed(turn)
 
     def _mixed(self, turn: int) -> RealArray:

@@ -48,8 +48,8 @@ class TwoLevels(OwnModels):
         everyone = self._groups.reshape(1, -1)
         elements, seed = trainer.network.parameters, trainer.seed
         self._means = {
-            grouped: [(rows, CodecMean(codec, len(rows), elements, seed)) for rows in meeting]
-            for grouped, meeting in ((False, everyone), (True, self._groups))
+            grouped: [(rows, CodecMean(codec, len(rows), elements, seed)) for rows in groups]
+            for grouped, groups in ((False, everyone), (True, self._groups))
         }
         bounds = [elements * number // outer.fragments for number in range(outer.fragments + 1)]
         self._parts = [slice(*pair) for pair in pairwise(bounds)]

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from validate.training import METHODS, Record, Training, names_of, prove
+from validate.training import METHODS, RankRecord, Training, names_of, prove
 from validate.training import proof as module
 from validate.training.replay import REPLAYS, replay
 
@@ -29,7 +29,7 @@ def test_names_are_those_of_methods():
 def record(training, wanted, **changes):
     told = {"losses": wanted.losses[0], "step_s": [0.1] * training.steps}
     parts = {"parts_s": {"compute": [0.05] * training.steps}, "weights": wanted.weights}
-    return Record("whole-batch", 0, 1, **{**told, **parts, **changes})
+    return RankRecord("whole-batch", 0, 1, **{**told, **parts, **changes})
 
 
 def test_too_few_ranks_are_told_before_any_starts():
@@ -39,7 +39,7 @@ def test_too_few_ranks_are_told_before_any_starts():
 
 def test_what_is_not_its_replay_is_told():
     training = Training(steps=2, batch=4)
-    wanted = replay(module.method_named("whole-batch"), [Record("whole-batch", 0, 1)], training)
+    wanted = replay(module.method_named("whole-batch"), [RankRecord("whole-batch", 0, 1)], training)
     right = module._proof("whole-batch", [record(training, wanted)], training)
     assert (right.equal, right.off) == (True, 0)
     moved = record(training, wanted, weights=wanted.weights + 1e-6)

@@ -20,7 +20,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.strategy.sync import AspConfig, BackupConfig, BspConfig, SspConfig
 from validate.training import (
     Event,
-    Record,
+    RankRecord,
     Training,
     method_named,
     replay,
@@ -93,7 +93,7 @@ class TestLocalSteps:
             precision="float32",
             width=16,
         )
-        losses = replay(method_named("whole-batch"), [Record("", 0, 1)], training).losses[0]
+        losses = replay(method_named("whole-batch"), [RankRecord("", 0, 1)], training).losses[0]
         assert np.mean(losses[:5]) > 2, "about ln 10: it guesses"
         assert np.mean(losses[-20:]) < 1
 
@@ -231,7 +231,7 @@ def test_buckets_are_closed_when_they_are_full():
 
 
 def test_a_log_that_cannot_have_been_is_an_error():
-    records = [Record("", rank, 2) for rank in range(2)]
+    records = [RankRecord("", rank, 2) for rank in range(2)]
     records[1].log.append(Event(0.0, "updated", 0, 0, 1))
     with pytest.raises(DpsimError, match="has updated of 0 at 0"):
         replay(method_named("parameter-server"), records, Training())

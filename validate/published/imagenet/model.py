@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from validate.published.imagenet.records import FILE, Plan, Record
+from validate.published.imagenet.records import FILE, Plan, PublishedTraining
 from validate.published.imagenet.steps import Curve, curve, interpolated
 from validate.published.tables import (
     Block,
@@ -53,14 +53,14 @@ class Effects:
         """What compute times are multiplied by."""
         return float(np.exp(_log_factor(self._factors(one.record), _sizes([one]))[0]))
 
-    def _factors(self, record: Record) -> dict[str, FloatArray]:
+    def _factors(self, record: PublishedTraining) -> dict[str, FloatArray]:
         names = members(record)
         return {
             effect: np.array([self.values[effect].get(names[effect], 1.0)]) for effect in EFFECTS
         }
 
 
-def members(record: Record) -> dict[str, str]:
+def members(record: PublishedTraining) -> dict[str, str]:
     """Which member of each effect a record has."""
     return {
         "family": record.family,
@@ -131,7 +131,7 @@ def anchors() -> tuple[list[Curve], FloatArray]:
     The fastest row of single_gpu.csv for each chip and model, with its seconds.
     """
     rows = packaged_table("single_gpu.csv", _TABLE)
-    fastest: dict[tuple[str, str], tuple[float, int, Record]] = {}
+    fastest: dict[tuple[str, str], tuple[float, int, PublishedTraining]] = {}
     for row in _usable(rows):
         record, batch = _anchor(rows, int(row))
         seconds = batch / rows.above_zero("throughput")[row]
@@ -156,7 +156,7 @@ def _usable(rows: Columns) -> IntArray:
     return np.flatnonzero(keep)
 
 
-def _anchor(rows: Columns, row: int) -> tuple[Record, int]:
+def _anchor(rows: Columns, row: int) -> tuple[PublishedTraining, int]:
     constants = constants_file(FILE)
     table = constants["single_gpu"]
     chip = table["chips"][str(rows.text("gpu")[row])]
@@ -170,7 +170,7 @@ def _anchor(rows: Columns, row: int) -> tuple[Record, int]:
     plans = (Plan(batch, 1, 1, float(batch)),)
     strategy = {"aggregation": {"kind": "allreduce"}}
     line, name = int(rows.line[row]), str(rows.text("case_id")[row])
-    return Record(
+    return PublishedTraining(
         line,
         name,
         model,

@@ -48,7 +48,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PublishedTraining:
     """One row: what ran on what, in which ways, and what had to be assumed.
 
     The row allows one way where it states a batch, else several. ``cluster`` and ``strategy`` are
@@ -96,7 +96,7 @@ class Record:
         return scenario_of_row(self.content(plan))
 
 
-def read_record(rows: Columns, row: int) -> Record:
+def read_record(rows: Columns, row: int) -> PublishedTraining:
     """The record that a row of the table states.
 
     Raises DpsimError, in words for the user, where what it ran on or how long cannot be told.
@@ -122,7 +122,7 @@ def read_record(rows: Columns, row: int) -> Record:
     # 2018).
     is_large = devices >= constants["assumed"]["half_gradients_from"]["value"]
     half = hardware["precision"] != "fp32" or is_large
-    return Record(
+    return PublishedTraining(
         int(rows.line[0]),
         cells["record_id"],
         model,

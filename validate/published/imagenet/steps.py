@@ -10,7 +10,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import compute_factors
 from dpsim.engine import Job, prepare, run_together
 from dpsim.scenario import Scenario
-from validate.published.imagenet.records import Plan, Record
+from validate.published.imagenet.records import Plan, PublishedTraining
 
 LOG_FACTORS = np.log(2.0) * np.arange(-4.0, 4.0)  # 1/16 to 8
 _CHOOSING = np.log(0.5)  # records are run by tuned software
@@ -23,12 +23,12 @@ class Curve:
     One for each of `LOG_FACTORS` on compute times.
     """
 
-    record: Record
+    record: PublishedTraining
     plan: Plan
     log_seconds: FloatArray
 
 
-def curve(record: Record) -> Curve:
+def curve(record: PublishedTraining) -> Curve:
     """The curve of the plan that ends first."""
     plan = record.plans[0]
     if len(record.plans) > 1:
@@ -37,7 +37,7 @@ def curve(record: Record) -> Curve:
     return Curve(record, plan, np.log(_ends(record, plan, LOG_FACTORS)))
 
 
-def _ends(record: Record, plan: Plan, log_factors: FloatArray) -> FloatArray:
+def _ends(record: PublishedTraining, plan: Plan, log_factors: FloatArray) -> FloatArray:
     """Seconds of the whole training with each factor."""
     return plan.steps * step_seconds(record.scenario(plan), log_factors)
 

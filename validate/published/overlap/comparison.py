@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from validate.published.overlap.meeting_rows import meeting_rows
 from validate.published.overlap.model import Costs, fit, step_seconds
 from validate.published.overlap.rows import PolicyRow, policy_rows
+from validate.published.overlap.rows_without_all_reduce import rows_without_all_reduce
 from validate.published.scaling import IDENTITY, REQUIRED, TABLE, stated_step
 from validate.published.tables import (
     Columns,
@@ -187,7 +187,7 @@ def _meetings(
     result: OverlapReference, tested: Columns, kept: Sequence[Mapping[str, str]]
 ) -> dict[int, str]:
     """Add the rows of parameter servers and gossip."""
-    found, refused = meeting_rows(tested)
+    found, refused = rows_without_all_reduce(tested)
     # By a throughput where no time is stated, as the rows of scaling are.
     measured, quality = stated_step(tested), tested.text("quality")
     for row in found:

@@ -15,12 +15,12 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.topology import Cluster
 
 
-def ring_loads(cluster: Cluster, meeting: IntArray, local: int, nbytes: float) -> FloatArray:
+def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -> FloatArray:
     """Bytes on each capacity when every rank sends ``nbytes`` in all to the next of its rings.
 
-    ``meeting`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node.
+    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node.
     """
-    channels = list(rings(meeting, local))
+    channels = list(rings(members, local))
     each = nbytes / len(channels)
     return sum(
         (_carried(cluster, source, destination, each) for source, destination in channels),
@@ -28,14 +28,14 @@ def ring_loads(cluster: Cluster, meeting: IntArray, local: int, nbytes: float) -
     )
 
 
-def rings(meeting: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray]]:
+def rings(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray]]:
     """Each rank and the next of its ring, in each channel."""
-    for first in range(local if meeting.shape[1] > local else 1):
-        ring = _turned(meeting, local, first)
+    for first in range(local if members.shape[1] > local else 1):
+        ring = _turned(members, local, first)
         yield ring.ravel(), np.roll(ring, -1, axis=1).ravel()
 
 
-def mesh_loads(cluster: Cluster, meeting: IntArray, nbytes: float) -> FloatArray:
+def mesh_loads(cluster: Cluster, members: IntArray, nbytes: float) -> FloatArray:
     """Bytes on each capacity when every rank sends ``nbytes`` over its own links to its neighbours.
 
     Of GPUs that are joined directly NCCL's rings together use all links: each carries its share of
@@ -43,7 +43,7 @@ def mesh_loads(cluster: Cluster, meeting: IntArray, nbytes: float) -> FloatArray
     """
     capacities = cluster.capacities
     loads = np.zeros(len(capacities))
-    for ranks in meeting:
+    for ranks in members:
         source, destination = (ends.ravel() for ends in np.meshgrid(ranks, ranks, indexing="ij"))
         apart = source != destination
         source = source[apart]
@@ -58,7 +58,7 @@ def mesh_loads(cluster: Cluster, meeting: IntArray, nbytes: float) -> FloatArray
 
 
 def tree_loads(
-    cluster: Cluster, meeting: IntArray, local: int, nbytes: float, *, in_switch: bool
+    cluster: Cluster, members: IntArray, local: int, nbytes: float, *, in_switch: bool
 ) -> FloatArray:
     """Bytes on each capacity of an all-reduce of ``nbytes`` by two trees of nodes.
 
@@ -69,10 +69,10 @@ def tree_loads(
     from dpsim.collectives import tree_edges
 
     loads = np.zeros(len(cluster.capacities))
-    child, parent = tree_edges(meeting.shape[1] // local)
+    child, parent = tree_edges(members.shape[1] // local)
     inside = 0.5 if in_switch else 1.0
     for first in range(local):
-        nodes = _turned(meeting, local, first).reshape(len(meeting), -1, local)
+        nodes = _turned(members, local, first).reshape(len(members), -1, local)
         heads = nodes[:, :, 0]
         loads += _both_ways(cluster, heads[:, child], heads[:, parent], nbytes / local / 2)
         chain = inside * nbytes / local
@@ -80,10 +80,10 @@ def tree_loads(
     return loads
 
 
-def _turned(meeting: IntArray, local: int, first: int) -> IntArray:
+def _turned(members: IntArray, local: int, first: int) -> IntArray:
     """The ranks of each collective, each node's from its GPU ``first`` on."""
-    nodes = meeting.reshape(len(meeting), -1, local)
-    return np.roll(nodes, -first, axis=2).reshape(meeting.shape)
+    nodes = members.reshape(len(members), -1, local)
+    return np.roll(nodes, -first, axis=2).reshape(members.shape)
 
 
 def _both_ways(cluster: Cluster, a: IntArray, b: IntArray, nbytes: float) -> FloatArray:

@@ -69,9 +69,9 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
 
 def _own_cards(cluster: Cluster, groups: Groups) -> float:
     """The share of a node's cards that are next to GPUs of one group: of the poorest group."""
-    meeting = groups.meeting(cluster.ranks)
+    members = groups.members(cluster.ranks)
     node = np.arange(cluster.per_node)
-    here = [np.intersect1d(ranks, node) for ranks in meeting if (ranks < len(node)).any()]
+    here = [np.intersect1d(ranks, node) for ranks in members if (ranks < len(node)).any()]
     counts = [len(np.unique(cluster.card_of(ranks))) for ranks in here]
     return min(counts) / len(np.unique(cluster.card_of(node)))
 

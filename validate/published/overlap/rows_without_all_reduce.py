@@ -38,10 +38,10 @@ _MOST_PER_NODE = 8  # of the nodes above
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
-    """The predicted step of one row, by what its gradients meet.
+class PredictedRow:
+    """The predicted step of one row: its seconds, and what compute times were scaled to.
 
-    It has its seconds, and what compute times were scaled to.
+    ``aggregation`` is the kind by which its gradients meet.
     """
 
     index: int
@@ -64,7 +64,7 @@ def aggregation_of(system: str, sync: str, notes: str) -> Mapping[str, Any] | No
     return _SERVER
 
 
-def meeting_rows(rows: Columns) -> tuple[list[Meeting], dict[int, str]]:
+def rows_without_all_reduce(rows: Columns) -> tuple[list[PredictedRow], dict[int, str]]:
     """The rows of parameter servers and gossip, predicted, and why others cannot be, by index."""
     found, refused = [], {}
     cells = zip(*(rows.text(name).tolist() for name in ("system", "sync", "notes")), strict=True)
@@ -72,13 +72,13 @@ def meeting_rows(rows: Columns) -> tuple[list[Meeting], dict[int, str]]:
         try:
             aggregation = aggregation_of(*texts)
             if aggregation is not None:
-                found.append(_meeting(rows, index, aggregation))
+                found.append(_predicted(rows, index, aggregation))
         except DpsimError as error:
             refused[index] = str(error)
     return found, refused
 
 
-def _meeting(rows: Columns, index: int, aggregation: Mapping[str, Any]) -> Meeting:
+def _predicted(rows: Columns, index: int, aggregation: Mapping[str, Any]) -> PredictedRow:
     job = prepare(_scenario(rows, index, aggregation))
     base, words = _alone(rows, index), "the catalogue's compute times"
     if base is not None:
@@ -87,7 +87,7 @@ def _meeting(rows: Columns, index: int, aggregation: Mapping[str, Any]) -> Meeti
     elif aggregation is _SERVER:
         raise DpsimError("no row of this case on one GPU, or this is it")
     steps = run_together(job, np.ones((_STEPS, job.workers)), lambda done: None)
-    return Meeting(index, str(aggregation["kind"]), float(steps.step[-1].mean()), words)
+    return PredictedRow(index, str(aggregation["kind"]), float(steps.step[-1].mean()), words)
 
 
 def _alone(rows: Columns, index: int) -> float | None:

@@ -30,7 +30,7 @@ class Event:
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class RankRecord:
     """One rank's account.
 
     Lists have one entry for each of its iterations; none for a rank that only serves.
