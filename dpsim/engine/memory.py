@@ -231,8 +231,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     of_length = partial(_of_length, scenario) if workload.has_length else None
     peers = scenario.strategy.peers(mesh)
     sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
-    # Sharded aggregations name what they divide; the others divide nothing.
-    stage = getattr(aggregation, "stage", 0)
+    stage = aggregation.sharding_stage or 0
     setup = Setup(
         batch=workload.batch_per_gpu,
         precision=workload.precision,

@@ -79,8 +79,8 @@ def _of_aggregation(job: Job) -> Iterator[_Refusal]:
     ideal = "must be ideal in real runs of groups"
     yield in_groups, f"{home}.library", ideal, repr(job.setting.library)
 
-    way = getattr(aggregation, "way", "copies")
-    yield way != "copies", f"{home}.way", "must be copies in real runs", "single-process"
+    copies = "must be copies in real runs"
+    yield aggregation.single_process, f"{home}.way", copies, "single-process"
     models = [model for turns in job.collectives.values() for model in turns]
     in_network = any(isinstance(model, InNetworkModel) for model in models)
     by_ranks = "must be one that ranks carry out"

@@ -27,8 +27,8 @@ def method_on(scenario: Scenario) -> Method:
 def deviations(scenario: Scenario) -> list[str]:
     """What the method does otherwise than the scenario says."""
     aggregation: Any = scenario.strategy.aggregation
-    whole = getattr(aggregation, "stage", 0) == 1
-    if whole and aggregation.gradients.collective == "reduce-scatter":
+    divides_state_alone = aggregation.sharding_stage == 1
+    if divides_state_alone and aggregation.gradients.collective == "reduce-scatter":
         return [
             "torch's ZeroRedundancyOptimizer all-reduces gradients, and the prediction scatters "
             "them: strategy.aggregation.gradients.collective=all-reduce predicts what ran"
@@ -38,11 +38,10 @@ def deviations(scenario: Scenario) -> list[str]:
 
 def _all_reduced(scenario: Scenario) -> Method | None:
     """DDP, where gradients go beside the backward pass, or by a codec's hook."""
-    strategy = scenario.strategy
-    overlap, codec = strategy.overlap, strategy.compression
-    by_schedule = not chooses(library_of(scenario)) and getattr(
-        strategy.aggregation, "algorithm", None
-    ) not in (None, "ring")
+    aggregation: Any = scenario.strategy.aggregation
+    overlap, codec = scenario.strategy.overlap, scenario.strategy.compression
+    other_than_ring = aggregation.algorithm not in (None, "ring")
+    by_schedule = other_than_ring and not chooses(library_of(scenario))
     buckets = _buckets(scenario)
     # Without overlap or codec nothing of DDP is left: one all-reduce after the backward pass.
     if by_schedule or buckets is None or (codec.exact and not overlap.overlaps):
@@ -60,9 +59,7 @@ def _buckets(scenario: Scenario) -> dict[str, float] | None:
     if overlap.size_of_buckets is not None:
         first = getattr(overlap, "first_bucket", overlap.size_of_buckets)
         return {"bucket_size": overlap.size_of_buckets, "first_bucket": first}
-    # Wait-free backpropagation sends each tensor by itself.
-    each = {"wfbp": {"bucket_size": _EACH, "first_bucket": _EACH}}
-    return each.get(overlap.kind)
+    return {"bucket_size": _EACH, "first_bucket": _EACH} if overlap.merges_nothing else None
 
 
 def _sharded(scenario: Scenario) -> Method | None:

@@ -46,8 +46,8 @@ def _check_network(scenario: Scenario) -> None:
 
 def _by_ring(scenario: Scenario) -> bool:
     """Whether the backend's own all-reduce, gloo's a ring, is what the scenario asks for."""
-    aggregation = scenario.strategy.aggregation
-    by_ring = getattr(aggregation, "algorithm", None) in (None, "ring")
+    aggregation: Any = scenario.strategy.aggregation
+    by_ring = aggregation.algorithm in (None, "ring")
     library = library_of(scenario)
     return _is_torchs(library) or (not chooses(library) and by_ring)
 
@@ -64,7 +64,7 @@ def library_of(scenario: Scenario) -> str:
 
 
 def _all_reduced(scenario: Scenario) -> Method | None:
-    aggregation, overlap = scenario.strategy.aggregation, scenario.strategy.overlap
+    overlap, aggregation = scenario.strategy.overlap, scenario.strategy.aggregation
     if overlap.size_of_buckets is not None and _by_ring(scenario):
         return method_named(
             "buckets",
@@ -87,29 +87,27 @@ def _compressed(scenario: Scenario) -> Method | None:
 
 
 def _averaged(scenario: Scenario) -> Method | None:
-    sync = scenario.strategy.sync
-    in_steps = getattr(sync, "unit", "") == "steps"
+    sync: Any = scenario.strategy.sync
     outer = sync.outer_step
     whole = outer is None or outer.compression.exact
-    if not in_steps or not whole or not _by_ring(scenario):
+    if sync.unit != "steps" or not whole or not _by_ring(scenario):
         return None
     return method_named(
         "local-sgd",
-        every=getattr(sync, "every", 1),
-        switch=getattr(sync, "switch_after", 0),
+        every=sync.every,
+        switch=sync.switch_after,
         **_in_groups(scenario),
     )
 
 
 def _in_groups(scenario: Scenario) -> dict[str, Any]:
     """The groups that average, and the step that all of them take, where the scenario has them."""
-    sync = scenario.strategy.sync
-    outer = getattr(sync, "outer", None)
+    sync: Any = scenario.strategy.sync
+    outer = sync.outer
     if outer is None:
         return {}
     nesterov = outer.optimizer == "nesterov"
-    asked: Any = getattr(sync, "group", "all")
-    group = scenario.cluster.mesh.size(asked, "strategy.sync.group")
+    group = scenario.cluster.mesh.size(sync.group, "strategy.sync.group")
     step = {
         "every": outer.every,
         # As the simulator's replay has it where the scenario leaves it out.
@@ -122,22 +120,22 @@ def _in_groups(scenario: Scenario) -> dict[str, Any]:
 
 
 def _drawn_together(scenario: Scenario) -> Method | None:
-    sync = scenario.strategy.sync
+    sync: Any = scenario.strategy.sync
     if scenario.workload.learners_per_gpu > 1 or not _by_ring(scenario):
         return None
     return method_named(
         "sma",
         learners=1,
-        pull=getattr(sync, "correction", None),
-        inertia=getattr(sync, "momentum", 0.9),
+        pull=sync.correction,
+        inertia=sync.momentum,
     )
 
 
 def _with_backups(scenario: Scenario) -> Method | None:
-    sync, servers = scenario.strategy.sync, placement(scenario).servers
-    if scenario.strategy.overlap.overlaps or servers != 1:
+    sync: Any = scenario.strategy.sync
+    if scenario.strategy.overlap.overlaps or placement(scenario).servers != 1:
         return None
-    return method_named("backup", spare=getattr(sync, "backups", 1))
+    return method_named("backup", spare=sync.backups)
 
 
 def _at_servers(scenario: Scenario) -> Method | None:
@@ -150,14 +148,16 @@ def _at_servers(scenario: Scenario) -> Method | None:
 
 
 def _gossip(scenario: Scenario) -> Method | None:
-    return method_named("gossip", graph=getattr(scenario.strategy.aggregation, "graph", "ring"))
+    aggregation: Any = scenario.strategy.aggregation
+    return method_named("gossip", graph=aggregation.graph)
 
 
 def _in_pairs(scenario: Scenario) -> Method | None:
     return method_named("ad-psgd")
 
 
-# By the kinds of aggregation and of sync: what chooses the method, None where that has none.
+# By the kinds of aggregation and of sync: what chooses the method, None where that has none. Each
+# is called for its own kinds alone, whose fields it reads.
 _PLAIN: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("allreduce", "bsp"): _all_reduced,
     ("allreduce", "local-sgd"): _averaged,

@@ -58,11 +58,13 @@ class Overlap(Config):
     ``overlaps``: whether communication runs beside computation at all. ``front_first``: front
     layers overtake, so that the next step can start before the others have arrived.
     ``minds_times``: whether a plan depends on how long layers compute and collectives take.
+    ``merges_nothing``: whether every tensor's gradient travels by itself, as soon as it is there.
     """
 
     overlaps: ClassVar[bool] = True
     front_first: ClassVar[bool] = False
     minds_times: ClassVar[bool] = False
+    merges_nothing: ClassVar[bool] = False
 
     @property
     def size_of_buckets(self) -> float | None:

@@ -5,7 +5,7 @@ Source: Zhang et al., "Poseidon", USENIX ATC 2017.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,8 @@ from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 class WfbpConfig(Overlap):
     """Every gradient travels on its own as soon as it is there."""
+
+    merges_nothing: ClassVar[bool] = True
 
     kind: Literal["wfbp"] = Field(
         description="Every tensor's gradient travels on its own as soon as it is there."

@@ -81,6 +81,14 @@ def test_what_does_not_mind_times_plans_alike_whatever_takes_how_long(policy, mo
         assert policy.plan(calls, Outlook(positions, *cost)) == policy.plan(calls, no_time)
 
 
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: f"{p.kind}-{getattr(p, 'merge', '')}")
+def test_only_what_says_so_sends_each_tensor_by_itself_as_soon_as_it_is_there(policy):
+    calls, positions = model([1.0, 1.0, 1.0], [200, 200, 200])
+    # A start-up of ten layers' time, for which whoever can waits, merges or changes the order.
+    plan = policy.plan(calls, Outlook(positions, 10.0, 0.0))
+    assert (plan == calls) == policy.merges_nothing
+
+
 @given(model=models, cost=costs)
 def test_merging_is_never_slower_than_not_merging_nor_than_merging_everything(model, cost):
     calls, positions = model
