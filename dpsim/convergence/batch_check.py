@@ -35,9 +35,9 @@ def check_batch(task: Task, batch: float) -> BatchCheck:
     end in nearly a tenth of the steps, and few samples per GPU leave it idle.
     """
     verdict, text = _judged(task, batch)
-    extrapolated = not task.fits(batch)
+    low, high = task.constants.batches
+    extrapolated = not low <= batch <= high
     if extrapolated:
-        low, high = task.constants.batches
         text += f"; extrapolated, the runs had {low:,.0f} to {high:,.0f}"
     return BatchCheck(verdict, text, task.law.sample_efficiency(batch), extrapolated)
 

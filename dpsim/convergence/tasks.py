@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -101,6 +101,18 @@ class Limit(Config):
     source: str = Field(description="Where that is from.")
 
 
+class StepsToTarget(NamedTuple):
+    """Steps to a task's target at one global batch.
+
+    ``best``: by the form that predicts left-out batches better. ``by_noise``: by the gradient-noise
+    form, None where no noise is known. ``log_error``: standard deviation of ln(steps).
+    """
+
+    best: float
+    by_noise: float | None
+    log_error: float
+
+
 class Task(Config):
     """A model trained on a data set to a target."""
 
@@ -135,29 +147,18 @@ class Task(Config):
             constants.noise,
         )
 
-    @property
-    def by_noise_is_better(self) -> bool:
-        """Whether gradient noise predicted batches that were left out better than the law."""
-        other = self.constants.left_out_by_noise
-        return other is not None and other.median < self.constants.left_out.median
-
-    def steps(self, batch: float) -> float:
+    def steps(self, batch: float) -> StepsToTarget:
         """Steps to the target with a global batch of ``batch`` samples.
 
-        By the form that predicts left-out batches better.
+        Raises DpsimError for a batch that is not above 0.
         """
-        by_noise = self.steps_by_noise(batch) if self.by_noise_is_better else None
-        return self.law.steps(batch) if by_noise is None else by_noise
-
-    def steps_by_noise(self, batch: float) -> float | None:
-        """Steps to the target by the gradient-noise form; None where no noise is known."""
-        form = self.constants.noise_form
-        return None if form is None else form.steps(batch)
-
-    def fits(self, batch: float) -> bool:
-        """Whether ``batch`` is within those that the law was fitted on; others are extrapolated."""
-        low, high = self.constants.batches
-        return low <= batch <= high
+        law, form = self.law, self.constants.noise_form
+        by_noise = None if form is None else form.steps(batch)
+        by_law, log_error = law.steps(batch), law.log_error(batch)
+        errors = self.constants.left_out_by_noise
+        noise_is_better = errors is not None and errors.median < self.constants.left_out.median
+        best = by_noise if noise_is_better and by_noise is not None else by_law
+        return StepsToTarget(best, by_noise, log_error)
 
 
 @cache
@@ -174,12 +175,22 @@ def tasks() -> Registry[Task]:
     return Registry("task", known)
 
 
+@cache
+def _tasks_by_model() -> dict[str, list[Task]]:
+    """The tasks of each model that has one, in their order."""
+    found: dict[str, list[Task]] = {}
+    for task in tasks().values():
+        for model in task.models:
+            found.setdefault(model, []).append(task)
+    return found
+
+
 def task_for(model: str, optimizer: str) -> Task | None:
     """The task of ``model`` (a name of the catalogue) that was trained with ``optimizer``.
 
     Where none was, it is the model's first task; None where the model has no task.
     """
-    found = [task for task in tasks().values() if model in task.models]
+    found = _tasks_by_model().get(model, [])
     # A task's steps were counted with its own optimisers: another needs other steps.
     for task in found:
         if optimizer in task.optimizers:

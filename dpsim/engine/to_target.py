@@ -27,13 +27,16 @@ class TimeToTarget:
     ``low_s`` and ``high_s`` bound ``time_s`` with a probability of 95 %: errors of the fitted
     constants and of single runs, not of the step time. ``gpu_hours`` is the cost: multiply it by a
     price. ``steps_by_noise`` is the gradient-noise form's answer beside ``steps``, None where no
-    noise is known.
+    noise is known. ``epochs`` are passes over the task's data set, None where its size is not
+    known.
     """
 
     task: Task
     global_batch: int
     steps: float
     steps_by_noise: float | None
+    samples: float
+    epochs: float | None
     time_s: float
     low_s: float
     high_s: float
@@ -41,16 +44,6 @@ class TimeToTarget:
     batch: BatchCheck
     learning_rate: LearningRateAdvice
     notes: tuple[str, ...]
-
-    @property
-    def samples(self) -> float:
-        """Samples to the target."""
-        return self.steps * self.global_batch
-
-    @property
-    def epochs(self) -> float | None:
-        """Passes over the task's data set; None where its size is not known."""
-        return None if self.task.samples is None else self.samples / self.task.samples
 
     def cost(self, price_per_gpu_hour: float) -> float:
         """What it costs, in the currency of the price."""
@@ -95,38 +88,34 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
         return None
     gpus = scenario.cluster.ranks
     batch = gpus * scenario.workload.samples_per_gpu
-    steps = task.steps(batch)
+    found = task.steps(batch)
+    samples, time_s = found.best * batch, found.best * step_time_s
     # Steps are a product of fitted powers, so that their error is a factor, alike up and down.
-    reach = math.exp(1.96 * task.law.log_error(batch))
+    reach = math.exp(1.96 * found.log_error)
+    optimizer = scenario.workload.optimizer
+    # How the scenario differs from the runs whose steps were counted.
+    notes = {
+        f"steps to the target are known of {task.method} only, the scenario has {optimizer}": (
+            optimizer not in task.optimizers
+        ),
+        "steps to the target are those of dense gradients: compressed ones may take more": (
+            scenario.strategy.compression.takes_more_steps
+        ),
+        "steps to the target are those of one model: workers that gossip hold models of their "
+        "own and may take more": not scenario.strategy.aggregation.one_version,
+    }
     return TimeToTarget(
         task=task,
         global_batch=batch,
-        steps=steps,
-        steps_by_noise=task.steps_by_noise(batch),
-        time_s=steps * step_time_s,
-        low_s=steps * step_time_s / reach,
-        high_s=steps * step_time_s * reach,
-        gpu_hours=steps * step_time_s * gpus / 3600,
+        steps=found.best,
+        steps_by_noise=found.by_noise,
+        samples=samples,
+        epochs=None if task.samples is None else samples / task.samples,
+        time_s=time_s,
+        low_s=time_s / reach,
+        high_s=time_s * reach,
+        gpu_hours=time_s * gpus / 3600,
         batch=check_batch(task, batch),
         learning_rate=learning_rate_advice(task, batch),
-        notes=_notes(task, scenario),
+        notes=tuple(note for note, applies in notes.items() if applies),
     )
-
-
-def _notes(task: Task, scenario: Scenario) -> tuple[str, ...]:
-    notes = []
-    optimizer = scenario.workload.optimizer
-    if optimizer not in task.optimizers:
-        notes.append(
-            f"steps to the target are known of {task.method} only, the scenario has {optimizer}"
-        )
-    if scenario.strategy.compression.takes_more_steps:
-        notes.append(
-            "steps to the target are those of dense gradients: compressed ones may take more"
-        )
-    if not scenario.strategy.aggregation.one_version:
-        notes.append(
-            "steps to the target are those of one model: workers that gossip hold models of their "
-            "own and may take more"
-        )
-    return tuple(notes)

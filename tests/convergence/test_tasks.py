@@ -22,9 +22,9 @@ def test_every_task_is_whole(name):
     assert set(task.models) <= set(MODELS)
     low, high = task.constants.batches
     assert task.law.steps(low) > task.law.steps(high)
-    assert task.fits(low)
-    assert task.fits(high)
-    assert not task.fits(high * 1.01)
+    assert not check_batch(task, low).extrapolated
+    assert not check_batch(task, high).extrapolated
+    assert check_batch(task, high * 1.01).extrapolated
     assert high <= task.limit.batch, "a batch that was fitted on was reached"
 
 
@@ -36,7 +36,7 @@ def test_the_two_forms_agree_on_the_batches_that_were_run(name):
     low, high = task.constants.batches
     slack = 2 * max(task.constants.left_out.worst, task.constants.left_out_by_noise.worst)
     for batch in (low, (low * high) ** 0.5):
-        assert task.steps_by_noise(batch) == pytest.approx(
+        assert task.steps(batch).by_noise == pytest.approx(
             task.law.steps(batch), rel=max(0.1, min(slack, 0.5))
         )
 
@@ -99,7 +99,7 @@ def test_small_batches_are_preferred_where_runs_say_so():
     assert found.verdict == "too large"
     assert "above the critical batch of about 50" in found.text
     # Eight times the batch saves a quarter of the steps, and takes six times the samples.
-    assert task.steps(1024) / task.steps(128) == pytest.approx(0.756, abs=0.001)
+    assert task.steps(1024).best / task.steps(128).best == pytest.approx(0.756, abs=0.001)
 
 
 def test_rules_of_the_learning_rate():

@@ -18,7 +18,7 @@ def target(*overrides, step=0.25):
 def test_time_and_cost_are_steps_times_the_step():
     found, task = target(), tasks()["resnet50-imagenet"]
     assert found.global_batch == 2048
-    assert found.steps == task.steps(2048)
+    assert found.steps == task.steps(2048).best
     assert found.samples == found.steps * 2048
     assert found.epochs == pytest.approx(found.samples / 1_281_167)
     assert found.time_s == found.steps * 0.25
