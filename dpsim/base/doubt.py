@@ -100,14 +100,6 @@ def _draws(name: str) -> FloatArray:
     return np.random.default_rng(zlib.crc32(name.encode())).uniform(size=_DRAWS)
 
 
-def drawn_interval(
-    drawn: FloatArray, basis: str, extrapolated: tuple[str, ...]
-) -> PredictionInterval:
-    """The interval of a prediction that was drawn."""
-    low, high = np.quantile(drawn, ENDS)
-    return PredictionInterval(float(low), float(high), CONFIDENCE, basis, extrapolated, drawn)
-
-
 def mixed(
     levels: Sequence[float], members: FloatArray, weights: Sequence[float]
 ) -> tuple[float, ...]:

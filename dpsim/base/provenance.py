@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib.metadata import version
+from platform import python_version
 
 __version__ = version("dpsim")
+
+
+def provenance() -> dict[str, str]:
+    """What made an answer, and when: the `stamp` with Python and numpy, which compute it."""
+    import numpy as np  # not loaded where the version of dpsim alone is asked for
+
+    return stamp(python=python_version(), numpy=np.__version__)
 
 
 def stamp(**versions: str) -> dict[str, str]:

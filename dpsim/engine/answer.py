@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dpsim.base.provenance import stamp
-from dpsim.engine.intervals import extrapolations, prediction_interval
+from dpsim.base.provenance import provenance
+from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
@@ -34,6 +31,7 @@ def answer(run: Run) -> Result:
     workload, crashes = scenario.workload, scenario.disturbance.crashes
     samples = workload.samples_per_gpu
     memory = memory_use(scenario, job.model)
+    calibration, learners = _calibration(job, memory), _learners(scenario, memory)
     one_time = one_time_costs(job)
     return Result(
         name=scenario.name,
@@ -50,20 +48,20 @@ def answer(run: Run) -> Result:
         to_target=time_to_target(scenario, run.step_time),
         spending=spending(scenario),
         work=work(scenario, job.model, job.cluster),
-        calibration=_calibration(job, memory),
+        calibration=calibration,
         seed=scenario.run.seed,
         provenance=provenance(),
         memory=memory,
         pipeline=job.input,
         epoch=None if workload.dataset is None else workload.dataset.epoch(job.workers, samples),
-        learners=_learners(scenario, memory),
+        learners=learners,
         notes=(*memory.model.notes, *run.notes),
         libraries=tuple(job.setting.libraries),
         goodput=None
         if crashes is None
         else crashes.goodput(job.workers, one_time.startup_s, job.workers_of_nodes),
-        cautions=_cautions(job),
         interval=prediction_interval(job, run.steps),
+        cautions=_cautions(job),
     )
 
 
@@ -71,11 +69,15 @@ def _cautions(job: Job) -> tuple[str, ...]:
     """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
     scenario = job.scenario
     calibration = scenario.calibration
-    said = (
-        *scenario.cluster.warnings,
-        *dict.fromkeys(extrapolations(job)),
-        *job.setting.cautions,
+    # What was measured has the efficiency in it.
+    is_measured = isinstance(calibration, MeasuredStep | ComputeScale)
+    borrowed = () if is_measured else borrowed_efficiencies(job)
+    extrapolated = (
+        f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not measured: "
+        f"extrapolated from {stands}"
+        for gpu, stands in borrowed
     )
+    said = (*scenario.cluster.warnings, *dict.fromkeys(extrapolated), *job.setting.cautions)
     if not isinstance(calibration, CalibrationProfile):
         return said
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
@@ -94,11 +96,6 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     if isinstance(calibration, CalibrationProfile):
         return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}
     return compute
-
-
-def provenance() -> dict[str, str]:
-    """What made a result, and when: the part of its JSON that differs from run to run."""
-    return stamp(python=platform.python_version(), numpy=np.__version__)
 
 
 def one_time_costs(job: Job) -> OneTimeCosts:

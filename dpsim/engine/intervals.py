@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import Doubt, PredictionInterval, drawn_interval
+from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import Gpu
@@ -63,15 +63,27 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # What is no waiting for the network is put down to computing: input and stragglers, too.
     rest = float(steps.step.mean()) - exposed
-    return StepDoubts(compute_doubt(job), communication_doubt(job), rest, exposed, hidden)
+    computing = compute_doubt(job)
+    stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
+    if job.setting.transport is not None:
+        sending = Doubt("messages as in the calibration profile")
+    elif not stages:
+        sending = Doubt("nothing is communicated")
+    else:
+        # The collective which carries most at once stands for all of them.
+        name, nbytes = max(stages, key=lambda stage: stage[1])
+        sending = job.collective(name).doubt(nbytes)
+    return StepDoubts(computing, sending, rest, exposed, hidden)
 
 
 def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
     """The interval of the mean of ``steps``."""
     doubts = step_doubts(job, steps)
     drawn = doubts.seconds(doubts.computing.factors(), doubts.sending.factors())
+    low, high = np.quantile(drawn, ENDS)
+    basis = "; ".join(part.basis for part in doubts.parts)
     extrapolated = tuple(each for part in doubts.parts for each in part.extrapolated)
-    return drawn_interval(drawn, "; ".join(part.basis for part in doubts.parts), extrapolated)
+    return PredictionInterval(float(low), float(high), CONFIDENCE, basis, extrapolated, drawn)
 
 
 def compute_doubt(job: Job) -> Doubt:
@@ -110,28 +122,6 @@ def borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
         )
         if stands is not None:
             yield gpu, stands
-
-
-def extrapolations(job: Job) -> Iterator[str]:
-    """A warning for each kind of GPU whose efficiency is another generation's."""
-    if isinstance(job.scenario.calibration, MeasuredStep | ComputeScale):
-        return  # what was measured has the efficiency in it
-    for gpu, stands in borrowed_efficiencies(job):
-        yield (
-            f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
-            f"measured: extrapolated from {stands}"
-        )
-
-
-def communication_doubt(job: Job) -> Doubt:
-    """The error of a job's collectives: that of the one which carries most at once."""
-    if job.setting.transport is not None:
-        return Doubt("messages as in the calibration profile")
-    stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
-    if not stages:
-        return Doubt("nothing is communicated")
-    name, nbytes = max(stages, key=lambda stage: stage[1])
-    return job.collective(name).doubt(nbytes)
 
 
 def machine_interval(

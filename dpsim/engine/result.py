@@ -17,7 +17,7 @@ from dpsim.base.lazy import Shown
 from dpsim.disturbance import Goodput
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
-from dpsim.engine.spending import Cost, Energy, Spending
+from dpsim.engine.spending import Cost, Energy, Spending, Spent
 from dpsim.engine.steps import PARTS, PartName, Steps
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.engine.utilisation import Utilisation, Work
@@ -160,7 +160,7 @@ class Result(Shown):
         )
         return self.interval.includes(other.interval, others / own)
 
-    @property
+    @cached_property
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all workers whose gradients counted.
 
@@ -249,25 +249,30 @@ class Result(Shown):
         """The mean step time of a worker: mean, median, 95th percentile and most, over workers."""
         return _spread(self.steps.step.mean(axis=0))
 
+    @cached_property
+    def spent(self) -> Spent:
+        """What the steps cost and draw."""
+        if self.spending is None:
+            return Spent(None, None)
+        # Encoding and decoding are kernels of the GPU, too; all else is waiting.
+        busy = float((self.steps.compute + self.steps.encode).mean()) / self.mean_step
+        return self.spending.at(
+            step_s=self.step_of_all_s,
+            busy_share=busy,
+            samples_per_s=self.throughput_samples_per_s,
+            to_target_s=self.time_to_target_s,
+            tokens_per_s=self.utilisation.tokens_per_s,
+        )
+
     @property
     def cost(self) -> Cost | None:
         """What the steps cost; None without a price."""
-        if self.spending is None:
-            return None
-        pace = self.throughput_samples_per_s
-        tokens = self.utilisation.tokens_per_s
-        return self.spending.cost(self.step_of_all_s, pace, self.time_to_target_s, tokens)
+        return self.spent.cost
 
     @property
     def energy(self) -> Energy | None:
         """What the steps draw; None where a GPU's power is not known."""
-        if self.spending is None:
-            return None
-        step = self.mean_step
-        # Encoding and decoding are kernels of the GPU, too; all else is waiting.
-        busy = float((self.steps.compute + self.steps.encode).mean()) / step
-        pace = self.throughput_samples_per_s
-        return self.spending.energy(self.step_of_all_s, busy, pace, self.time_to_target_s)
+        return self.spent.energy
 
     @property
     def time_to_target_s(self) -> float | None:

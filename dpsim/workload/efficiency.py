@@ -147,11 +147,6 @@ def fitted(generation: str = "other", execution: Execution = "eager") -> Efficie
     )
 
 
-def is_measured(generation: str) -> bool:
-    """Whether rows of this generation were fitted on."""
-    return generation in constants()["generations"]
-
-
 @cache
 def constants() -> dict[str, Any]:
     """``efficiency.yaml``.

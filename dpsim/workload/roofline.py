@@ -33,8 +33,8 @@ from dpsim.workload.efficiency import (
     Efficiency,
     Execution,
     Kernels,
+    constants,
     fitted,
-    is_measured,
     is_recurrent,
 )
 from dpsim.workload.layer import Model
@@ -271,7 +271,8 @@ def extrapolated_from(
     transformer = law and law(generation, execution, kernels)
     if transformer:
         return None if transformer.measured_on == generation else transformer.measured_on
-    return None if is_measured(generation) else "the mean of all generations"
+    # The constants know the generations whose rows they were fitted on.
+    return None if generation in constants()["generations"] else "the mean of all generations"
 
 
 def _speeds(

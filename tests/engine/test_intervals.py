@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.base.doubt import Doubt, drawn_interval, mixed
+from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval, mixed
 from dpsim.engine import compute_doubt, prepare
 from dpsim.hardware import nodes
 from dpsim.network import named_model, nccl_doubt
@@ -126,7 +126,8 @@ def test_errors_that_both_share_cancel_in_differences():
     levels, quantiles = (0.05, 0.5, 0.95), (-0.3, 0.0, 0.3)
     own, other = (Doubt("left out", levels, quantiles, of=gpu).factors() for gpu in ("a", "b"))
     one, alike, apart = (
-        drawn_interval(seconds, "", ()) for seconds in (own, 1.1 * own, 1.1 * other)
+        PredictionInterval(*np.quantile(seconds, ENDS), CONFIDENCE, "", (), seconds)
+        for seconds in (own, 1.1 * own, 1.1 * other)
     )
     assert not one.includes(alike)
     assert one.includes(alike, scale=1 / 1.1)

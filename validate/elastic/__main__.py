@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dpsim.base.provenance import provenance
 from dpsim.base.terminal import narrate
-from dpsim.engine import provenance
 from validate.elastic.account import compare, mean_restart
 from validate.elastic.job import Job
 from validate.elastic.launch import run

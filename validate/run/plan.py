@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import Field, PositiveInt
 
 from dpsim.base.config import Config
-from dpsim.engine import provenance
+from dpsim.base.provenance import provenance
 from dpsim.scenario import load
 from validate.emulate import Case
 from validate.records import RunRecord, RunRecords

@@ -168,7 +168,7 @@ def _flow(value: Any) -> str:
 
 def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
     if output is not None:
-        from dpsim.engine import provenance
+        from dpsim.base.provenance import provenance
         from validate.records import RunRecords
 
         write_whole(output, RunRecords(provenance=provenance(), runs=(found.record(),)).to_json())

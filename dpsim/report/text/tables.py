@@ -58,9 +58,8 @@ def run_notes(result: Result) -> list[str]:
     """The other figures of a result, a line each."""
     step, traffic = result.step_time_s, result.traffic
     samples_per_s, efficiency = result.throughput_samples_per_s, result.scaling_efficiency
-    utilisation, target = result.utilisation, result.to_target
     hidden, bytes_per_sample = result.overlapped_comm_s, result.bytes_per_sample
-    cost, energy, warnings = result.cost, result.energy, result.warnings
+    warnings, spent = result.warnings, result.spent
     lines = [
         f"step        median {human(step['median'], TIME)}, 95th percentile "
         f"{human(step['p95'], TIME)}, "
@@ -68,7 +67,7 @@ def run_notes(result: Result) -> list[str]:
         *_interval_notes(result.interval),
         f"throughput  {amount(samples_per_s)} samples/s on {result.workers} workers, "
         f"scaling efficiency {efficiency:.1%}",
-        *_utilisation_notes(utilisation),
+        *_utilisation_notes(result.utilisation),
         f"hidden      {human(hidden, TIME, 3)} of communication runs beside computation",
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
         f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
@@ -85,8 +84,8 @@ def run_notes(result: Result) -> list[str]:
     lines += _engine_note(result)
     lines += [f"warning     {warning}" for warning in warnings]
     lines += _resource_notes(result)
-    lines += [] if target is None else to_target_notes(target)
-    lines += _spending_notes(cost, energy)
+    lines += [] if result.to_target is None else to_target_notes(result.to_target)
+    lines += _spending_notes(spent.cost, spent.energy)
     return [*lines, _calibration_note(result.calibration)]
 
 

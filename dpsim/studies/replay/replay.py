@@ -17,6 +17,7 @@ import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
 from dpsim.base.lazy import Shown
+from dpsim.base.provenance import provenance
 from dpsim.engine import (
     Gradients,
     Job,
@@ -25,7 +26,6 @@ from dpsim.engine import (
     Steps,
     bytes_in_step,
     one_time_costs,
-    provenance,
     run_scenario,
 )
 from dpsim.scenario import ReplayConfig, Scenario

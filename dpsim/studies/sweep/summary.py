@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.base.lazy import Shown
-from dpsim.engine import provenance
+from dpsim.base.provenance import provenance
 from dpsim.studies.sweep.answer import Answer, query
 from dpsim.studies.sweep.columns import varied_names
 from dpsim.studies.sweep.expand import Plan

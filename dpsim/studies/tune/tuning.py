@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.base.lazy import Shown
-from dpsim.engine import PartName, provenance
+from dpsim.base.provenance import provenance
+from dpsim.engine import PartName
 from dpsim.scenario import Document, Override, Plain, Scenario, apply_overrides
 from dpsim.studies.tune.accuracy import inexact
 from dpsim.studies.tune.evaluator import Evaluation, Refused
