@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -87,15 +87,23 @@ def check() -> None:
 class Forecast:
     """Tells from the parts done of ``total`` equal ones how long all will take.
 
-    The first, which prepares, does not count.
+    The first, which prepares, does not count. ``progress`` is told, too, how many are done.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, progress: Callable[[int], None]) -> None:
         self._total, self._begun, self._first = total, thread_time(), 0
         self._look = -math.inf  # s of the clock
+        self._progress = progress
 
-    def check(self, done: int) -> None:
-        """Raise FailedError where all would take more than twice the time that is left."""
+    def done(self, done: int) -> None:
+        """So many are done.
+
+        Raises FailedError where all would take more than twice the time that is left.
+        """
+        self._check(done)
+        self._progress(done)
+
+    def _check(self, done: int) -> None:
         # Thousands of workers end steps of their own, and a thread's time is dear to ask for.
         clock = monotonic()
         if clock < self._look:

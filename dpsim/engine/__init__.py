@@ -20,7 +20,7 @@ from dpsim.engine.link_loads import (
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
-    from dpsim.engine.answer import one_time_costs, provenance
+    from dpsim.engine.answer import one_time_costs
     from dpsim.engine.attempt import try_simulate
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dpsim.engine.kept_jobs import KeptJobs
     from dpsim.engine.kernel import (
         Engine,
+        Recording,
         all_slow_downs,
         engine_for,
         exact_for,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
         reduction_cost,
         transport_costs,
     )
-    from dpsim.engine.recording import Recording
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
@@ -126,7 +126,6 @@ __all__ = [
     "prediction_interval",
     "prepare",
     "prepared_by",
-    "provenance",
     "reduction_cost",
     "remedy_values",
     "run_job",

@@ -5,17 +5,16 @@ The strategy plans it, its codec encodes it, and its aggregation says by which c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Gpu
-from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group
+from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group, in_order
 from dpsim.strategy.compression import Codec
-from dpsim.strategy.overlap import Outlook, in_order
+from dpsim.strategy.overlap import Outlook
 from dpsim.topology import Mesh
 from dpsim.workload import Program
 
@@ -32,7 +31,8 @@ class StagedCall:
     """A collective call as its codec encodes it and its aggregation stages it.
 
     ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
-    seconds on each kind of GPU. ``group`` and ``lag`` are the call's.
+    seconds on each kind of GPU, and ``takes_encoding`` whether any of them takes time to encode it.
+    ``group`` and ``lag`` are the call's.
     """
 
     name: str
@@ -43,11 +43,11 @@ class StagedCall:
     decode: FloatArray
     group: Group = "all"
     lag: int = 0
+    takes_encoding: bool = field(init=False)
 
-    @cached_property
-    def takes_encoding(self) -> bool:
-        """Whether any GPU takes time to encode it: asked for in every step."""
-        return bool(self.encode.any())
+    def __post_init__(self) -> None:
+        # Asked for in every step, so that it is not left to each of them to find out.
+        object.__setattr__(self, "takes_encoding", bool(self.encode.any()))
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
         """Whether ``later`` is the same a pass later.
@@ -152,8 +152,9 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
     program, positions = job.program, job.positions
     mesh = _peers(job, grouped=grouped)
-    wanted = strategy.aggregation.calls_on(job.model, program, batch, mesh)
-    calls = _parts(job, wanted)
+    calls = strategy.aggregation.calls_on(job.model, program, batch, mesh)
+    if job.scenario.cell > 1:
+        calls = _parts_in_cell(job, calls)
     # One plan for all, since all must send in one order: that of the kind they wait for.
     slowest = positions[:, positions[-1].argmax()]
     # Few policies ask what a collective costs, and to time one takes as long as half a step.
@@ -166,7 +167,8 @@ def averaging(job: Job) -> tuple[CollectiveCall, ...]:
     """The calls of a step after which models are averaged."""
     if job.silent:
         return ()
-    return _parts(job, job.scenario.strategy.aggregation.averaging(job.model, job.program))
+    calls = job.scenario.strategy.aggregation.averaging(job.model, job.program)
+    return calls if job.scenario.cell == 1 else _parts_in_cell(job, calls)
 
 
 def _peers(job: Job, *, grouped: bool) -> Mesh:
@@ -210,11 +212,9 @@ def _loss(job: Job, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
     return (CollectiveCall("loss", _LOSS_BYTES, turn if overlaps else end, end, LOSS, "loss"),)
 
 
-def _parts(job: Job, calls: tuple[CollectiveCall, ...]) -> tuple[CollectiveCall, ...]:
+def _parts_in_cell(job: Job, calls: tuple[CollectiveCall, ...]) -> tuple[CollectiveCall, ...]:
     """What each GPU of a cell has of them: an equal part, in whole elements."""
     cell = job.scenario.cell
-    if cell == 1:
-        return calls
     sizes = [-(-call.nbytes // (call.width * cell)) * call.width for call in calls]
     return tuple(replace(call, nbytes=size) for call, size in zip(calls, sizes, strict=True))
 

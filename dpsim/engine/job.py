@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -36,9 +36,20 @@ class Exchange(NamedTuple):
 class Job:
     """One training job: what each worker computes in a step, and what it communicates.
 
-    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
+    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``, which is the
+    cluster's ``accelerator_of``.
     ``collectives`` has one model for each collective, or one for each step in turn.
     ``compute_scale`` is what ``times`` have been multiplied by.
+
+    What follows from these: ``program``, the positions of a step, and ``positions``, the seconds of
+    computing from its start to each of them, (positions, kinds of GPU). ``workers``, one a GPU, and
+    ``workers_of_nodes`` of node 0, 1, ...; ``network``, which carries its communication: the
+    cluster, or the cluster with its CPUs and servers. ``silent``: nothing is communicated, since
+    one worker has nobody to talk to but servers or CPUs. ``meeting``: all together, unless both
+    strategies let each go its own way; ``acts_alone``: it does, and is simulated as a process of
+    its own. ``keeps_pace``: no worker may take more steps than another for good, as all wait for
+    the slowest; ``own_pace``: some may, if only so far. ``one_version``: all compute on versions of
+    the same parameters.
     """
 
     scenario: Scenario
@@ -49,37 +60,49 @@ class Job:
     setting: Setting
     input: Pipeline | None = None
     compute_scale: float = 1.0
+    program: Program = field(init=False)
+    positions: FloatArray = field(init=False)
+    kind_of: IntArray = field(init=False)
+    workers: int = field(init=False)
+    workers_of_nodes: list[int] = field(init=False)
+    network: Cluster = field(init=False)
+    silent: bool = field(init=False)
+    meeting: Meeting = field(init=False)
+    acts_alone: bool = field(init=False)
+    keeps_pace: bool = field(init=False)
+    own_pace: bool = field(init=False)
+    one_version: bool = field(init=False)
 
-    @cached_property
-    def program(self) -> Program:
-        """The positions of a step."""
-        return Program(len(self.model.layers), self.times[0].passes)
+    def __post_init__(self) -> None:
+        sync, aggregation = self.scenario.strategy.sync, self.scenario.strategy.aggregation
+        # Asked for in every step. A frozen dataclass is filled by way of its dictionary.
+        facts = vars(self)
+        facts["workers"] = self.cluster.ranks
+        facts["workers_of_nodes"] = np.bincount(self.cluster.node_of).tolist()
+        facts["network"] = self._network()
+        facts["kind_of"] = self.cluster.accelerator_of
+        facts["program"] = Program(len(self.model.layers), self.times[0].passes)
+        facts["positions"] = np.stack([times.ends for times in self.times], axis=1)
+        # GPUs of a cell split one model: together they are one worker to the others.
+        replicas = self.workers // self.scenario.cell
+        facts["silent"] = replicas == 1 and not aggregation.moves_alone
+        gate = self.gate()
+        together = self.silent or gate.barrier
+        facts["meeting"] = Meeting.TOGETHER if together else aggregation.meeting
+        facts["acts_alone"] = self.meeting is not Meeting.TOGETHER
+        facts["keeps_pace"] = gate.quorum == self.workers
+        facts["own_pace"] = self.acts_alone or not self.keeps_pace
+        facts["one_version"] = sync.one_version and aggregation.one_version
 
-    @property
-    def workers(self) -> int:
-        """How many workers take part, one a GPU."""
-        return self.cluster.ranks
-
-    @property
-    def workers_of_nodes(self) -> list[int]:
-        """How many workers node 0, 1, ... has."""
-        counted: list[int] = np.bincount(self.cluster.node_of).tolist()
-        return counted
-
-    @property
-    def acts_alone(self) -> bool:
-        """Whether each worker goes its own way, so that it is simulated as a process of its own."""
-        return self.meeting is not Meeting.TOGETHER
-
-    @property
-    def keeps_pace(self) -> bool:
-        """Whether no worker may take more steps than another for good: all wait for the slowest."""
-        return self.gate().quorum == self.workers
-
-    @property
-    def own_pace(self) -> bool:
-        """Whether some workers may take more steps than others in the same time, if only so far."""
-        return self.acts_alone or not self.keeps_pace
+    def _network(self) -> Cluster:
+        used = (
+            getattr(model, "network", None)
+            for turns in self.collectives.values()
+            for model in turns
+        )
+        # The first one: beside servers or CPUs the loss alone may go over the bare cluster, and it
+        # is the last of the collectives.
+        return next((network for network in used if isinstance(network, Cluster)), self.cluster)
 
     @property
     def by_messages(self) -> bool:
@@ -91,39 +114,9 @@ class Job:
         kind = self.scenario.run.network_model
         return kind == "flows" or (kind == "auto" and self.scenario.disturbance.on_links)
 
-    @cached_property
-    def meeting(self) -> Meeting:
-        """How its workers meet: all together, unless both strategies let each go its own way."""
-        if self.silent or self.gate().barrier:
-            return Meeting.TOGETHER
-        return self.scenario.strategy.aggregation.meeting
-
     def gate(self) -> Gate:
         """The rule by which its workers wait for one another, at the start of a run."""
         return self.scenario.strategy.sync.gate(self.workers)
-
-    @property
-    def one_version(self) -> bool:
-        """Whether all workers compute on versions of the same parameters."""
-        strategy = self.scenario.strategy
-        return strategy.sync.one_version and strategy.aggregation.one_version
-
-    @cached_property
-    def network(self) -> Cluster:
-        """What carries its communication: the cluster, or the cluster with its CPUs and servers."""
-        used = (
-            getattr(model, "network", None)
-            for turns in self.collectives.values()
-            for model in turns
-        )
-        # The first one: beside servers or CPUs the loss alone may go over the bare cluster, and it
-        # is the last of the collectives.
-        return next((network for network in used if isinstance(network, Cluster)), self.cluster)
-
-    @property
-    def kind_of(self) -> IntArray:
-        """Each worker's kind of GPU."""
-        return self.cluster.accelerator_of
 
     def scaled(self, factor: float) -> Job:
         """The same job with all compute times multiplied by ``factor``."""
@@ -184,18 +177,3 @@ class Job:
     def plan(self) -> tuple[CollectiveCall, ...]:
         """The calls of a step, merged and ordered by the overlap policy."""
         return planned(self, grouped=self.scenario.strategy.sync.grouped(0))
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing is communicated: one worker has nobody to talk to but servers or CPUs."""
-        # GPUs of a cell split one model: together they are one worker to the others.
-        replicas = self.workers // self.scenario.cell
-        return replicas == 1 and not self.scenario.strategy.aggregation.moves_alone
-
-    @cached_property
-    def positions(self) -> FloatArray:
-        """Seconds of computing from a step's start to each position of its program.
-
-        Shape (positions, kinds of GPU).
-        """
-        return np.stack([times.ends for times in self.times], axis=1)

@@ -19,7 +19,7 @@ from itertools import product
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray
 from dpsim.base.doubt import Doubt
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Traffic
@@ -56,6 +56,7 @@ class RefittedModel(CollectiveModel):
         self.network = base.network
         self.itemsize = base.itemsize
         self.abilities = base.abilities
+        self.members = base.members
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         found = self.base.finish(starts, nbytes)
@@ -69,11 +70,6 @@ class RefittedModel(CollectiveModel):
     def doubt(self, nbytes: int) -> Doubt:
         """The base's, which is the more doubtful."""
         return self.base.doubt(nbytes)
-
-    @property
-    def members(self) -> IntArray:
-        """The base's."""
-        return self.base.members
 
     def traffic(self, nbytes: int) -> Traffic:
         """The base's."""

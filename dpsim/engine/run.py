@@ -15,10 +15,9 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine.answer import answer
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job
-from dpsim.engine.kernel import Engine, engine_for, simulate_steps
+from dpsim.engine.kernel import Engine, Recording, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads
 from dpsim.engine.memory import memory_use
-from dpsim.engine.recording import Recording
 from dpsim.engine.result import Result
 from dpsim.engine.run_length import MOST_RECORDS, has_events, settled_length, warming_up
 from dpsim.engine.steps import Steps, unsettled

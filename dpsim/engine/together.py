@@ -37,21 +37,20 @@ def run_together(
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    run, records = _Run(job, timeline), Steps.empty(*factors.shape)
+    likeness, before = _Likeness.of(job, factors, timeline), None
+    run = _Run(job, factors, timeline)
+    walk, records = run.walk, run.records
     starts, done, over = np.zeros_like(factors), np.zeros_like(factors), np.zeros(len(factors))
     loading = None if job.input is None else job.input.start()
-    likeness, before = _Likeness.of(job, factors, timeline), None
     step = 0
     while step < len(factors):
-        walk = run.walk
         walk.step = step
         if loading is not None:
             records.input[step] = walk.load(loading)
         walk.begin(factors[step])
         starts[step] = walk.time
         rounds = len(run.rounds)
-        busy, done[step] = run.step(step)
-        run.keep(records, step, factors[step], busy)
+        done[step] = run.step(step)
         walk.end()
         over[step] = walk.time.max()
         if likeness is not None:
@@ -61,7 +60,7 @@ def run_together(
                 later = now.since(before) * np.arange(1.0, further + 1)
                 for times in (starts, done, over):
                     times[step + 1 : step + further + 1] = np.add.outer(later, times[step])
-                run.repeat(records, step, run.rounds[rounds:], later)
+                run.repeat(step, run.rounds[rounds:], later)
                 walk.repeat_step(before, now, further)
                 step, now = step + further, walk.state()
             before = now
@@ -142,26 +141,15 @@ def complete(
 class _Plan:
     """What a step sends: by the pass that triggers it, then what follows the optimiser's step.
 
-    ``alike[p]`` is how many passes right after p send the same as p.
+    ``alike[p]`` is how many passes right after p send the same as p. ``marks`` are the positions
+    whose times are asked for when the walk has passed them.
     """
 
     gradients: tuple[StagedCall, ...]
     models: tuple[StagedCall, ...]
     passes: tuple[tuple[StagedCall, ...], ...]
     alike: tuple[int, ...]
-
-    @property
-    def marks(self) -> set[int]:
-        """Positions whose times are asked for when the walk has passed them.
-
-        They are those of calls that others overtake, and that of the last gradient.
-        """
-        furthest, marks = 0, {self.gradients[-1].ready} if self.gradients else set()
-        for call in (*self.gradients, *self.models):
-            if call.ready < furthest:
-                marks.add(call.ready)
-            furthest = max(furthest, call.ready)
-        return marks
+    marks: frozenset[int]
 
     @classmethod
     def of(cls, program: Program, calls: tuple[StagedCall, ...]) -> _Plan:
@@ -179,22 +167,31 @@ class _Plan:
         alike = [0]
         for same in reversed(equal):
             alike.append(alike[-1] + 1 if same else 0)
+        # Of calls that others overtake, and of the last gradient.
+        furthest, marks = 0, {gradients[-1].ready} if gradients else set()
+        for call in calls:
+            if call.ready < furthest:
+                marks.add(call.ready)
+            furthest = max(furthest, call.ready)
         return cls(
             gradients,
             calls[len(gradients) :],
             tuple(tuple(each) for each in passes),
             tuple(reversed(alike)),
+            frozenset(marks),
         )
 
 
 class _Run:
     """The workers of a job, step by step.
 
-    ``rounds`` say of each step when its last collective began and when all had ended it (s).
+    ``records`` are kept of each, and ``rounds``: when its last collective began and when all had
+    ended it (s).
     """
 
-    def __init__(self, job: Job, timeline: Timeline | None) -> None:
+    def __init__(self, job: Job, factors: FloatArray, timeline: Timeline | None) -> None:
         self.job = job
+        self.factors = factors
         self.gate = job.gate()
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
@@ -206,29 +203,18 @@ class _Run:
         # A pass that only shifts all clocks repeats exactly, unless links change at given times.
         self.repeats = not job.scenario.disturbance.links
         marks = {mark for plan in self.plans.values() for mark in plan.marks}
+        self.records = Steps.empty(*factors.shape)
         self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
-    def keep(self, records: Steps, step: int, factor: FloatArray, busy: float) -> None:
-        """Keep the seconds of a step in which the network was busy for ``busy`` s."""
-        walk = self.walk
-        records.compute[step] = factor * self.whole
-        records.straggler_wait[step] = walk.straggler
-        records.exposed_comm[step] = walk.exposed
-        records.encode[step] = walk.coding
-        # The network's busy seconds that a worker did not wait for ran beside its computing.
-        records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
-
-    def repeat(
-        self, records: Steps, step: int, rounds: list[tuple[float, float]], later: FloatArray
-    ) -> None:
+    def repeat(self, step: int, rounds: list[tuple[float, float]], later: FloatArray) -> None:
         """Let the next steps be as ``step``, whose ``rounds`` are, so much ``later`` (s)."""
         for part in ("compute", "straggler_wait", "exposed_comm", "encode", "overlapped_comm"):
-            seconds = getattr(records, part)
+            seconds = getattr(self.records, part)
             seconds[step + 1 : step + len(later) + 1] = seconds[step]
         self.rounds += [(begun + late, ended + late) for late in later for begun, ended in rounds]
 
-    def step(self, step: int) -> tuple[float, FloatArray]:
-        """One step: the network's busy seconds, and when each worker's gradient was there (s)."""
+    def step(self, step: int) -> FloatArray:
+        """Take a step and keep its seconds; returns when each worker's gradient was there (s)."""
         plan, walk = self.plans[self.job.exchange(step)], self.walk
         gradients, models = plan.gradients, plan.models
         busy = self._in_passes(step, plan)
@@ -246,7 +232,15 @@ class _Run:
         if models:
             self.rounds.append((self.begun, self.ended))
         walk.decode(models)
-        return busy, done
+
+        records = self.records
+        records.compute[step] = self.factors[step] * self.whole
+        records.straggler_wait[step] = walk.straggler
+        records.exposed_comm[step] = walk.exposed
+        records.encode[step] = walk.coding
+        # The network's busy seconds that a worker did not wait for ran beside its computing.
+        records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
+        return done
 
     def _in_passes(self, step: int, plan: _Plan) -> float:
         """Send what each pass sends, one pass after the other; returns busy seconds.
@@ -290,11 +284,11 @@ class _Run:
             for name, nbytes in call.stages:
                 # A communicator carries out one operation after the other, as NCCL's stream does.
                 starts = np.maximum(there, free)
-                outcome = self.job.collective(name, step).finish_after(
-                    starts, nbytes, walk.rested_at
-                )
+                self.begun = latest(starts)
+                model = self.job.collective(name, step)
+                outcome = model.finish_after(starts, nbytes, walk.rested_at)
                 free, walk.rested_at = outcome.finishes, outcome.rested_at
-                self.begun, self.ended = latest(starts), latest(free)
+                self.ended = latest(free)
                 # From when the last has come: those that came before only waited for it.
                 busy += self.ended - self.begun
                 walk.note("communication", f"{call.name}: {name}", starts, free)

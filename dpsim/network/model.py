@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Flag, auto
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
@@ -111,6 +112,8 @@ class CollectiveModel(ABC):
     """
 
     abilities: Ability = Ability.NONE
+    saved: float = 0.0
+    """Seconds at full rate that a link may have saved up before (token buckets)."""
     schedule: Schedule
     network: Network
     itemsize: int = 4
@@ -157,11 +160,6 @@ class CollectiveModel(ABC):
         """The share of its busiest link's rate at which it sends many bytes: an ideal one all."""
         return 1.0
 
-    @property
-    def saved(self) -> float:
-        """Seconds at full rate that a link may have saved up before (token buckets)."""
-        return 0.0
-
     def _within_the_links(self, outcome: Outcome, starts: FloatArray) -> Outcome:
         """``outcome``, later by what the busiest link still needs for its bytes.
 
@@ -192,7 +190,7 @@ class CollectiveModel(ABC):
             known[id(loads)] = found
         return found[1]
 
-    @property
+    @cached_property
     def members(self) -> IntArray:
         """The ranks of each group that carries it out, a row each, evenly spaced: all, in one."""
         return ranks_array(len(self.ends))[None]
@@ -260,7 +258,7 @@ class ScheduleModel(CollectiveModel):
         self.costs = costs or MessageCosts()
         self.itemsize = itemsize
 
-    @property
+    @cached_property
     def members(self) -> IntArray:
         """The schedule's groups."""
         members = self.schedule.members

@@ -56,8 +56,8 @@ def test_a_part_has_what_is_left_of_the_whole(monkeypatch):
 def test_steps_tell_how_long_all_will_take(monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, "0.1")
     with budget.limited():
-        forecast = budget.Forecast(1_000_000)
-        forecast.check(3)
+        forecast = budget.Forecast(1_000_000, lambda done: None)
+        forecast.done(3)
         end = time.thread_time() + 0.01
         while time.thread_time() < end:
             pass
@@ -65,7 +65,7 @@ def test_steps_tell_how_long_all_will_take(monkeypatch):
             FailedError,
             match=r"would take about \d,\d{3} s of the processor for 1,000,000 steps \(5 took 0\.01",
         ):
-            forecast.check(8)
+            forecast.done(8)
 
 
 def test_a_simulation_of_too_many_steps_is_refused_at_once(tiny, monkeypatch):

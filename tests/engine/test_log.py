@@ -5,8 +5,8 @@ out by hand.
 import numpy as np
 import pytest
 
+from dpsim.engine import Recording
 from dpsim.engine.log import NEVER
-from dpsim.engine.recording import Recording
 from dpsim.engine.run import run_scenario
 from dpsim.strategy.sync import DROPPED
 

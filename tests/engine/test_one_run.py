@@ -84,7 +84,7 @@ def test_recorded_steps_are_told_apart_after_the_run(tiny):
 
 
 def test_as_many_steps_are_recorded_as_there_is_room_for(tiny, monkeypatch):
-    monkeypatch.setattr("dpsim.engine.recording._MOST_INTERVALS", 40)
+    monkeypatch.setattr("dpsim.engine.kernel._MOST_INTERVALS", 40)
     assert run_scenario(tiny(), Recording(steps=None)).recorded == range(2)
     assert run_scenario(tiny(16), Recording(steps=None)).recorded == range(1)
     assert run_scenario(tiny(16), Recording(steps=3)).recorded == range(3)

@@ -27,7 +27,8 @@ class OneSecond(CollectiveModel):
 def job(plan, workers=2):
     """Two layers: forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), optimiser 0.5 s."""
     times = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5)
-    cluster = SimpleNamespace(ranks=workers, accelerator_of=np.zeros(workers, dtype=int))
+    alike = np.zeros(workers, dtype=int)
+    cluster = SimpleNamespace(ranks=workers, accelerator_of=alike, node_of=alike)
     strategy = SimpleNamespace(
         sync=BspConfig(kind="bsp"), aggregation=AllReduceConfig(kind="allreduce")
     )

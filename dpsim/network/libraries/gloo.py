@@ -67,21 +67,16 @@ class GlooModel(CollectiveModel):
         self.operation = operation
         carried, self._turns = _RINGS[operation]
         ring = algorithm("ring", carried)
-        self._groups = ranks_array(network.ranks)[None]
+        self.members = ranks_array(network.ranks)[None]
         if groups is not None:
             ring = in_groups(ring, groups)
-            self._groups = groups.members(network.ranks)
+            self.members = groups.members(network.ranks)
         self._ring = RoundsModel(ring.schedule(network.ranks), network, itemsize=itemsize)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When the ranks that enter at ``starts`` (s) leave, with ``nbytes`` a vector."""
-        ends = leaving_together(starts, self._groups, self._seconds(nbytes))
+        ends = leaving_together(starts, self.members, self._seconds(nbytes))
         return Outcome(ends, self._ring.loads(nbytes))
-
-    @property
-    def members(self) -> IntArray:
-        """Its groups."""
-        return self._groups
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Those of its ring."""
@@ -102,7 +97,7 @@ class GlooModel(CollectiveModel):
         return "ring"
 
     def _seconds(self, nbytes: int) -> float:
-        m = int(self._groups.shape[1])
+        m = int(self.members.shape[1])
         if m == 1:
             return 0.0
         alpha, rate = self._slowest
@@ -115,8 +110,8 @@ class GlooModel(CollectiveModel):
     @cached_property
     def _slowest(self) -> tuple[float, float]:
         """The slowest hop of the rings towards rank - 1: seconds without bytes, and B/s."""
-        before = np.roll(self._groups, 1, axis=1)
-        routes = self.network.routes(self._groups.ravel(), before.ravel())
+        before = np.roll(self.members, 1, axis=1)
+        routes = self.network.routes(self.members.ravel(), before.ravel())
         rates = max_min_rates(routes.links, self.network.capacities)
         return max(MESSAGE_SECONDS, float(routes.latency.max())), float(rates.min())
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.doubt import Doubt
-from dpsim.collectives import Traffic, ranks_array
+from dpsim.collectives import Traffic
 from dpsim.network.model import CollectiveModel, Outcome
 from dpsim.topology import SubNetwork
 
@@ -26,11 +26,6 @@ class OneGroup(CollectiveModel):
         self.ranks = ranks
         self._loads = loads
         self.network = SubNetwork(whole.network, ranks)
-
-    @property
-    def members(self) -> IntArray:
-        """All of it is one group."""
-        return ranks_array(len(self.ranks))[None]
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank leaves (s) that enters at ``starts`` (s)."""

@@ -58,6 +58,7 @@ class TransportModel(CollectiveModel):
     ) -> None:
         self.network = network
         self.transport = transport
+        self.saved = transport.burst  # what its limiters save up while links are idle
         self.own = schedule is None
         self.schedule = schedule or algorithm("ring").schedule(network.ranks)
         self.gamma = gamma if transport.gamma is None else transport.gamma
@@ -65,11 +66,6 @@ class TransportModel(CollectiveModel):
         # ours.
         self._loads = RoundsModel(self.schedule, network)
         self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
-
-    @property
-    def saved(self) -> float:
-        """What its limiters save up while links are idle."""
-        return self.transport.burst
 
     @property
     def joins_all(self) -> bool:

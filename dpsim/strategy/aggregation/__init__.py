@@ -9,7 +9,13 @@ from pydantic import Field
 
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.allreduce import AllReduceConfig
-from dpsim.strategy.aggregation.collective_call import ELEMENT, CollectiveCall, Group, merged
+from dpsim.strategy.aggregation.collective_call import (
+    ELEMENT,
+    CollectiveCall,
+    Group,
+    in_order,
+    merged,
+)
 from dpsim.strategy.aggregation.gossip import GossipConfig
 from dpsim.strategy.aggregation.host import HostConfig
 from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
@@ -36,5 +42,6 @@ __all__ = [
     "Setting",
     "ShardedConfig",
     "Turns",
+    "in_order",
     "merged",
 ]

@@ -6,6 +6,7 @@ program of a step (`dpsim.workload.Program`).
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,27 @@ def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
     needed = min(call.needed for call in calls)
     nbytes = sum(call.nbytes for call in calls)
     return CollectiveCall(name, nbytes, ready, needed, collective, payload, width)
+
+
+def in_order(
+    planned: tuple[CollectiveCall, ...], others: tuple[CollectiveCall, ...]
+) -> tuple[CollectiveCall, ...]:
+    """The ``planned`` calls in their own order, with ``others`` put in between.
+
+    Each of the others stands before the first planned call that becomes ready later than it, or if
+    it overtakes, no sooner.
+    """
+    # Calls go one after the other, in one order on every worker, as on one communicator of NCCL:
+    # what is ready must not stand behind what is not. The order of gradients is the policy's.
+    order: list[CollectiveCall] = []
+    left = deque(planned)
+    for call in sorted(others, key=lambda other: other.ready):
+        # Positions are whole numbers.
+        last = call.ready - call.overtakes
+        while left and left[0].ready <= last:
+            order.append(left.popleft())
+        order.append(call)
+    return (*order, *left)
 
 
 def gradients(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
 from dpsim.strategy.overlap.buckets import BucketsConfig
-from dpsim.strategy.overlap.plan import Outlook, Overlap, in_order
+from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 if TYPE_CHECKING:
     from dpsim.strategy.overlap.mg_wfbp import MgWfbpConfig
@@ -39,5 +39,4 @@ __all__ = [
     "PriorityConfig",
     "SequentialConfig",
     "WfbpConfig",
-    "in_order",
 ]

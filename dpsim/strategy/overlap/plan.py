@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config
-from dpsim.strategy.aggregation import CollectiveCall
+from dpsim.strategy.aggregation import CollectiveCall, in_order
 from dpsim.workload import Model, Program
 
 
@@ -99,24 +98,3 @@ class Overlap(Config):
         for _, of_a_pass in groupby(gradients, key=outlook.pass_of):
             planned += self.plan(tuple(of_a_pass), outlook)
         return in_order(tuple(planned), others)
-
-
-def in_order(
-    planned: tuple[CollectiveCall, ...], others: tuple[CollectiveCall, ...]
-) -> tuple[CollectiveCall, ...]:
-    """``planned`` in its own order, with ``others`` put in between.
-
-    Each of the others stands before the first planned call that becomes ready later than it, or if
-    it overtakes, no sooner.
-    """
-    # Calls go one after the other, in one order on every worker, as on one communicator of NCCL:
-    # what is ready must not stand behind what is not. The order of gradients is the policy's.
-    order: list[CollectiveCall] = []
-    left = deque(planned)
-    for call in sorted(others, key=lambda other: other.ready):
-        # Positions are whole numbers.
-        last = call.ready - call.overtakes
-        while left and left[0].ready <= last:
-            order.append(left.popleft())
-        order.append(call)
-    return (*order, *left)

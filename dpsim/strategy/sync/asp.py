@@ -23,13 +23,9 @@ class AspConfig(Sync):
 
     waits: ClassVar[bool] = False
     also_called: ClassVar[tuple[str, ...]] = ("async", "asynchronous")
+    difference: ClassVar[str] = "gradients are stale"  # others may be applied in between
 
     kind: Literal["asp"] = Field(description="No worker ever waits for another.")
-
-    @property
-    def difference(self) -> str:
-        """Others may be applied in between."""
-        return "gradients are stale"
 
     def gate(self, workers: int) -> Gate:
         """The first is enough: each gradient is an update."""

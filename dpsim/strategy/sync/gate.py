@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 
@@ -80,6 +81,9 @@ class Gate(ABC):
     ``drops``: a gradient that comes after its update is lost, instead of part of a later one.
     """
 
+    barrier: ClassVar[bool] = False
+    """Whether all workers end each step together, also where each could go its own way."""
+
     def __init__(self, workers: int, quorum: int, *, lag: int = 0, drops: bool = False) -> None:
         self.quorum = quorum
         self.lag = lag
@@ -88,11 +92,6 @@ class Gate(ABC):
         self.clocks = Clocks(workers)
         self._read = [0] * workers
         self._update = [0] * workers
-
-    @property
-    def barrier(self) -> bool:
-        """Whether all workers end each step together, also where each could go its own way."""
-        return False
 
     @property
     def gathers(self) -> bool:
@@ -264,10 +263,7 @@ class QuorumGate(Gate):
 class BarrierGate(QuorumGate):
     """All gradients of a step are its update: every worker waits for all others."""
 
+    barrier: ClassVar[bool] = True
+
     def __init__(self, workers: int, *, lag: int = 0) -> None:
         super().__init__(workers, workers, lag=lag)
-
-    @property
-    def barrier(self) -> bool:
-        """They do."""
-        return True

@@ -9,7 +9,7 @@ parallel parameter server", NeurIPS 2013; with all-reduce: Li et al., "Pipe-SGD"
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
 
@@ -20,6 +20,8 @@ from dpsim.strategy.sync.sync import Sync
 class SspConfig(Sync):
     """Workers may be a few iterations apart."""
 
+    difference: ClassVar[str] = "gradients are stale"  # others may be applied in between
+
     kind: Literal["ssp"] = Field(description="Workers may be a few iterations apart.")
     staleness: NonNegativeInt = Field(
         default=3, description="s: how many iterations the fastest may be ahead of the slowest."
@@ -29,11 +31,6 @@ class SspConfig(Sync):
     def lag(self) -> int:  # type: ignore[override]
         """The staleness."""
         return self.staleness
-
-    @property
-    def difference(self) -> str:
-        """Others may be applied in between."""
-        return "gradients are stale"
 
     def gate(self, workers: int) -> Gate:
         """Clocks are bounded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dpsim.base.config import Config
 from dpsim.strategy.sync.gate import BarrierGate, Gate
@@ -33,6 +33,20 @@ class Sync(Config):
     """Steps that a worker may begin before what it communicated in a step has arrived."""
     outer_step: ClassVar[OuterConfig | None] = None
     """What groups of workers do together now and then, None where there are no two levels."""
+    barrier: ClassVar[bool] = True
+    """Whether all workers end each step together: so for a kind without a gate of its own."""
+    difference: ClassVar[str] = ""
+    """How its updates differ from those of plain synchronous training; "" where they do not."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
+        """Say of a kind what follows from its gate, and from whose models there are."""
+        super().__pydantic_init_subclass__(**arguments)
+        cls.barrier = cls.gate is Sync.gate
+        # A kind may have better words for it.
+        if "difference" not in vars(cls):
+            late = "" if cls.barrier else "gradients are late or dropped"
+            cls.difference = late if cls.one_version else "models differ"
 
     def gate(self, workers: int) -> Gate:
         """The rule by which ``workers`` workers wait for one another, at the start of a run.
@@ -40,11 +54,6 @@ class Sync(Config):
         Raises DpsimError where it cannot be kept by so many.
         """
         return BarrierGate(workers, lag=self.lag)
-
-    @property
-    def barrier(self) -> bool:
-        """Whether all workers end each step together: so for a kind without a gate of its own."""
-        return type(self).gate is Sync.gate
 
     @property
     def in_step(self) -> bool:
@@ -84,10 +93,3 @@ class Sync(Config):
     def outer_bytes(self, mesh: Mesh) -> float:
         """Bytes that a worker keeps for each parameter so that groups can meet."""
         return 0.0
-
-    @property
-    def difference(self) -> str:
-        """How its updates differ from those of plain synchronous training; "" where they do not."""
-        if not self.one_version:
-            return "models differ"
-        return "" if self.barrier else "gradients are late or dropped"

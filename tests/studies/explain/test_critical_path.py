@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario
-from dpsim.engine.recording import Recording
+from dpsim.engine import Recording
 from dpsim.engine.run import run_scenario
 from dpsim.engine.timeline import Interval
 from dpsim.studies.explain import critical_path

@@ -77,9 +77,9 @@ class NcclModel(CollectiveModel):
         if forced == "nvls" and machine.nodes > 1:
             forced = "nvlstree"
         self.machine = replace(machine, forced_algorithm=forced)
-        self._members = ranks_array(cluster.ranks)[None]
+        self.members = ranks_array(cluster.ranks)[None]
         if groups is not None:
-            self._members = groups.members(cluster.ranks)
+            self.members = groups.members(cluster.ranks)
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation
@@ -116,7 +116,7 @@ class NcclModel(CollectiveModel):
         Nothing to send costs what the smallest message does.
         """
         seconds, name = self._time(max(nbytes, 1))
-        ends = leaving_together(starts, self._members, seconds)
+        ends = leaving_together(starts, self.members, seconds)
         return Outcome(ends, self._loads(nbytes, name))
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
@@ -133,7 +133,7 @@ class NcclModel(CollectiveModel):
 
     @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
     def _loads_of_a_byte(self, runs: str) -> FloatArray:
-        return self._loads_by(runs, self._members)
+        return self._loads_by(runs, self.members)
 
     def _loads_by(self, runs: str, members: IntArray) -> FloatArray:
         """What a byte loads links with in each collective of ``members``."""
@@ -149,17 +149,12 @@ class NcclModel(CollectiveModel):
             return mesh_loads(self.cluster, members, each)
         return ring_loads(self.cluster, members, local, each)
 
-    @property
-    def members(self) -> IntArray:
-        """Its groups."""
-        return self._members
-
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Those of its rings: trees cross the same cards."""
         if self._schedule_name == _WITHOUT_CHANNELS:
             yield from self._by_schedule.crossings()
             return
-        for source, destination in rings(self._members, self.machine.gpus_per_node):
+        for source, destination in rings(self.members, self.machine.gpus_per_node):
             routes = self.cluster.routes(source, destination)
             yield routes.links, source, destination
 
@@ -170,7 +165,7 @@ class NcclModel(CollectiveModel):
         if self._schedule_name == _WITHOUT_CHANNELS:
             return OneGroup(self, ranks, self._by_schedule.of_group(ranks).loads)
         alone = copy(self)
-        alone._members, alone._kept_loads = ranks[None], {}
+        alone.members, alone._kept_loads = ranks[None], {}
 
         @cache
         def loads(nbytes: int) -> FloatArray:
@@ -215,10 +210,10 @@ class NcclModel(CollectiveModel):
     def _chain_traffic(self, nbytes: int) -> Traffic:
         """Each rank passes the vector on, but for the last of its chain."""
         sent = np.zeros(self.cluster.ranks, dtype=np.int64)
-        sent[self._members] = nbytes
+        sent[self.members] = nbytes
         received = sent.copy()
-        sent[self._members[:, -1]] = 0
-        received[self._members[:, 0]] = 0
+        sent[self.members[:, -1]] = 0
+        received[self.members[:, 0]] = 0
         return Traffic(sent, received)
 
     def algorithm_for(self, nbytes: int) -> str:
