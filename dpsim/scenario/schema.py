@@ -202,7 +202,9 @@ class Scenario(Config):
     def _divided(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
         cluster = info.data.get("cluster")
         # Fields are checked in their order: the cluster is here by now, unless it was refused.
-        return workload if cluster is None else workload.resolved(cluster.ranks)
+        if workload.global_batch is None or cluster is None:
+            return workload
+        return workload.resolved(cluster.ranks)
 
     @field_validator("calibration")
     @classmethod
