@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,28 @@ class Setup:
     def at(self, index: IntArray) -> Setup:
         """The chosen rows."""
         return Setup(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+
+    # A fit reads these some ten thousand times.
+    @cached_property
+    def inside(self) -> FloatArray:
+        """GPUs of a node."""
+        return self.ranks / self.nodes
+
+    @cached_property
+    def deviations(self) -> FloatArray:
+        """How many of them the largest of so many normal draws lies above their mean, about."""
+        return np.asarray(np.sqrt(2.0 * np.log(self.ranks)))
+
+    @cached_property
+    def doublings(self) -> FloatArray:
+        """How often the GPUs of a node double from one."""
+        return np.asarray(np.log2(np.maximum(self.inside, 1.0)))
+
+    @cached_property
+    def crossed(self) -> tuple[FloatArray, FloatArray]:
+        """How often a ring sends a message's size, inside each node and between the nodes."""
+        within = 2.0 * (self.inside - 1.0) / self.inside
+        return within, 2.0 * (self.nodes - 1.0) / self.nodes
 
 
 def inner_rate(text: str, constants: Mapping[str, Any]) -> float:
@@ -113,25 +136,22 @@ def setup_of(rows: Columns, constants: Mapping[str, Any]) -> Setup:
 
 def overhead(setup: Setup, compute: FloatArray, v: Mapping[str, FloatArray]) -> FloatArray:
     """Step seconds beyond a micro-steps of compute; formula in the module's docstring."""
-    n = setup.ranks
-    inside = n / setup.nodes
-    wire = _wire_seconds(setup, inside, v)
+    wire = _wire_seconds(setup, v)
     # What software cannot hide comes on top, also of what the backward pass has room for.
     hidden = v["overlap"] * compute
     exposed = soft_maximum(hidden, wire, v["overlap_norm"]) - hidden + v["software"] * wire
-    # The largest of n normal draws lies about sqrt(2 ln n) deviations above their mean.
-    slowest = (v["jitter"] + v["input_spread"]) * np.sqrt(2.0 * np.log(n))
-    host = v["host"] * np.log2(np.maximum(inside, 1.0)) * setup.accumulation
-    fixed = host + v["hook"] * (n > 1)
+    slowest = (v["jitter"] + v["input_spread"]) * setup.deviations
+    host = v["host"] * setup.doublings * setup.accumulation
+    fixed = host + v["hook"] * (setup.ranks > 1)
     return np.asarray(setup.accumulation * compute * slowest + fixed + exposed)
 
 
-def _wire_seconds(setup: Setup, inside: FloatArray, v: Mapping[str, FloatArray]) -> FloatArray:
+def _wire_seconds(setup: Setup, v: Mapping[str, FloatArray]) -> FloatArray:
     """Seconds of the all-reduce: a ring inside each node, and one between the nodes."""
-    nodes = setup.nodes
     size = setup.weights * np.where(setup.mixed, v["amp_bytes"], 4.0)
-    within = 2.0 * (inside - 1.0) / inside * size / (v["inner_share"] * setup.link)
-    return within + 2.0 * (nodes - 1.0) / nodes * size / (v["nic_share"] * setup.nic)
+    within, between = setup.crossed
+    inside = within * size / (v["inner_share"] * setup.link)
+    return inside + between * size / (v["nic_share"] * setup.nic)
 
 
 @dataclass(frozen=True)
@@ -206,9 +226,8 @@ def pairs_of(rows: Columns, default_step: float) -> Pairs:
     return Pairs(row, base_rows, speed[row] / speed[base_rows], seconds)
 
 
-def efficiency(setup: Setup, pairs: Pairs, v: Mapping[str, FloatArray]) -> FloatArray:
-    """Throughput per GPU relative to the base configuration's."""
-    base, larger = setup.at(pairs.base), setup.at(pairs.row)
+def efficiency(base: Setup, larger: Setup, pairs: Pairs, v: Mapping[str, FloatArray]) -> FloatArray:
+    """Throughput per GPU of the larger configurations relative to those they are based on."""
     compute = pairs.base_seconds / base.accumulation
     for _ in range(4):  # fixed point: compute = (measured - overhead(compute)) / accumulation
         # A fit tries constants whose overhead exceeds the step: a fifth of it stays computing.
@@ -246,11 +265,12 @@ def fit(rows: Columns) -> ScalingParameters:
         _block(name, [prior], everywhere, fraction=name == "overlap")
         for name, prior in constants["global"].items()
     ]
+    base, larger = setup.at(pairs.base), setup.at(pairs.row)
     blocks.append(_block("software", software, of_system))
     blocks.append(_block("input_spread", spreads, of_class))
     result = fit_blocks(
         blocks,
-        lambda v: efficiency(setup, pairs, v),
+        lambda v: efficiency(base, larger, pairs, v),
         pairs.measured,
         float(constants["noise"]["value"]),
     )
@@ -289,4 +309,4 @@ def predict(rows: Columns, parameters: ScalingParameters) -> tuple[FloatArray, P
     models = rows.text("model")[pairs.row].tolist()
     kinds = [_sample_class(model, constants) for model in models]
     v["input_spread"] = np.array([parameters.input_spread[kind] for kind in kinds])
-    return efficiency(setup, pairs, v), pairs
+    return efficiency(setup.at(pairs.base), setup.at(pairs.row), pairs, v), pairs

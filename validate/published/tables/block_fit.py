@@ -88,6 +88,8 @@ class _Problem:
         self.spread = np.concatenate([block.spread for block in blocks])
         self.offsets = np.concatenate([[0], np.cumsum([len(block.prior) for block in blocks])])
         self.known = np.flatnonzero(np.isfinite(self.spread))
+        # Where the model was evaluated last, the values that its rows read there, and its answer.
+        self._last: tuple[FloatArray, dict[str, FloatArray], FloatArray] | None = None
 
     def split(self, x: FloatArray) -> dict[str, FloatArray]:
         """Natural values per block."""
@@ -96,8 +98,14 @@ class _Problem:
 
     def log_model(self, x: FloatArray) -> FloatArray:
         """The logarithm of the predicted seconds."""
-        values = self.split(x)
-        by_row = {block.name: values[block.name][block.rows] for block in self.blocks}
+        # The solver asks for the Jacobian where it has just asked for the residuals.
+        if self._last is None or not np.array_equal(self._last[0], x):
+            values = self.split(x)
+            by_row = {block.name: values[block.name][block.rows] for block in self.blocks}
+            self._last = (x.copy(), by_row, self._predicted(by_row))
+        return self._last[2]
+
+    def _predicted(self, by_row: Mapping[str, FloatArray]) -> FloatArray:
         # Trial steps of the solver go far out: they are cut to where they are only bad.
         with np.errstate(all="ignore"):
             predicted = self.model(by_row)
@@ -114,12 +122,14 @@ class _Problem:
         n = len(self.log_measured)
         jacobian = np.zeros((n + len(self.known), len(x)))
         base = self.log_model(x)
+        assert self._last is not None
+        by_row = self._last[1]
         every = np.arange(n)
         for block, low, high in zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True):
-            moved = x.copy()
             # All groups at once: no row reads two of them, so that its change is its own group's.
-            moved[low:high] += STEP
-            jacobian[every, low + block.rows] = (self.log_model(moved) - base) / STEP * self.scale
+            moved = {**by_row, block.name: block.decode(x[low:high] + STEP)[block.rows]}
+            change = (self._predicted(moved) - base) / STEP
+            jacobian[every, low + block.rows] = change * self.scale
         jacobian[n + np.arange(len(self.known)), self.known] = 1.0 / self.spread[self.known]
         return jacobian
 
