@@ -227,9 +227,10 @@ def _grouped(
             if lower.startswith(kind)
         )
         for (upper, link), group in groupby(chosen, key=lambda edge: edge[:2]):
-            indices = [index for *_, index in group]
-            names = _pattern(kind, indices, totals.get(kind))
-            found += [(name, upper, link, 1) for name in names]
+            found += [
+                (name, upper, link, 1)
+                for name in _pattern(kind, [index for *_, index in group], totals.get(kind))
+            ]
     return found
 
 
@@ -257,8 +258,9 @@ def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str
     for a in sorted({low for low, _ in nvlinks.pairs}):
         partners = sorted((count, b) for (low, b), count in nvlinks.pairs.items() if low == a)
         for count, group in groupby(partners, key=lambda pair: pair[0]):
-            names = _pattern("gpu", [b for _, b in group])
-            edges += [(f"gpu{a}", name, link, count) for name in names]
+            edges += [
+                (f"gpu{a}", name, link, count) for name in _pattern("gpu", [b for _, b in group])
+            ]
     return edges
 
 

@@ -49,7 +49,9 @@ class StrategyConfig(Config):
 
     def peers(self, mesh: Mesh) -> Mesh:
         """Of the workers of ``mesh`` those who exchange gradients: all, or those of a group."""
-        return Mesh(self.sync.group_size(mesh), None) if self.sync.has_groups else mesh
+        if not self.sync.grouped(self.sync.first_own_step):
+            return mesh
+        return Mesh(self.sync.group_size(mesh), None)
 
     @model_validator(mode="after")
     def _go_together(self) -> StrategyConfig:

@@ -6,6 +6,7 @@ For families that have no builder here. The library is an extra, ``hf``.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -32,6 +33,7 @@ _SINGLE = (
 # Classes that answer with a loss where they are given labels of the tokens' shape.
 _LABELLED = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration")
 
+_FAMILY = re.compile(r"[\w.-]+")  # all names of the library are of this form
 _MAPPING = "transformers.models.auto.configuration_auto"
 
 Inputs = dict[str, tuple[tuple[int, ...], str]]
@@ -46,6 +48,8 @@ def library_entry(
     (``own``), or does not know it either.
     """
     family = values["model_type"]
+    if not _FAMILY.fullmatch(family):
+        raise DpsimError(f"{source}: {UnknownNameError('model_type', family, own)}")
     # Looked for without being imported, which takes seconds.
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise DpsimError(
