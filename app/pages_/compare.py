@@ -5,7 +5,7 @@ Also the same strategies on more and more nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import streamlit as st
 
@@ -82,7 +82,7 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
     if best:
         sentence(_verdict(best))
         chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
-        st.dataframe(_rows(best), hide_index=True, height="content")
+        st.dataframe({"": list(best), **_columns(best.values())}, hide_index=True, height="content")
 
 
 def _verdict(best: Mapping[str, Result]) -> str:
@@ -103,18 +103,18 @@ def _verdict(best: Mapping[str, Result]) -> str:
     return f"{said}."
 
 
-def _rows(results: Mapping[str, Result]) -> dict[str, list[str]]:
+def _columns(results: Collection[Result]) -> dict[str, list[str]]:
+    """What is told of each result, a column each."""
     return {
-        "": list(results),
-        "samples/s": [per_second(result.throughput_samples_per_s) for result in results.values()],
-        **of_text(results.values()),
-        "step": [human(result.step_time_s["mean"], TIME, 4) for result in results.values()],
+        "samples/s": [per_second(result.throughput_samples_per_s) for result in results],
+        **of_text(results),
+        "step": [human(result.step_time_s["mean"], TIME, 4) for result in results],
         "communication not hidden": [
-            human(result.parts_s["exposed_comm"], TIME, 3) for result in results.values()
+            human(result.parts_s["exposed_comm"], TIME, 3) for result in results
         ],
-        "efficiency": [f"{result.scaling_efficiency:.1%}" for result in results.values()],
+        "efficiency": [f"{result.scaling_efficiency:.1%}" for result in results],
         "sent by the busiest": [
-            human(result.traffic.sent_by_busiest, DATA, 4) for result in results.values()
+            human(result.traffic.sent_by_busiest, DATA, 4) for result in results
         ],
     }
 
@@ -162,13 +162,6 @@ def _scaling(spec: Spec) -> None:
     results = {int(name): result for name, result in found.items() if isinstance(result, Result)}
     if results:
         chart(scaling_figure(list(results.values())), key="scaling")
-        st.dataframe(
-            {
-                "nodes": list(results),
-                # Without the first column, which has no heading: nodes stand there.
-                **{k: v for k, v in _rows({str(n): r for n, r in results.items()}).items() if k},
-            },
-            hide_index=True,
-            height="content",
-        )
+        columns = {"nodes": list(results), **_columns(results.values())}
+        st.dataframe(columns, hide_index=True, height="content")
     why_not(found, "cluster.nodes", nodes_words)

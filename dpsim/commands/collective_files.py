@@ -148,6 +148,7 @@ def algorithms_named(names: str, operation: str) -> list[str]:
 
     known = algorithm_names(operation)
     # A ring is asked for by default, also of an operation whose one algorithm has another name.
-    if names == "all" or (names == "ring" and operation != "all-reduce" and len(known) == 1):
+    only_one = operation != "all-reduce" and len(known) == 1
+    if names == "all" or (names == "ring" and only_one):
         return list(known)
     return [name.strip() for name in names.split(",")]

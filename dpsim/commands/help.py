@@ -199,11 +199,12 @@ class Commands(typer.Typer):
         if homes is not None:
             # A class and no argument, since Typer itself makes the group, of its class alone.
             cls = type("Homes", (cls,), {"homes": homes})
+        # Typer makes a group of what has a callback, even before it has a command.
+        callback: Callable[..., None] | None = _nothing if cls.homes else None
         super().__init__(
             cls=cls,
             help=help,
-            # Typer makes a group of what has a callback, even before it has a command.
-            callback=_program if is_whole else _nothing if cls.homes else None,
+            callback=_program if is_whole else callback,
             no_args_is_help=True,
             context_settings={"help_option_names": ["--help", "-h"]},
             pretty_exceptions_enable=False,

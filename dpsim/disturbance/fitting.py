@@ -198,15 +198,18 @@ def _parts(logs: Factors, others: Factors, nodes: NDArray[np.intp]) -> tuple[flo
     deep = [one for one in members if one.sum() > 1] or [np.full(ranks, fill_value=True)]
     own = float(np.mean([_among(logs[:, one], others[:, one]) for one in deep]))
 
-    means, other_means = (
-        np.stack([each[:, one].mean(axis=1) for one in members], axis=1) for each in (logs, others)
-    )
-    sizes = np.array([one.sum() for one in members])
     node = 0.0
     if len(members) > 1:
-        node = _among(means, other_means) - float((own / sizes).mean())
+        sizes = np.array([one.sum() for one in members])
+        node = _among(_means_of(members, logs), _means_of(members, others))
+        node -= float((own / sizes).mean())
     whole = float((logs.mean(axis=1) * others.mean(axis=1)).mean())
     return own, node, whole - node / len(members) - own / ranks
+
+
+def _means_of(members: Sequence[NDArray[np.bool_]], values: Factors) -> Factors:
+    """The mean over each node's workers, (steps, nodes)."""
+    return np.stack([values[:, one].mean(axis=1) for one in members], axis=1)
 
 
 def _among(logs: Factors, others: Factors) -> float:

@@ -230,8 +230,8 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     segments = None if workload.checkpoints_all else recompute
     of_length = partial(_of_length, scenario) if workload.has_length else None
     peers = scenario.strategy.peers(mesh)
-    sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
-    stage = aggregation.sharding_stage or 0
+    outer, aggregation = scenario.strategy.sync.outer_step, scenario.strategy.aggregation
+    passes, stage = workload.gradient_accumulation, aggregation.sharding_stage or 0
     setup = Setup(
         batch=workload.batch_per_gpu,
         precision=workload.precision,
@@ -242,13 +242,14 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         recompute=segments,
         learners=workload.learners_per_gpu,
         weight_bytes=getattr(aggregation, "weight_bytes", None),
-        outer_bytes=sync.outer_bytes(mesh),
+        # Each worker of a group keeps its part of what the outer optimiser does.
+        outer_bytes=0.0 if outer is None else outer.state_bytes / peers.ranks,
         units_ahead=aggregation.units_ahead,
         # Where nothing is sharded yet, a remedy shards in groups, too.
         shard_group=aggregation.shard_size(peers) if stage else peers.ranks,
-        whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
+        whole_gradients=passes > 1 and not aggregation.reduces_each_pass,
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
-        whole_over_passes=stage == 0 or aggregation.adds_up_whole(2),
+        whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
         cell=scenario.cell,
         execution=workload.execution,
         kernels=workload.kernels,

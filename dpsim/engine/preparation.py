@@ -102,9 +102,9 @@ def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
     strategy = scenario.strategy
     found: dict[str, Turns] = {}
     # Where groups meet from the first step on, all workers together never do.
-    if not strategy.sync.grouped(0):
+    if not strategy.sync.has_groups or strategy.sync.first_own_step > 0:
         found |= strategy.aggregation.collectives(setting)
-    if strategy.sync.grouped(strategy.sync.first_own_step):
+    if strategy.sync.has_groups:
         from dpsim.engine.outer_step import group_collectives
 
         found |= group_collectives(scenario, setting)
@@ -118,6 +118,13 @@ def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
 
 def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     """What the aggregation may know of the rest, with what the calibration says of messages."""
+    asked, disturbance = scenario.run.network_model, scenario.disturbance
+    kind: ModelKind
+    if asked == "bundle":
+        # What its collective takes alone: whatever a bundle meets, it meets on the wire.
+        kind, met = "auto", None
+    else:
+        kind, met = asked, _conditions(disturbance)
     transport = scenario.transport
     config = scenario.cluster
     if transport is not None:
@@ -127,19 +134,12 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     cluster, models = (build_cluster(config), {}) if network is None else network.built(config)
     # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
-    asked, met = scenario.run.network_model, scenario.disturbance
-    kind: ModelKind
-    if asked == "bundle":
-        # What its collective takes alone: whatever a bundle meets, it meets on the wire.
-        kind, met = "auto", DisturbanceConfig()
-    else:
-        kind = asked
     return Setting(
         config,
         cluster,
         MessageCosts(gamma=gamma) if transport is None else transport_costs(transport, gamma),
         kind,
-        _conditions(met),
+        met,
         scenario.strategy.compression.sums_in_flight,
         scenario.run.seed,
         transport,
@@ -148,13 +148,15 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     )
 
 
-def _conditions(met: DisturbanceConfig) -> Callable[[Cluster, IntArray], Conditions] | None:
-    """What ``met`` does to a network with workers at some of its ranks; None where nothing."""
-    if not met.on_links:
+def _conditions(
+    disturbance: DisturbanceConfig,
+) -> Callable[[Cluster, IntArray], Conditions] | None:
+    """What it does to a network with workers at some of its ranks; None where it does nothing."""
+    if not disturbance.on_links:
         return None
     from dpsim.engine.conditions import conditions_on
 
-    return partial(conditions_on, met)
+    return partial(conditions_on, disturbance)
 
 
 def _between_cells(cell: int) -> Groups | None:

@@ -17,7 +17,26 @@ _BYTES_A_RECORD = 8.0 * 12  # twelve arrays of a number a step and worker
 
 def settled_length(scenario: Scenario) -> Scenario:
     """``scenario`` with as many steps and as long a warm-up as its synchronisation needs."""
-    return _with_full_pipes(_in_whole_periods(scenario))
+    lag, overlap = _behind(scenario)
+    scenario = _in_whole_periods(scenario)
+    run, least = scenario.run, max(lag, overlap)
+    # Workers who may run further ahead than the run is long never wait for what lags.
+    if not least or run.warmup > least or lag > run.warmup + run.steps:
+        return scenario
+    # Step t waits for what was exchanged in step t - lag - 1: from step lag + 1 on there is one.
+    return warming_up(scenario, least + 1)
+
+
+def _behind(scenario: Scenario) -> tuple[int, int]:
+    """By how many steps what is exchanged lags, and for how many a group's fragment travels.
+
+    A warm-up of more fills the pipes: what is on its way as the counted steps end is then made up
+    for by what was as they began. Where a run is counted from its start, its lags are too.
+    """
+    sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
+    overlap = 0 if sync.outer_step is None else sync.outer_step.overlap
+    together = aggregation.meeting is Meeting.TOGETHER
+    return sync.lag if together and scenario.run.warmup else 0, overlap
 
 
 def _in_whole_periods(scenario: Scenario) -> Scenario:
@@ -31,24 +50,6 @@ def _in_whole_periods(scenario: Scenario) -> Scenario:
         return scenario
     whole = run.model_copy(update={"steps": run.steps + -run.steps % cycle})
     return scenario.model_copy(update={"run": whole})
-
-
-def _with_full_pipes(scenario: Scenario) -> Scenario:
-    """``scenario`` with a warm-up in which what lags behind begins to come.
-
-    What is on its way as the counted steps end is then made up for by what was as they began. Where
-    a run is counted from its start, its lags are too.
-    """
-    sync, run = scenario.strategy.sync, scenario.run
-    overlap = 0 if sync.outer_step is None else sync.outer_step.overlap
-    together = scenario.strategy.aggregation.meeting is Meeting.TOGETHER
-    lag = sync.lag if together and run.warmup else 0
-    least = max(lag, overlap)
-    # Workers who may run further ahead than the run is long never wait for what lags.
-    if not least or run.warmup > least or lag > run.warmup + run.steps:
-        return scenario
-    # Step t waits for what was exchanged in step t - lag - 1: from step lag + 1 on there is one.
-    return warming_up(scenario, least + 1)
 
 
 def warming_up(scenario: Scenario, steps: int) -> Scenario:

@@ -227,10 +227,9 @@ def _grouped(
             if lower.startswith(kind)
         )
         for (upper, link), group in groupby(chosen, key=lambda edge: edge[:2]):
-            found += [
-                (name, upper, link, 1)
-                for name in _pattern(kind, [index for *_, index in group], totals.get(kind))
-            ]
+            indices = [index for *_, index in group]
+            names = _pattern(kind, indices, totals.get(kind))
+            found += [(name, upper, link, 1) for name in names]
     return found
 
 
@@ -258,9 +257,8 @@ def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str
     for a in sorted({low for low, _ in nvlinks.pairs}):
         partners = sorted((count, b) for (low, b), count in nvlinks.pairs.items() if low == a)
         for count, group in groupby(partners, key=lambda pair: pair[0]):
-            edges += [
-                (f"gpu{a}", name, link, count) for name in _pattern("gpu", [b for _, b in group])
-            ]
+            names = _pattern("gpu", [b for _, b in group])
+            edges += [(f"gpu{a}", name, link, count) for name in names]
     return edges
 
 

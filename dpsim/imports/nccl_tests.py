@@ -217,6 +217,15 @@ def operation_of_program(text: str) -> str | None:
     return None if match is None else _OPERATIONS.get(match[1], match[1].replace("_", "-"))
 
 
+# Operations by whether they add up, and whether they have a root.
+_LIKE_THESE = {
+    (False, False): ("all-gather", "all-to-all"),
+    (False, True): ("broadcast",),
+    (True, False): ("all-reduce", "reduce-scatter"),
+    (True, True): ("reduce",),
+}
+
+
 def guessed_operation(sums: bool, rooted: bool, rows: Sequence[TableRow], ranks: int) -> str:
     """The only operation that fits the ratio of the two rates, where the program is not named.
 
@@ -225,16 +234,9 @@ def guessed_operation(sums: bool, rooted: bool, rows: Sequence[TableRow], ranks:
     # Rates are printed with two digits after the point, of which the largest size loses least.
     row = max(rows, key=lambda one: one.bytes)
     factor = row.busbw_Bps * row.time_s / row.bytes
-    candidates = (
-        ["reduce" if sums else "broadcast"]
-        if rooted
-        else ["all-reduce", "reduce-scatter"]
-        if sums
-        else ["all-gather", "all-to-all"]
-    )
     fitting = [
         name
-        for name in candidates
+        for name in _LIKE_THESE[sums, rooted]
         if abs(OPERATIONS[name].bus_factor(ranks) - factor) < 0.05 * factor
     ]
     if len(fitting) != 1:

@@ -15,6 +15,8 @@ from dpsim.imports.xml_tree import Element
 _PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([\d.]+)\s*GT/s.*")
 
+_FIRST_UPI = 85  # the model of Skylake and Cascade Lake, with which UPI came
+
 _INFINIBAND = {
     56_000: "ib-fdr",
     100_000: "ib-edr",
@@ -99,8 +101,9 @@ def smp_link(cpu: Mapping[str, str], usual: str) -> tuple[str, str]:
     if "AMD" in vendor:
         return "xgmi2", "assumed: usual between sockets of AMD EPYC"
     if vendor == "GenuineIntel" and number >= 0:
-        # 85 is Skylake and Cascade Lake, with which UPI came.
-        link = "qpi" if number < 85 else "upi" if number == 85 else "upi2"
+        link = "upi2"
+        if number <= _FIRST_UPI:
+            link = "upi" if number == _FIRST_UPI else "qpi"
         return link, f"assumed: usual between sockets of Intel CPUs of model {number}"
     return usual, "assumed: the file does not tell the CPU"
 

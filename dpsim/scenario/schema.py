@@ -5,7 +5,6 @@ Each kind's own model stands beside the kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -202,7 +201,9 @@ class Scenario(Config):
     def _divided(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
         cluster = info.data.get("cluster")
         # Fields are checked in their order: the cluster is here by now, unless it was refused.
-        return workload if cluster is None else workload.resolved(cluster.ranks)
+        if workload.global_batch is None or cluster is None:
+            return workload
+        return workload.resolved(cluster.ranks)
 
     @field_validator("calibration")
     @classmethod
@@ -304,14 +305,11 @@ def _times(found: MeasuredModel, optimizer: str, pace: float) -> MeasuredTimes:
     update = found.optimizers.get(optimizer)
     from dpsim.workload import MeasuredTimes
 
-    def paced(rows: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
-        return tuple(tuple(pace * seconds for seconds in row) for row in rows)
-
-    updates = () if update is None else (pace * update.value,) * len(found.batch_sizes)
-    return MeasuredTimes(
+    measured = MeasuredTimes(
         batch_sizes=found.batch_sizes,
-        forward_s=paced(found.forward_s),
-        backward_s=paced(found.backward_s),
-        optimizer_s=updates,
+        forward_s=found.forward_s,
+        backward_s=found.backward_s,
+        optimizer_s=() if update is None else (update.value,) * len(found.batch_sizes),
         device=found.device,
     )
+    return measured.scaled(pace)

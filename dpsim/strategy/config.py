@@ -49,9 +49,7 @@ class StrategyConfig(Config):
 
     def peers(self, mesh: Mesh) -> Mesh:
         """Of the workers of ``mesh`` those who exchange gradients: all, or those of a group."""
-        if not self.sync.grouped(self.sync.first_own_step):
-            return mesh
-        return Mesh(self.sync.group_size(mesh), None)
+        return Mesh(self.sync.group_size(mesh), None) if self.sync.has_groups else mesh
 
     @model_validator(mode="after")
     def _go_together(self) -> StrategyConfig:

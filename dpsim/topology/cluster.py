@@ -150,7 +150,13 @@ class Cluster:
             return self._outside_routes(source, destination)
         inside = self._inside_routes(source[~apart], destination[~apart])
         outside = self._outside_routes(source[apart], destination[apart])
-        return _merged(apart, inside, outside)
+        hops = max(inside.links.shape[1], outside.links.shape[1])
+        links = np.full((len(apart), hops), -1, dtype=np.int64)
+        latency = np.empty(len(apart))
+        for which, routes in ((~apart, inside), (apart, outside)):
+            links[which, : routes.links.shape[1]] = routes.links
+            latency[which] = routes.latency
+        return Routes(links, latency)
 
     def _inside_routes(self, source: IntArray, destination: IntArray) -> Routes:
         paths = self._tables.between
@@ -308,15 +314,3 @@ def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
         latency[where] = part.latency
         first = end
     return Paths(links, latency)
-
-
-def _merged(
-    apart: np.ndarray[tuple[int], np.dtype[np.bool_]], inside: Routes, outside: Routes
-) -> Routes:
-    hops = max(inside.links.shape[1], outside.links.shape[1])
-    links = np.full((len(apart), hops), -1, dtype=np.int64)
-    latency = np.empty(len(apart))
-    for which, routes in ((~apart, inside), (apart, outside)):
-        links[which, : routes.links.shape[1]] = routes.links
-        latency[which] = routes.latency
-    return Routes(links, latency)

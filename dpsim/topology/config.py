@@ -135,8 +135,9 @@ class ClusterConfig(Config):
     @property
     def mesh(self) -> Mesh:
         """Its GPUs as groups of ranks."""
+        ranks = self.ranks
         numbers = {part.ranks // part.nodes for part in self.parts}
-        return Mesh(self.ranks, numbers.pop() if len(numbers) == 1 else None)
+        return Mesh(ranks, numbers.pop() if len(numbers) == 1 else None)
 
     @property
     def warnings(self) -> list[str]:

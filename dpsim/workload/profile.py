@@ -102,6 +102,16 @@ class MeasuredTimes(Config):
         """
         return float(np.median(self.optimizer_s)) if self.optimizer_s else None
 
+    def scaled(self, factor: float) -> MeasuredTimes:
+        """The same with all seconds multiplied by ``factor``."""
+        update: dict[str, object] = {
+            "optimizer_s": tuple(factor * seconds for seconds in self.optimizer_s)
+        }
+        for name in ("forward_s", "backward_s", "gradient_ready_s"):
+            rows: tuple[tuple[float, ...], ...] = getattr(self, name)
+            update[name] = tuple(tuple(factor * seconds for seconds in row) for row in rows)
+        return self.model_copy(update=update)
+
 
 def between(
     sizes: NDArray[np.float64], seconds: NDArray[np.float64], batch: int

@@ -49,21 +49,19 @@ def content(found: Constants) -> dict[str, Any]:
     settings = constants_file("llm/settings.yaml")
     parts = settings["priors"]["parts"]
     fixed = settings["priors"]["fixed"]
-    shown: dict[str, Any] = {
-        part: {
-            member: {
-                name: {
+    shown: dict[str, Any] = {}
+    for part, members in found.values.items():
+        shown[part] = {}
+        for member, values in members.items():
+            errors, constants = found.errors[part][member], {}
+            for name, value in values.items():
+                constants[name] = {
                     "value": rounded(value, 5),
-                    "error": rounded(found.errors[part][member][name], 2),
+                    "error": rounded(errors[name], 2),
                     "unit": parts[part][name]["unit"],
                     "meaning": parts[part][name]["meaning"],
                 }
-                for name, value in values.items()
-            }
-            for member, values in members.items()
-        }
-        for part, members in found.values.items()
-    }
+            shown[part][member] = constants
 
     # What is assumed stands beside what was fitted, where the simulator reads it.
     shown["shared"] = {**shown["shared"]["every"], "clock_power": fixed["clock_power"]}

@@ -29,7 +29,7 @@ from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
 from validate.run.runs import PartialRunError, extended
 from validate.run.step_run import EVERY_STEP, StepRun, step_run
-from validate.run.waits import Waits, stretched, waits_of
+from validate.run.waits import Waits, waits_of
 from validate.training import Training, train
 
 WIDTH = 64  # channels: 84,000 parameters, 0.3 MB of gradients
@@ -101,7 +101,7 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     found: Waits = waits_of(_with_profile(case, folder / "alone.json", alone, batch).job())
     write_whole(waits, json.dumps(found.seconds))
     assert alone.measured is not None
-    longer = alone.model_copy(update={"measured": stretched(alone.measured, found.stretch)})
+    longer = alone.model_copy(update={"measured": alone.measured.scaled(found.stretch)})
     return _with_profile(case, folder / "digits.json", longer, batch), waits
 
 

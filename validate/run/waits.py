@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsim.engine import Job, slow_downs
-from dpsim.workload import MeasuredTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +35,3 @@ def waits_of(job: Job) -> Waits:
     # Rounding may leave a wait just below nothing.
     seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
     return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))
-
-
-def stretched(times: MeasuredTimes, factor: float) -> MeasuredTimes:
-    """The same times, all multiplied by ``factor``."""
-    tables = {
-        name: tuple(tuple(seconds * factor for seconds in row) for row in getattr(times, name))
-        for name in ("forward_s", "backward_s", "gradient_ready_s")
-    }
-    return times.model_copy(
-        update={**tables, "optimizer_s": tuple(seconds * factor for seconds in times.optimizer_s)}
-    )

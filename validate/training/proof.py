@@ -11,7 +11,7 @@ import json
 import pickle
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def _proof(name: str, records: Sequence[RankRecord], training: Training) -> Proo
     steps = min(len(record.losses) for record in workers)
     losses = np.mean([record.losses[:steps] for record in workers], axis=0)
     parts = {
-        part: float(np.mean([np.median(record.parts_s[part]) for record in workers]))
+        part: _mean_median(record.parts_s[part] for record in workers)
         for part in workers[0].parts_s
     }
     off = _off(method.kind, workers, records, training)
@@ -119,11 +119,16 @@ def _proof(name: str, records: Sequence[RankRecord], training: Training) -> Proo
     return Proof(
         name,
         tuple(losses.tolist()),
-        float(np.mean([np.median(record.step_s) for record in workers])),
+        _mean_median(record.step_s for record in workers),
         parts,
         off,
         off <= tolerance,
     )
+
+
+def _mean_median(of_workers: Iterable[Sequence[float]]) -> float:
+    """The mean over workers of each one's median over steps."""
+    return float(np.mean([np.median(seconds) for seconds in of_workers]))
 
 
 def _off(

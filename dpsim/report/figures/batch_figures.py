@@ -258,9 +258,11 @@ def _across(each: Answer, by_gpus: bool) -> int:
 
 def _batch(each: Answer) -> int:
     """Samples of a GPU in a step."""
-    target = each.get("to_target")
     given = each.get("batch_per_gpu") or each.get("batch_per_worker")
-    return int(given if given else target["global_batch"] // each["workers"] if target else 0)
+    if given:
+        return int(given)
+    target = each.get("to_target")
+    return int(target["global_batch"] // each["workers"]) if target else 0
 
 
 def _said(each: Answer) -> str:

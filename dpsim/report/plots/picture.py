@@ -122,7 +122,10 @@ def _draw(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> N
 
 
 def _plain(values: Any) -> list[Any]:
-    return [] if values is None else [float("nan") if each is None else each for each in values]
+    """The values as matplotlib takes them: a gap is no number."""
+    if values is None:
+        return []
+    return [float("nan") if each is None else each for each in values]
 
 
 def _bars(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> None:

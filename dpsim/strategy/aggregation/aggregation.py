@@ -70,6 +70,10 @@ class Aggregation(Config):
     """Whether a model is divided among some of those who exchange gradients, not all."""
     units_ahead: ClassVar[int | None] = 0
     """Units of weights that are gathered beyond the one in use; None for all of them."""
+    sharding_stage: ClassVar[int | None] = None
+    """How much each worker holds a part of only, None where it holds all."""
+    reduces_each_pass: ClassVar[bool] = True
+    """Whether workers that hold shards of gradients do so after each pass, not whole ones."""
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
     """Values of ``library`` that real ranks can carry out on processors."""
 
@@ -93,11 +97,6 @@ class Aggregation(Config):
         """How fast gradients are added up beside the GPUs, None where no processor does that."""
         return None
 
-    @property
-    def sharding_stage(self) -> int | None:
-        """How much each worker holds a part of only, None where it holds all."""
-        return None
-
     def between_groups(self) -> Aggregation:
         """How groups of workers meet, which each meet inside in this way."""
         return self
@@ -113,10 +112,6 @@ class Aggregation(Config):
     def updated_part(self, model: Model, mesh: Mesh) -> float:
         """The part of the model that a worker updates, at the most."""
         return 1 / self.shard_size(mesh)
-
-    def adds_up_whole(self, passes: int) -> bool:
-        """Whether whole gradients are kept over ``passes`` passes where shards of them would do."""
-        return False
 
     def copied_bytes(self, passes: int) -> tuple[float, float]:
         """Bytes a parameter that each forward and each backward pass moves beside its layers."""

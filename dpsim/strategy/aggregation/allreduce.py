@@ -23,13 +23,11 @@ from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
 
-
-def _known(name: str) -> str:
-    return ALL_REDUCES[name]
-
-
 AlgorithmName = Annotated[
-    str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*ALL_REDUCES]})
+    str,
+    # Unknown names are errors, which suggest the nearest known one.
+    AfterValidator(ALL_REDUCES.__getitem__),
+    WithJsonSchema({"type": "string", "enum": [*ALL_REDUCES]}),
 ]
 
 

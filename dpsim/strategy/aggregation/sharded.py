@@ -188,7 +188,7 @@ class ShardedConfig(Aggregation):
         return self.prefetch if frees else None
 
     @property
-    def sharding_stage(self) -> int:
+    def sharding_stage(self) -> int:  # type: ignore[override]
         """The scenario's."""
         return self.stage
 
@@ -196,9 +196,10 @@ class ShardedConfig(Aggregation):
         """The workers of a shard group."""
         return mesh.size(self.shard_group, "strategy.aggregation.shard_group")
 
-    def adds_up_whole(self, passes: int) -> bool:
-        """Without a reduction in each pass they are."""
-        return passes > 1 and not self.gradients.sync_each_pass
+    @property
+    def reduces_each_pass(self) -> bool:  # type: ignore[override]
+        """The scenario's: without, whole gradients add up over a step's passes."""
+        return self.gradients.sync_each_pass
 
     def copied_bytes(self, passes: int) -> tuple[float, float]:
         """Weights are written where they are gathered; gradients are laid out in one piece.

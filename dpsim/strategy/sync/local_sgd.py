@@ -69,6 +69,11 @@ class OuterConfig(Config):
         """Numbers that it keeps for each parameter: the weights that it moves, and momenta."""
         return 2 if self.optimizer == "nesterov" else 1
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes that it keeps for each parameter."""
+        return _FLOAT * self.states
+
     def due(self, averaging: int) -> tuple[int, ...]:
         """The fragments that set out after an averaging (counted from 1).
 
@@ -149,17 +154,14 @@ class LocalSgdConfig(Sync):
         """After the switch."""
         return self.switch_after
 
+    @property
+    def has_groups(self) -> bool:  # type: ignore[override]
+        """Where the scenario names them."""
+        return self.group != "all"
+
     def group_size(self, mesh: Mesh) -> int:
         """The workers of a group."""
         return mesh.size(self.group, "strategy.sync.group")
-
-    def grouped(self, step: int) -> bool:
-        """After the switch, where there are groups."""
-        return self.group != "all" and step >= self.switch_after
-
-    def outer_bytes(self, mesh: Mesh) -> float:
-        """What the outer optimiser keeps, each worker of a group its part."""
-        return 0.0 if self.outer is None else _FLOAT * self.outer.states / self.group_size(mesh)
 
     def exchanges(self, step: int, period: int) -> Exchanged:
         """Gradients until the switch; models at the end of each period after it.

@@ -31,6 +31,8 @@ class Sync(Config):
     """The first step in which it is itself: others may be BSP's."""
     lag: ClassVar[int] = 0
     """Steps that a worker may begin before what it communicated in a step has arrived."""
+    has_groups: ClassVar[bool] = False
+    """Whether workers exchange with those of their group alone, from its first own step on."""
     outer_step: ClassVar[OuterConfig | None] = None
     """What groups of workers do together now and then, None where there are no two levels."""
     barrier: ClassVar[bool] = True
@@ -84,12 +86,8 @@ class Sync(Config):
 
     def grouped(self, step: int) -> bool:
         """Whether workers exchange in ``step`` with those of their group alone."""
-        return False
+        return self.has_groups and step >= self.first_own_step
 
     def fragments(self, step: int, period: int) -> tuple[int, ...]:
         """Parts of the model that groups send one another from the end of ``step`` on."""
         return ()
-
-    def outer_bytes(self, mesh: Mesh) -> float:
-        """Bytes that a worker keeps for each parameter so that groups can meet."""
-        return 0.0

@@ -62,21 +62,22 @@ def advise(profile: ModelProfile) -> Advice:
     """
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
-    of = {
-        # As traces call them: allreduce, _allgather_base, reduce_scatter.
-        kind: [call for call in calls if call.operation.replace("_", "").startswith(kind)]
-        for kind in (_REDUCE, _GATHER, _SCATTER)
-    }
+    reduces, gathers, scatters = (_called(kind, calls) for kind in (_REDUCE, _GATHER, _SCATTER))
     if measured is None or not any(measured.backward_s[0]):
         raise DpsimError(f"{profile.name}: must have a backward pass, but the trace has none")
-    if of[_GATHER] and of[_SCATTER]:
-        return _of_units(profile, measured, of[_GATHER], of[_SCATTER])
-    if not of[_REDUCE]:
+    if gathers and scatters:
+        return _of_units(profile, measured, gathers, scatters)
+    if not reduces:
         raise DpsimError(
             f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
             "on two GPUs or more, with record_shapes=True"
         )
-    return _of_buckets(profile, measured, of[_REDUCE])
+    return _of_buckets(profile, measured, reduces)
+
+
+def _called(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredCollective]:
+    """The calls of one kind, as traces name them: allreduce, _allgather_base, reduce_scatter."""
+    return [call for call in calls if call.operation.replace("_", "").startswith(kind)]
 
 
 def _of_buckets(

@@ -88,7 +88,7 @@ def averaging(scenario: Scenario) -> Options:
     Groups that do meet more rarely, and send while steps go on.
     """
     sync = scenario.strategy.sync
-    if sync.grouped(sync.first_own_step):
+    if sync.has_groups:
         return _affordable(_between_groups(scenario), scenario)
     if sync.difference:
         return f"workers do not meet in every step already ({sync.kind})"

@@ -14,6 +14,10 @@ from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
 from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 
+# To lose no accuracy is a limit that can be kept; no memory, or no money, is none. What does not
+# stand here must be above 0.
+_LEAST = {"accuracy_penalty": 0, "batch": 1, "nodes": 1}
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -35,17 +39,10 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             limit: float | None = getattr(self, field.name)
-            # To lose no accuracy is a limit that can be kept; no memory, or no money, is none.
-            least = (
-                0
-                if field.name == "accuracy_penalty"
-                else 1
-                if field.name in ("batch", "nodes")
-                else None
-            )
-            if limit is not None and (
-                (least is not None and limit < least) or (least is None and limit <= 0)
-            ):
+            if limit is None:
+                continue
+            least = _LEAST.get(field.name)
+            if limit <= 0 if least is None else limit < least:
                 rule = "above 0" if least is None else f"at least {least}"
                 raise DpsimError(f"--{_OPTIONS[field.name]}: must be {rule}, but got {limit:g}")
 

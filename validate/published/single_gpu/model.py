@@ -82,9 +82,12 @@ class Work:
 def obstacles(rows: Columns) -> TextArray:
     """Why a row cannot be predicted or scored, in words; empty where it can."""
     table = constants_file(FEATURES)
-    groups = ("transformer", "convolution", "recurrent", "embedding")
-    unknown = [all(entry_of(str(m), table[g]) is None for g in groups) for m in rows.text("model")]
-    no_gpu = [gpu_named_in(str(g)) is None for g in rows.text("gpu")]
+    families = [table[name] for name in ("transformer", "convolution", "recurrent", "embedding")]
+    unknown = [
+        all(entry_of(str(model), family) is None for family in families)
+        for model in rows.text("model")
+    ]
+    no_gpu = [gpu_named_in(str(gpu)) is None for gpu in rows.text("gpu")]
     mode = ~np.isin(rows.text("mode"), TRAIN_MODES + FORWARD_MODES)
     untimed = np.isnan(rows.above_zero("step_time_ms")) & np.isnan(rows.above_zero("throughput"))
     tokens = np.char.startswith(rows.text("unit"), "tokens") & np.isnan(rows.above_zero("batch"))

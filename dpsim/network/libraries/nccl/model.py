@@ -73,13 +73,12 @@ class NcclModel(CollectiveModel):
         forced = _RESTRICTIONS[restriction]
         self.cluster = self.network = cluster
         self.groups = groups
+        everyone = ranks_array(cluster.ranks)[None]
         machine = machine_of(cluster, groups)
         if forced == "nvls" and machine.nodes > 1:
             forced = "nvlstree"
         self.machine = replace(machine, forced_algorithm=forced)
-        self.members = ranks_array(cluster.ranks)[None]
-        if groups is not None:
-            self.members = groups.members(cluster.ranks)
+        self.members = everyone if groups is None else groups.members(cluster.ranks)
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation

@@ -145,9 +145,11 @@ def _towards_cpu(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> tuple
     for way in ways:
         if way[-1].startswith("cpu"):
             return way
-        for a, b, _, _ in edges:
-            beyond = b if a == way[-1] else a if b == way[-1] else None
-            if beyond and beyond not in way and not beyond.startswith("gpu"):
+        for first, second, _, _ in edges:
+            if way[-1] not in (first, second):
+                continue
+            beyond = second if way[-1] == first else first
+            if beyond not in way and not beyond.startswith("gpu"):
                 ways.append((*way, beyond))
     return ways[-1]
 

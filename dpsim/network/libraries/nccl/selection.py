@@ -10,6 +10,7 @@ microseconds and bandwidths in GB/s (1e9), as in NCCL's tables.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,7 +148,8 @@ class _Graph:
 
 
 def _row(capability: int) -> int:
-    return 3 if capability >= 100 else 2 if capability >= 90 else 1 if capability >= 80 else 0
+    # Ampere, Hopper, Blackwell; what is older shares the first row.
+    return bisect_right((80, 90, 100), capability)
 
 
 def _graph(machine: NcclMachine) -> _Graph:
@@ -158,13 +160,11 @@ def _graph(machine: NcclMachine) -> _Graph:
     ring = tree = intra
     if machine.nodes > 1:
         nic = machine.nic_rate / GB
-        single = machine.gpus_per_node == 1
-        ring = nic if single else min(intra, nic)
-        tree = (
-            nic
-            if single
-            else min(intra, nic * (TREE_INTRA_OVER_INTER if machine.nodes == 2 else 1))
-        )
+        if machine.gpus_per_node == 1:
+            ring = tree = nic
+        else:
+            in_tree = nic * TREE_INTRA_OVER_INTER if machine.nodes == 2 else nic
+            ring, tree = min(intra, nic), min(intra, in_tree)
         if nvlink:
             channels = min(CHANNELS_PER_CARD * machine.gpus_per_node, MOST_CHANNELS)
     channels *= 2 if machine.graph == 1 else 1
