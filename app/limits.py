@@ -70,7 +70,8 @@ def _messages(scenario: Scenario) -> int:
     model, strategy = scenario.build_model(), scenario.strategy
     # Passes that repeat are not simulated one by one.
     one_pass = Program(len(model.layers), 1)
-    calls = strategy.aggregation.calls(model, one_pass, scenario.workload.batch_per_gpu)
+    batch, peers = scenario.workload.batch_per_gpu, strategy.peers(scenario.cluster.mesh)
+    calls = strategy.aggregation.calls(model, one_pass, batch, peers)
     reduced = sum(call.payload == "gradients" for call in calls)
     return len(calls) - reduced + min(reduced, strategy.overlap.most_calls(model))
 

@@ -93,7 +93,8 @@ def run(
         return
     from dpsim.report.text.tables import run_notes, run_table
 
-    show(run_table(result), "", *run_notes(result))
+    notes = run_notes(result)
+    show(run_table(result), "", *notes)
 
 
 def _recording(trace: Path | None, html: Path | None) -> Recording:

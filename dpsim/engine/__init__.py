@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
     from dpsim.engine.run_length import bytes_held, exchange_cycle
     from dpsim.engine.spending import Cost, Energy
-    from dpsim.engine.steps import PARTS, Part, PartName, Steps, clock_gaps
+    from dpsim.engine.steps import PARTS, Part, PartName, Steps
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target
     from dpsim.engine.together import run_together
@@ -104,7 +104,6 @@ __all__ = [
     "bytes_held",
     "bytes_in_step",
     "calibrated",
-    "clock_gaps",
     "compute_doubt",
     "constants_of",
     "engine_for",

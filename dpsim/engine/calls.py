@@ -152,7 +152,7 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
     program, positions = job.program, job.positions
     mesh = _peers(job, grouped=grouped)
-    calls = strategy.aggregation.calls_on(job.model, program, batch, mesh)
+    calls = strategy.aggregation.calls(job.model, program, batch, mesh)
     if job.scenario.cell > 1:
         calls = _parts_in_cell(job, calls)
     # One plan for all, since all must send in one order: that of the kind they wait for.

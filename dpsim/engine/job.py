@@ -86,7 +86,7 @@ class Job:
         # GPUs of a cell split one model: together they are one worker to the others.
         replicas = self.workers // self.scenario.cell
         facts["silent"] = replicas == 1 and not aggregation.moves_alone
-        gate = self.gate()
+        gate = sync.gate(self.workers)
         together = self.silent or gate.barrier
         facts["meeting"] = Meeting.TOGETHER if together else aggregation.meeting
         facts["acts_alone"] = self.meeting is not Meeting.TOGETHER

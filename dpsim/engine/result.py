@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.doubt import PredictionInterval
@@ -22,6 +23,7 @@ from dpsim.engine.steps import PARTS, PartName, Steps
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.engine.utilisation import Utilisation, Work
 from dpsim.strategy.aggregation import LibraryChoice
+from dpsim.strategy.sync import DROPPED
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 _RESAMPLES = 1000
@@ -125,6 +127,11 @@ class Result(Shown):
         # "other" is no array of the steps: simulated ones are nothing but their parts.
         return {part: float(np.mean(getattr(self.steps, part, 0.0))) for part in PARTS}
 
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Whether what a worker computed in a step was used, (steps, workers)."""
+        return np.asarray(self.steps.versions != DROPPED)
+
     @property
     def overlapped_comm_s(self) -> float:
         """Mean seconds of communication that ran beside computation and cost nothing."""
@@ -166,7 +173,7 @@ class Result(Shown):
 
         Workers that need not keep pace with one another count at their own.
         """
-        counted = self.steps.counted
+        counted = self.counted
         # Who keeps pace takes as many steps as all others: one batch each in a mean step.
         if not self.own_pace and counted.all():
             return self.workers * self.batch_per_worker / self.mean_step
@@ -216,7 +223,7 @@ class Result(Shown):
     @property
     def _dropped(self) -> float:
         """The share of gradients that were dropped, each worker's as often as it has one."""
-        counted = self.steps.counted
+        counted = self.counted
         if not self.own_pace:
             return float(1 - counted.mean())
         paces = 1 / self.steps.step.mean(axis=0)
@@ -229,7 +236,7 @@ class Result(Shown):
         Two things, never mixed.
         """
         # A dropped gradient has a mark instead of a number of versions.
-        versions = self.steps.versions[self.steps.counted]
+        versions = self.steps.versions[self.counted]
         return {
             "clock_gap": _distribution(self.steps.clock_gap.ravel()),
             "versions": _distribution(versions),

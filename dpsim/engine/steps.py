@@ -7,10 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.strategy.sync import DROPPED
 
 # Each but "other" is an attribute of `Steps`.
 PartName = Literal["compute", "input", "encode", "exposed_comm", "straggler_wait", "other"]
@@ -79,11 +77,6 @@ class Steps:
         """Seconds of each whole step."""
         return self.compute + self.input + self.encode + self.exposed_comm + self.straggler_wait
 
-    @property
-    def counted(self) -> NDArray[np.bool_]:
-        """Whether what a worker computed in a step was used."""
-        return np.asarray(self.versions != DROPPED)
-
     def time_of_all(self) -> float:
         """Seconds in which as many steps are taken as there are workers, each at its own pace."""
         # Paces add up, times do not: the harmonic mean of the workers' steps.
@@ -93,19 +86,6 @@ class Steps:
     def after(self, warmup: int) -> Steps:
         """Without the first steps."""
         return Steps(**{field.name: getattr(self, field.name)[warmup:] for field in fields(self)})
-
-
-def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
-    """How many iterations each worker is ahead of the slowest as it begins one.
-
-    ``starts`` and ``done`` are (steps, workers): when it began to compute and when its gradient was
-    there.
-    """
-    # By step, when the last worker had its gradient: as many steps as that lies before a start, the
-    # slowest had done by then.
-    slowest = np.maximum.accumulate(done.max(axis=1))
-    finished = np.searchsorted(slowest, starts, side="right")
-    return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
 
 
 def unsettled(

@@ -17,8 +17,9 @@ from dpsim.base.arrays import FloatArray, IntArray, latest
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
-from dpsim.engine.steps import Steps, clock_gaps
+from dpsim.engine.steps import Steps
 from dpsim.engine.walk import Walk, WalkState
+from dpsim.strategy.sync import clock_gaps
 from dpsim.workload import Program
 
 if TYPE_CHECKING:

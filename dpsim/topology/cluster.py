@@ -7,7 +7,6 @@ those of node k-1, the fabric's come last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -55,7 +54,9 @@ class Cluster:
 
     ``ranks`` is the number of GPUs, ``mesh`` these as groups. ``node_of`` and ``local_of`` (ranks,)
     are each rank's node and its place in there; ``first_rank``, ``first_capacity`` and
-    ``first_port`` (nodes + 1,) say where each node's begin. ``capacities`` are B/s, node by node,
+    ``first_port`` (nodes + 1,) say where each node's begin. ``accelerators`` are the GPUs of all
+    ranks in their order, as runs of (GPU, how many ranks), and ``accelerator_of`` (ranks,) is each
+    rank's place among those. ``capacities`` are B/s, node by node,
     then the fabric's. ``reduces`` says whether its switches reduce, ``duplex`` what each direction
     of a network card's link keeps of its rate while both carry; where that is not all, the
     capacities of both ways together come last.
@@ -100,6 +101,9 @@ class Cluster:
         # nodes are alike.
         first_row_of_kind = _starts(gpus_of_kind)
         self._row_of = first_row_of_kind[self.kind_of[self.node_of]] + self.local_of
+        self.accelerators = _accelerators(groups)
+        ranks_of_runs = [count for _, count in self.accelerators]
+        self.accelerator_of = np.repeat(np.arange(len(ranks_of_runs)), ranks_of_runs)
         self._tables = _Tables.of(self.kinds)
         self.capacities = _rates(groups, fabric, self.duplex_limits)
 
@@ -117,24 +121,6 @@ class Cluster:
                 f"cluster.groups: must have equal numbers of GPUs per node here, but got {numbers}"
             )
         return self.mesh.per_node
-
-    @cached_property
-    def accelerators(self) -> tuple[tuple[Gpu, int], ...]:
-        """The kind of GPU of every rank, as runs of (GPU, how many ranks) in the ranks' order."""
-        runs: list[tuple[Gpu, int]] = []
-        for kind, count in zip(self.kinds, self._counts, strict=True):
-            ranks = count * len(kind.gpus)
-            # Nodes may differ in more than their GPUs: neighbours with the same ones are one run.
-            if runs and runs[-1][0] == kind.node.gpu:
-                ranks += runs.pop()[1]
-            runs.append((kind.node.gpu, ranks))
-        return tuple(runs)
-
-    @cached_property
-    def accelerator_of(self) -> IntArray:
-        """Each rank's place in ``accelerators``."""
-        ranks = [count for _, count in self.accelerators]
-        return np.repeat(np.arange(len(ranks)), ranks)
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """The route of each pair of ranks.
@@ -265,6 +251,18 @@ class Cluster:
         if limit < 0:
             return {}
         return {"shared": int(self.first_capacity[-1]) + len(self.fabric.capacities) + limit}
+
+
+def _accelerators(groups: Sequence[tuple[NodeGraph, int]]) -> tuple[tuple[Gpu, int], ...]:
+    """The kind of GPU of every rank, as runs of (GPU, how many ranks) in the ranks' order."""
+    runs: list[tuple[Gpu, int]] = []
+    for kind, count in groups:
+        ranks = count * len(kind.gpus)
+        # Nodes may differ in more than their GPUs: neighbours with the same ones are one run.
+        if runs and runs[-1][0] == kind.node.gpu:
+            ranks += runs.pop()[1]
+        runs.append((kind.node.gpu, ranks))
+    return tuple(runs)
 
 
 def _starts(sizes: IntArray) -> IntArray:

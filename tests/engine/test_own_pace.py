@@ -46,7 +46,7 @@ def test_backup_workers_are_no_more_efficient_than_workers_alone(tiny):
 def test_bytes_are_per_sample_that_counted(tiny):
     """A ring of four sends 6 x S in all, for the three batches that count."""
     result = run(tiny, sync={"kind": "backup", "backups": 1})
-    assert result.steps.counted.mean() == 3 / 4
+    assert result.counted.mean() == 3 / 4
     assert result.bytes_per_sample == pytest.approx(6 * 2e6 / (3 * 8), rel=1e-5)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.engine import Job, Steps, clock_gaps
+from dpsim.engine import Job, Steps
+from dpsim.strategy.sync import clock_gaps
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -118,17 +118,13 @@ class Aggregation(Config):
         return 0.0, 0.0
 
     @abstractmethod
-    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
-        """The calls of a step, after which all go on with what they hold in common.
-
-        A pass of the step is of ``batch`` samples a worker.
-        """
-
-    def calls_on(
+    def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """The calls of a step on the workers of ``mesh``."""
-        return self.calls(model, program, batch)
+        """The calls of a step, after which all go on with what they hold in common.
+
+        A pass of the step is of ``batch`` samples a worker, and ``mesh`` are those who meet.
+        """
 
     @abstractmethod
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:

@@ -64,7 +64,9 @@ class AllReduceConfig(Aggregation):
         """The scenario's."""
         return AllReduceChoice(self.algorithm or default_algorithm(self.library), self.library)
 
-    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(
+        self, model: Model, program: Program, batch: int, mesh: Mesh
+    ) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which gradients become ready."""
         return gradients(model, program, "all-reduce")
 

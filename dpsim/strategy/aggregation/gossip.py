@@ -20,6 +20,7 @@ from dpsim.collectives import Schedule
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
+from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
 
 
@@ -41,7 +42,9 @@ class GossipConfig(Aggregation):
         ),
     )
 
-    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(
+        self, model: Model, program: Program, batch: int, mesh: Mesh
+    ) -> tuple[CollectiveCall, ...]:
         """The models at the start of a step travel while it computes; the update waits for them."""
         # D-PSGD, algorithm 1: the mean and the gradient are both taken of the model that the step
         # begins with, so neither waits for the other.

@@ -80,7 +80,9 @@ class HostConfig(Aggregation):
         """
         return self.way == "copies"
 
-    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(
+        self, model: Model, program: Program, batch: int, mesh: Mesh
+    ) -> tuple[CollectiveCall, ...]:
         """Gradients by way of the CPU; of a single process, all that GPU 0 hands out and gathers.
 
         Samples and weights go out before a pass; outputs come in after forward, and gradients after

@@ -100,7 +100,9 @@ class ParameterServerConfig(Aggregation):
         """Servers on nodes of their own are remote for a single worker too."""
         return not self.colocated
 
-    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(
+        self, model: Model, program: Program, batch: int, mesh: Mesh
+    ) -> tuple[CollectiveCall, ...]:
         """One push and pull per parameter tensor, in the order in which gradients become ready."""
         return gradients(model, program, _COLLECTIVE)
 

@@ -227,30 +227,25 @@ class ShardedConfig(Aggregation):
         most = max(owned(model, self.shard_size(mesh)), default=0)
         return most / max(model.parameters, 1)
 
-    def calls_on(
+    def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """The calls, where whole tensors have owners a broadcast by each of those."""
-        calls = self.calls(model, program, batch)
-        if not self._has_owners:
-            return calls
-        # The first call gathers all weights at once: the owners' broadcasts take its place.
-        _, *scatters = calls
-        sizes = [elements * self.weight_bytes for elements in owned(model, self.shard_size(mesh))]
-        sent = [CollectiveCall("owner", size, 0, 0, "broadcast", "weights") for size in sizes]
-        return (*sent, *scatters)
-
-    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """Reduce-scatters of gradients, and all-gathers of weights.
 
-        Weights are gathered at the start of a step, in stage 3 before each unit's passes.
+        Weights are gathered at the start of a step, in stage 3 before each unit's passes. Where
+        whole tensors have owners, each of those broadcasts its own.
         """
         scatters = self._scatters(model, program)
-        if self.stage < 3:
-            # Weights are whole between steps: what each worker has updated is gathered once.
-            size = model.parameters * self.weight_bytes
-            return (CollectiveCall("weights", size, 0, 0, "all-gather", "weights"), *scatters)
-        return (*self._gathers(model, program), *scatters)
+        if self.stage == 3:
+            return (*self._gathers(model, program), *scatters)
+        # Weights are whole between steps: what each worker has updated is sent once.
+        if self._has_owners:
+            parts, collective, name = owned(model, self.shard_size(mesh)), "broadcast", "owner"
+        else:
+            parts, collective, name = [model.parameters], "all-gather", "weights"
+        sizes = [elements * self.weight_bytes for elements in parts]
+        sent = [CollectiveCall(name, size, 0, 0, collective, "weights") for size in sizes]
+        return (*sent, *scatters)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """An all-gather, which the table of combinations does not let it come to.

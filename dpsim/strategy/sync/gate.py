@@ -204,6 +204,19 @@ class Gate(ABC):
         return np.asarray(np.where(gave == DROPPED, DROPPED, behind))
 
 
+def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
+    """How many iterations each worker is ahead of the slowest as it begins one.
+
+    ``starts`` and ``done`` are (steps, workers): when it began to compute and when its gradient was
+    there.
+    """
+    # By step, when the last worker had its gradient: as many steps as that lies before a start, the
+    # slowest had done by then.
+    slowest = np.maximum.accumulate(done.max(axis=1))
+    finished = np.searchsorted(slowest, starts, side="right")
+    return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
+
+
 def _rounds_since(last: float, times: FloatArray, each: float) -> IntArray:
     """How many rounds would have come from the ``last`` one to ``times``, one in ``each`` s."""
     return np.asarray(np.maximum(np.floor((times - last) / each), 0).astype(np.int64))

@@ -6,6 +6,7 @@ import pytest
 from dpsim import simulate
 from dpsim.engine.preparation import prepare
 from dpsim.strategy import StrategyConfig
+from dpsim.topology import Mesh
 from dpsim.workload import Program, build_model
 from tools.combinations_page import kinds_of
 
@@ -26,6 +27,7 @@ EVERY_WAY = pytest.mark.parametrize(
 )
 MODEL = build_model("alexnet")
 PROGRAM = Program(len(MODEL.layers))
+MESH = Mesh(8, 4)
 END = PROGRAM.end
 
 
@@ -40,7 +42,7 @@ def test_a_name_is_enough(kind):
 
 @EVERY_WAY
 def test_operations_are_ready_before_they_are_needed_and_have_names_of_their_own(way):
-    calls = aggregation(way).calls(MODEL, PROGRAM, batch=4)
+    calls = aggregation(way).calls(MODEL, PROGRAM, batch=4, mesh=MESH)
     assert len({call.name for call in calls}) == len(calls) > 0
     for call in calls:
         assert 0 <= call.ready <= call.needed <= END
@@ -52,12 +54,12 @@ def test_gradients_of_every_tensor_travel_once_and_not_before_they_are_computed(
     """Where gradients travel at all: gossip exchanges whole models in their place."""
     calls = [
         call
-        for call in aggregation(way).calls(MODEL, PROGRAM, batch=4)
+        for call in aggregation(way).calls(MODEL, PROGRAM, batch=4, mesh=MESH)
         if call.payload == "gradients"
     ]
     tensors = MODEL.tensors
     if way["kind"] == "gossip":
-        (model,) = aggregation(way).calls(MODEL, PROGRAM, batch=4)
+        (model,) = aggregation(way).calls(MODEL, PROGRAM, batch=4, mesh=MESH)
         assert (model.payload, model.nbytes) == ("models", MODEL.parameters * 4)
     else:
         assert [call.nbytes for call in calls] == (4 * tensors.elements[::-1]).tolist()

@@ -5,6 +5,7 @@ import pytest
 from dpsim import Scenario, simulate
 from dpsim.engine import memory_use
 from dpsim.strategy.aggregation import ShardedConfig
+from dpsim.topology import Mesh
 from dpsim.workload import Layer, Model, Program, build_model
 
 # Layers of 1, 1, 2 and 3 MB of float32, so that units of 2 MB are layers 0 and 1, layer 2, layer 3.
@@ -17,6 +18,7 @@ MODEL = Model(
     "sample",
 )
 PROGRAM = Program(4)
+MESH = Mesh(8, 4)
 # Forward passes of the units begin at positions 0, 2 and 3 of a step; the backward pass begins with
 # layer 3 at position 4, with layer 2 at 5 and with layer 1 at 6.
 NEEDED = [
@@ -31,7 +33,11 @@ NEEDED = [
 
 def gathers(prefetch):
     config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB", prefetch=prefetch)
-    return [call for call in config.calls(MODEL, PROGRAM, batch=1) if call.payload == "weights"]
+    return [
+        call
+        for call in config.calls(MODEL, PROGRAM, batch=1, mesh=MESH)
+        if call.payload == "weights"
+    ]
 
 
 def test_units_are_gathered_forwards_and_then_backwards():
@@ -54,7 +60,7 @@ def test_a_unit_is_asked_for_where_the_unit_that_many_before_it_is_needed(prefet
 
 def asked(**settings):
     config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB", **settings)
-    calls = config.calls(MODEL, PROGRAM, batch=1)
+    calls = config.calls(MODEL, PROGRAM, batch=1, mesh=MESH)
     return [call.ready for call in calls if call.payload == "weights"]
 
 
@@ -110,7 +116,11 @@ def test_units_may_be_the_blocks_of_a_model_with_their_gradients():
     # The runs follow one another, and a unit's gradients go when its first layer is done.
     assert [one[1] for one in units[:-1]] == [one[0] for one in units[1:]]
     program = Program(len(model.layers))
-    sent = [call for call in config.calls(model, program, 1) if call.payload == "gradients"]
+    sent = [
+        call
+        for call in config.calls(model, program, batch=1, mesh=MESH)
+        if call.payload == "gradients"
+    ]
     assert [call.ready for call in sent] == [
         program.after_backward(0, first) for first, _, _ in reversed(units)
     ]

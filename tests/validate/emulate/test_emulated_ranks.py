@@ -133,7 +133,7 @@ def test_bounds_of_staleness_hold(where, request):
 def test_backup_workers_drop_the_slow_ones_gradients(where, request):
     case, steps = request.getfixturevalue(where)["backup"]
     assert (steps.versions[:, 1] == DROPPED).mean() > 0.5
-    assert simulate(case.scenario()).steps.counted[:, 1].mean() < 0.5
+    assert simulate(case.scenario()).counted[:, 1].mean() < 0.5
 
 
 def test_asynchronous_workers_run_ahead(served, met):

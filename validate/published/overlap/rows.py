@@ -22,6 +22,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare
 from dpsim.strategy.aggregation import ELEMENT, AllReduceConfig
 from dpsim.strategy.overlap import MgWfbpConfig, Outlook, Overlap, SequentialConfig, WfbpConfig
+from dpsim.topology import Mesh
 from dpsim.workload import Model, canonical_name
 from validate.published.scaling import nic_rate
 from validate.published.tables import (
@@ -137,9 +138,9 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
     alpha, beta = published(cell["network"], cell["gpu"], ranks, nodes)
     element = 2 if cell["precision"] == "fp16" else ELEMENT
     outlook = Outlook(positions, alpha, beta * element / ELEMENT)
-    planned = POLICIES[policy].step(
-        AllReduceConfig(kind="allreduce").calls(model, outlook.program, 1), outlook
-    )
+    workers = Mesh(round(ranks), None)
+    gradients = AllReduceConfig(kind="allreduce").calls(model, outlook.program, 1, workers)
+    planned = POLICIES[policy].step(gradients, outlook)
 
     # One setting is one choice of all but the policy: its rows are ranked among one another.
     gpu = _gpu_word(cell["gpu"])
