@@ -45,7 +45,7 @@ def _lines(found: Advice) -> list[str]:
     lines = [f"step        {step} as it is, {best} at best: {found.gain:.1%} less"]
     if found.within_error:
         lines.append(
-            f"beware      that is within the error: the model of this step is off by "
+            f"warning     that gain is within the error: the model of this step is off by "
             f"{found.error:.1%}; leave it as it is"
         )
     else:

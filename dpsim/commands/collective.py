@@ -64,9 +64,10 @@ Library = Annotated[
     str | None,
     typer.Option(
         help=(
-            "Whose collective: auto (nccl on NVIDIA GPUs where it has the algorithm, else ideal), "
-            "ideal, nccl, gloo or mpi. If left out, ideal of algorithms that are named, which are "
-            "compared as schedules; otherwise auto."
+            "The library that runs it: auto (nccl on NVIDIA GPUs where it has the "
+            "algorithm, else ideal), ideal (the schedule alone), nccl, gloo or "
+            "mpi. If left out: ideal for algorithms given by name, which are "
+            "compared as schedules, otherwise auto."
         )
     ),
 ]
@@ -76,12 +77,13 @@ Begin = Annotated[
 End = Annotated[
     str | None, typer.Option("-e", "--end", help="Largest size; the smallest if left out.")
 ]
-Factor = Annotated[
-    float, typer.Option("-f", "--factor", help="Each size is so many times the one before.")
-]
+Factor = Annotated[float, typer.Option("-f", "--factor", help="Factor from each size to the next.")]
 NetworkModel = Annotated[str, typer.Option(help="auto, rounds, flows or closed-form.")]
 Skew = Annotated[
-    str | None, typer.Option(help="Mean of each rank's own exponential start time: 1 ms.")
+    str | None,
+    typer.Option(
+        help="Ranks start at random, exponentially distributed times with this mean: 1 ms."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the start times.")]
 Steps = Annotated[
@@ -108,8 +110,8 @@ NcclTuner = Annotated[
     typer.Option(
         metavar="FILE",
         help=(
-            "Write what NCCL had best choose at each size as the file of NCCL's example tuner "
-            "plugin, instead of times."
+            "Instead of printing times, write the best choice for each size to "
+            "this file, for NCCL's example tuner plugin."
         ),
     ),
 ]

@@ -32,7 +32,7 @@ Alternative = Annotated[
 By = Annotated[
     str,
     typer.Option(
-        help="What the best has least of: sample-time, step-time, time-to-target, gpu-time, "
+        help="Rank by the smallest: sample-time, step-time, time-to-target, gpu-time, "
         "price, memory or bytes."
     ),
 ]

@@ -28,7 +28,8 @@ def converge(
         bool,
         typer.Option(
             "--fates",
-            help="List every gradient: what it was computed on, and which update took it up when.",
+            help="List every gradient: the version it was computed on, the update that "
+            "applied it, and when.",
         ),
     ] = False,
     plot: Plot = None,

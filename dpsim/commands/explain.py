@@ -78,7 +78,7 @@ def scenario(
 ) -> None:
     """Say what limits a scenario: its critical path, what turning each knob gains, and what to try.
 
-    The name may be left out.
+    The word scenario may be left out.
 
     Example: dpsim explain scenarios/quickstart.yaml
     Example: dpsim explain scenarios/quickstart.yaml --uncertainty
@@ -132,7 +132,7 @@ def collective(
 ) -> None:
     """Say which algorithm and protocol a library takes for a collective, and why.
 
-    Also what would change its mind.
+    Also from which sizes on it would choose otherwise.
 
     Example: dpsim explain collective --cluster dgx-h100 --library nccl -b 1M
     """

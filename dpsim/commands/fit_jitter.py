@@ -21,8 +21,9 @@ File = Annotated[
     Path,
     typer.Argument(
         help=(
-            "A CSV file of steps: step_ms or step_s; rank and node if timed apart; job if "
-            "there are several. Or a folder of PyTorch traces, one of each rank."
+            "A CSV file with a column step_ms or step_s; also rank and node where "
+            "each rank was timed, and job where there are several. Or a folder of "
+            "PyTorch traces, one of each rank."
         ),
         show_default=False,
     ),
@@ -36,7 +37,7 @@ Job = Annotated[
 ]
 GpusPerNode = Annotated[
     int | None,
-    typer.Option(min=1, help="Of a folder: ranks a node, where files do not name hosts."),
+    typer.Option(min=1, help="For a folder: ranks per node, where its files do not name hosts."),
 ]
 
 
@@ -50,8 +51,8 @@ def fit_jitter(
 ) -> None:
     """Fit jitter, delays, stalls and slow workers to step times of your own cluster.
 
-    Prints a disturbance block for a scenario, and quantiles of it beside those of the file. The
-    plot has measured against drawn steps: their quantiles, and one after the other.
+    Prints a disturbance block for a scenario, and quantiles of step times as measured and as drawn
+    from it. The plot shows both, by quantile and step after step.
 
     Example: dpsim fit-jitter steps.csv -o disturbance.yaml
     Example: dpsim fit-jitter steps.csv --plot jitter.html
@@ -107,7 +108,7 @@ def _traced(folder: Path, gpus_per_node: int | None) -> TimedJob:
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
     for note in traces.notes:
-        narrate(f"beware: {note}")
+        narrate(f"warning: {note}")
     if len(traces.steps) < STEPS_TO_FIT:
         raise DpsimError(
             f"{folder}: must have at least {STEPS_TO_FIT} steps in common, but has "
@@ -126,8 +127,8 @@ def _narrate(
     _narrate_slow_downs(jobs)
     for row in quantiles:
         narrate(
-            f"{row['quantile']:.0%} of steps within {row['measured']:.3f} means, "
-            f"{row['drawn']:.3f} as drawn"
+            f"{row['quantile']:.0%} of steps take at most {row['measured']:.3f} times the mean, "
+            f"{row['drawn']:.3f} times as drawn from the fit"
         )
 
 

@@ -15,10 +15,15 @@ from dpsim.commands.options import File, Json, Sets
 def goodput(
     file: File,
     days: Annotated[
-        float, typer.Option(min=0.01, max=3650, help="How long the job has the cluster.")
+        float, typer.Option(min=0.01, max=3650, help="Days that the job runs on the cluster.")
     ] = 30.0,
     runs: Annotated[
-        int, typer.Option(min=2, max=10_000, help="How often that time is simulated.")
+        int,
+        typer.Option(
+            min=2,
+            max=10_000,
+            help="How many times they are simulated, each with other random faults.",
+        ),
     ] = 100,
     set_: Sets = None,
     as_json: Json = False,

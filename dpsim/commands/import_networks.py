@@ -17,11 +17,13 @@ SlurmFile = Annotated[
 ]
 Topology = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Which of a topology.yaml; its default if left out."),
+    typer.Option(
+        metavar="NAME", help="Name of one topology in a topology.yaml; its default if left out."
+    ),
 ]
 Switch = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Only what hangs on this switch or block."),
+    typer.Option(metavar="NAME", help="Only nodes below this switch or block."),
 ]
 Nic = Annotated[
     str | None,
@@ -29,7 +31,11 @@ Nic = Annotated[
 ]
 Oversubscription = Annotated[
     float | None,
-    typer.Option(min=1, max=1e6, help="A switch's rate to its nodes over its rate up."),
+    typer.Option(
+        min=1,
+        max=1e6,
+        help="Oversubscription of a leaf: its rate to its nodes over its rate to the spines.",
+    ),
 ]
 SpeedUnit = Annotated[
     str | None,
@@ -51,8 +57,9 @@ def slurm_topology(
 ) -> None:
     """Turn Slurm's topology.conf or topology.yaml into a scenario with that network.
 
-    Equal leaves below the same switches are a leaf-spine, other trees a custom network. Slurm says
-    who hangs on which switch, and no rates: options and assumptions do.
+    Equal leaf switches below the same spines become a leaf-spine fabric, other trees a custom
+    network. Slurm knows which nodes are on which switch but no rates: these are given by options,
+    or assumed.
 
     Example: dpsim import slurm-topology topology.conf --node dgx-h100 --oversubscription 2
     Example: dpsim import slurm-topology topology.yaml --topology gpus --switch rack7
@@ -81,7 +88,8 @@ def ibnetdiscover(
         str | None,
         typer.Option(
             metavar="HOSTLIST",
-            help="Which hosts are nodes: gpu[01-16]; those of as many cards as most if left out.",
+            help="The hosts that are compute nodes: gpu[01-16]. If left out, those "
+            "with the most common number of cards.",
         ),
     ] = None,
     model: KnownModel = None,
@@ -90,7 +98,7 @@ def ibnetdiscover(
 ) -> None:
     """Turn the fabric that ibnetdiscover found into a scenario with that network.
 
-    Every link is there with its width and speed; cards of one host are told by their descriptions.
+    Every link has its width and speed. The cards of a host are recognised by their descriptions.
 
     Example: ibnetdiscover > fabric.txt && dpsim import ibnetdiscover fabric.txt -o scenario.yaml
     Example: dpsim import ibnetdiscover fabric.txt --hosts 'gpu[01-16]' --node dgx-a100

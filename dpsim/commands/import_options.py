@@ -31,7 +31,7 @@ ModelName = Annotated[
 TracedBatch = Annotated[
     int | None,
     typer.Option(
-        "--batch", min=1, help="Samples per GPU and step; recorded shapes tell it if left out."
+        "--batch", min=1, help="Samples per GPU and step; read from recorded shapes if left out."
     ),
 ]
 

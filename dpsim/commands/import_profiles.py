@@ -32,7 +32,7 @@ def torch(
         typer.Option("--input", metavar="SIDES", help="Shape of one sample, such as 3,224,224."),
     ],
     dtype: Annotated[
-        str, typer.Option(help="Of the input: float32, or int64 for tokens.")
+        str, typer.Option(help="Data type of the input: float32, or int64 for tokens.")
     ] = "float32",
     output: Output = None,
     as_json: Json = False,
@@ -64,19 +64,21 @@ def kineto(
     batch: TracedBatch = None,
     disturbance: Annotated[
         Path | None,
-        typer.Option(help="Of a folder: write the disturbance block to this file (YAML)."),
+        typer.Option(help="For a folder: write the disturbance block to this file (YAML)."),
     ] = None,
     histogram: Annotated[
         Path | None,
-        typer.Option(help="Of a folder: write the factors of compute times to this file (CSV)."),
+        typer.Option(help="For a folder: write the factors of compute times to this file (CSV)."),
     ] = None,
     gpus_per_node: Annotated[
         int | None,
-        typer.Option(min=1, help="Of a folder: ranks a node, where files do not name hosts."),
+        typer.Option(
+            min=1, help="For a folder: ranks per node, where its files do not name hosts."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a PyTorch profiler trace into a profile; of a folder of all ranks, say who is slow.
+    """Turn a PyTorch profiler trace into a profile; for a folder of all ranks, say which are slow.
 
     The profile has measured times of the layers, gradients and NCCL calls. A folder also gives the
     jitter of a scenario, and each rank's compute time, waits and share of being last.
@@ -117,7 +119,7 @@ def _ranks(
     profile = _typical(folder, traces, name, batch, must=profile_file is not None)
     block, histogram = disturbance_of(traces), histogram_of(traces)
     for note in traces.notes:
-        narrate(f"beware: {note}")
+        narrate(f"warning: {note}")
     if profile_file is not None and profile is not None:
         _write(profile_file, profile.to_json())
     if disturbance_file is not None:
@@ -147,7 +149,7 @@ def _typical(
         # A profile that was asked for must come out; else the rest is worth having without it.
         if must:
             raise
-        narrate(f"beware: no layer profile: {problem}")
+        narrate(f"warning: no layer profile: {problem}")
         return None
     note = f"of rank {typical.rank}, whose compute time is the median"
     return profile.model_copy(update={"notes": (note, *profile.notes)})
@@ -200,7 +202,8 @@ def nsys(
     steps: Annotated[
         str | None,
         typer.Option(
-            metavar="PREFIX", help="How NVTX ranges of steps begin; such as 'step 7' if left out."
+            metavar="PREFIX",
+            help="Prefix of the NVTX ranges that mark steps; ranges such as 'step 7' if left out.",
         ),
     ] = None,
     as_json: Json = False,
@@ -215,11 +218,11 @@ def nsys(
 
     report = read_nsys_profile(file, batch=batch, name=name, steps=steps)
     for note in report.notes:
-        narrate(f"beware: {note}")
+        narrate(f"warning: {note}")
     if report.profile is None:
         if output is not None:
             raise DpsimError(f"{file}: makes no profile of layers: {report.why_none}")
-        narrate(f"beware: no layer profile: {report.why_none}")
+        narrate(f"warning: no layer profile: {report.why_none}")
     elif output is not None:
         _write(output, report.profile.to_json())
     if as_json:
@@ -259,7 +262,7 @@ def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> N
             f"{len(profile.collectives)} collective calls a step"
         )
     for note in profile.notes:
-        narrate(f"beware: {note}")
+        narrate(f"warning: {note}")
     if output is not None:
         write_whole(output, profile.to_json())
         narrate(f"wrote {output}")

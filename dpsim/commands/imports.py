@@ -59,7 +59,7 @@ Between = Annotated[
 ]
 Sockets = Annotated[
     int | None,
-    typer.Option("--sockets", help="How many sockets; NUMA nodes are put together to so many."),
+    typer.Option("--sockets", help="Number of CPU sockets; NUMA nodes are merged into that many."),
 ]
 UseNics = Annotated[
     str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")
@@ -162,7 +162,7 @@ def nccl_tests(
     # By `read_file` for the file's name in its errors alone: the log is read already.
     profile = read_file(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
     if log.wrong_values:
-        narrate(f"beware: the log says that {log.wrong_values} values were wrong")
+        narrate(f"warning: the log says that {log.wrong_values} values were wrong")
     _show_fit(profile, log, output, as_json)
 
 
@@ -185,7 +185,9 @@ def nccl_inspector(
     ] = None,
     ranks: Annotated[
         int | None,
-        typer.Option(min=1, max=2**20, help="Of how many ranks, where there are several."),
+        typer.Option(
+            min=1, max=2**20, help="Number of ranks of the communicator, where the log has several."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -197,7 +199,7 @@ def nccl_inspector(
 
     log = read_inspector(path, operation, ranks)
     for note in log.notes:
-        narrate(f"beware: {note}")
+        narrate(f"warning: {note}")
     narrate(f"{log.calls:,} collectives of {len(log.table.rows)} sizes")
     try:
         profile = fit_nccl_tests(log.table, name or path.resolve().stem, path.name)

@@ -66,7 +66,9 @@ ModelName = Annotated[
 ]
 Shape = Annotated[
     str | None,
-    typer.Option("--input", metavar="SIDES", help="Of a torch module: a sample's, 3,224,224."),
+    typer.Option(
+        "--input", metavar="SIDES", help="For a torch module: the shape of a sample, 3,224,224."
+    ),
 ]
 Strategy = Annotated[
     str | None,
@@ -91,7 +93,7 @@ Source = Annotated[
     typer.Option(
         "--from",
         metavar="FILE",
-        help="Take what a configuration of DeepSpeed, accelerate or torchtitan says instead.",
+        help="Start from a configuration of DeepSpeed, accelerate or torchtitan instead.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
@@ -118,7 +120,7 @@ def init(
 ) -> None:
     """Write a first scenario file, with a comment on each value.
 
-    In a terminal it asks for what no option says; elsewhere it takes what is usual.
+    In a terminal it asks for what no option gives; elsewhere it uses defaults.
 
     Example: dpsim init -o first.yaml
     Example: dpsim init --gpu H100 --nodes 4 --model llama3-8b --global-batch 1024 -o llama.yaml

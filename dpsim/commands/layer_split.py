@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 def layer_split(
     file: File,
     devices: Annotated[
-        str, typer.Option(metavar="P,P,...", help="Over how many of the cluster's GPUs.")
+        str, typer.Option(metavar="P,P,...", help="Numbers of GPUs to split the model over.")
     ] = "2,4,8",
     micro_batches: Annotated[
         str,
         typer.Option(
             metavar="K,K,...",
-            help="Into how many parts the global batch is cut; 1: one GPU works at a time.",
+            help="Numbers of micro-batches; with 1, one GPU works at a time.",
         ),
     ] = "1,4,16",
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Show what lies past data parallelism.
+    """Compare data parallelism with a model that is split into stages of layers.
 
-    Predicts the model cut into stages of layers, naive and pipelined, beside data parallelism.
+    The stages are predicted one after the other and pipelined.
 
     The global batch is the scenario's, whatever the number of devices; disturbances are left out.
 

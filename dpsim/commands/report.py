@@ -24,7 +24,7 @@ def report(
     html: Annotated[Path, typer.Option(help="Write the page to this file: it needs nothing else.")],
     question: Annotated[
         str | None,
-        typer.Option(help="The question that stands above it; one that fits if left out."),
+        typer.Option(help="The heading question; a fitting one if left out."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")

@@ -24,13 +24,12 @@ def results(
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
 ) -> None:
-    """Show a sweep's results, or ask them in SQL (DuckDB).
+    """Show a sweep's results, or query them in SQL (DuckDB).
 
-    Without SQL the table has what was varied and five results, and JSON and CSV have everything.
-    One row a point, varied fields named by their last word.
+    Without SQL the table has the varied fields and five results; JSON and CSV have all columns.
+    Each point is a row, and a varied field is named by its last word.
 
-    Where several varied fields, or a field and a result, have the same last word, they have their
-    full paths: "strategy.sync.kind".
+    Where two of them share that word, they have their full paths: "strategy.sync.kind".
 
     Example: dpsim results results/
     Example: dpsim results results/

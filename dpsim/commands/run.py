@@ -43,7 +43,7 @@ EngineName = Annotated[
     str | None,
     typer.Option(
         metavar="ENGINE",
-        help="What simulates it: auto, vector or events; as the file says if left out.",
+        help="The engine: auto, vector or events; as in the file if left out.",
     ),
 ]
 

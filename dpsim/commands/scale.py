@@ -20,7 +20,8 @@ _NODES = "1,2,4,8,16,32"
 By = Annotated[
     str,
     typer.Option(
-        help="nodes: throughput; workers, batch: also time to accuracy, and the best batch."
+        help="What grows. nodes: throughput; workers or batch: also time to accuracy, "
+        "and the best batch."
     ),
 ]
 Nodes = Annotated[
@@ -34,14 +35,15 @@ Batches = Annotated[
     str | None,
     typer.Option(
         metavar="B,B,...",
-        help="By batch: samples per GPU; a quarter to four times the scenario's if left out.",
+        help="With --by batch: samples per GPU; a quarter to four times the scenario's "
+        "if left out.",
     ),
 ]
 FixedGlobalBatch = Annotated[
     bool,
     typer.Option(
         "--fixed-global-batch",
-        help="By workers: divide the scenario's global batch among them (strong scaling).",
+        help="With --by workers: divide the scenario's global batch among them (strong scaling).",
     ),
 ]
 

@@ -40,13 +40,13 @@ Dask = Annotated[
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Take up a folder that is there: compute only what it lacks."),
+    typer.Option("--resume", help="Continue in an existing folder: compute only what is missing."),
 ]
 Repair = Annotated[
     bool,
     typer.Option(
         "--repair",
-        help="With --resume: set files aside that cannot be read, and compute them anew.",
+        help="With --resume: move unreadable result files aside and compute them again.",
     ),
 ]
 Set = Annotated[
@@ -71,7 +71,7 @@ def sweep(
 
     The exit code is 3 where some failed.
 
-    A kill at any moment costs the scenarios in flight and no others; --resume goes on.
+    If it is killed, only the scenarios in progress are lost; --resume computes the rest.
 
     Example: dpsim sweep scenarios/sweep.yaml -o results/
     Example: dpsim sweep scenarios/ -o results/ --workers 8 --resume

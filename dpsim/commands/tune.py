@@ -23,15 +23,16 @@ Over = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=A,B,...",
-        help="A field to search and its values. Repeatable; what often pays if left out.",
+        help="A field to search and its values. Repeatable; the usual candidates if left out.",
     ),
 ]
 Evaluations = Annotated[
     int,
-    typer.Option(min=1, max=100_000, help="Configurations to simulate, all where they are fewer."),
+    typer.Option(min=1, max=100_000, help="Most configurations to simulate."),
 ]
 MaxMemory = Annotated[
-    str | None, typer.Option(help='Most memory of a GPU: "24 GB". It always has to fit.')
+    str | None,
+    typer.Option(help='Most memory per GPU: "24 GB". What the GPU has is always a limit.'),
 ]
 MaxBatch = Annotated[int | None, typer.Option(help="Largest global batch, samples of all workers.")]
 MaxNodes = Annotated[
@@ -40,15 +41,15 @@ MaxNodes = Annotated[
 Budget = Annotated[
     float | None,
     typer.Option(
-        help="Most cost, in the file's currency or GPU hours: of training to the target, or of "
-        "a million samples where the "
-        "objective has no target."
+        help="Highest cost, in the scenario's currency or GPU hours: of training to "
+        "the target, or of a million samples where the objective has no target."
     ),
 ]
 MaxAccuracyPenalty = Annotated[
     float | None,
     typer.Option(
-        help="Most accuracy lost (0.01: a point); leaves out strategies of which it is not known."
+        help="Largest loss of accuracy (0.01 is one point); strategies whose loss is "
+        "not known are left out."
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the search; the scenario's own seed is run.seed.")]
@@ -56,7 +57,7 @@ Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write the best as a scenario file.")
 ]
 Html = Annotated[
-    Path | None, typer.Option(help="Write the front of time against cost to this file.")
+    Path | None, typer.Option(help="Write the Pareto front of time against cost to this file.")
 ]
 
 
@@ -79,7 +80,7 @@ def tune(
 ) -> None:
     """Search for the best configuration of a scenario within limits.
 
-    Also prints the front of time against cost.
+    Also prints the Pareto front of time against cost.
 
     Example: dpsim tune scenarios/quickstart.yaml -o best.yaml
     Example: dpsim tune scenarios/quickstart.yaml --objective throughput

@@ -306,7 +306,7 @@ def test_the_command_writes_a_profile_that_a_scenario_takes(dpsim, tmp_path):
         in err
     )
     assert (
-        "beware: a trace does not tell activations or memory traffic: memory is not predicted"
+        "warning: a trace does not tell activations or memory traffic: memory is not predicted"
         in err
     )
     scenario = tmp_path / "s.yaml"

@@ -38,8 +38,8 @@ Testbed = Annotated[
     typer.Option(
         metavar="FILE|hosts=N,rate=R",
         help=(
-            "Where microbenchmarks ran; without RUNS, what to measure, for some minutes. "
-            "Needs root on Linux then."
+            "The testbed on which RUNS were measured. Without RUNS, the testbed "
+            "to measure on, which takes minutes and root on Linux."
         ),
         show_default=False,
     ),
@@ -54,9 +54,7 @@ Records = Annotated[
         help="Write the runs with what the profile predicts to this file.", show_default=False
     ),
 ]
-Every = Annotated[
-    int, typer.Option(min=1, help="Fit on one of so many runs, and hold the others out.")
-]
+Every = Annotated[int, typer.Option(min=1, help="Fit on every n-th run, and hold the others out.")]
 
 
 def calibrate(

@@ -114,7 +114,7 @@ def _show(comparison: Comparison) -> None:
         show(
             "",
             f"choices: in {tried - len(wrong)} of {tried} settings the predicted fastest is the "
-            "fastest, or within 5 % of it",
+            f"fastest, or within {NEAR:.0%} of it",
         )
     show(
         *(

@@ -48,16 +48,21 @@ Begin = Annotated[
 ]
 End = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
 Factor = Annotated[
-    float, typer.Option("-f", "--stepfactor", help="Each size is so many times the one before.")
+    float, typer.Option("-f", "--stepfactor", help="Factor from each size to the next.")
 ]
 # Without a step, None, sizes are multiplied and not added to.
 Step = Annotated[
     str | None,
-    typer.Option("-i", "--stepbytes", help="Or so many bytes more.", show_default=False),
+    typer.Option(
+        "-i",
+        "--stepbytes",
+        help="Or the number of bytes from each size to the next.",
+        show_default=False,
+    ),
 ]
 Iterations = Annotated[int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")]
 Warmup = Annotated[
-    int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before those.")
+    int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before the measured ones.")
 ]
 Datatypes = Annotated[
     str,
@@ -85,7 +90,9 @@ Algorithms = Annotated[
         help="library: the backend's own; ring and others run as schedules; or all.",
     ),
 ]
-Pairs = Annotated[str, typer.Option(help="Of point-to-point: first (ranks 0 and 1) or all.")]
+Pairs = Annotated[
+    str, typer.Option(help="Pairs of the point-to-point test: first (ranks 0 and 1) or all.")
+]
 Model = Annotated[
     str, typer.Option(help="small-cnn, small-transformer, or package.module:factory.")
 ]
@@ -93,8 +100,10 @@ Shape = Annotated[
     str,
     typer.Option("--input", metavar="SIDES", help="Shape of one sample of a factory: 3,224,224."),
 ]
-Dtype = Annotated[str, typer.Option(help="Of that input: float32, or int64 for tokens.")]
-Precision = Annotated[str, typer.Option(help="Of layers and learners: fp32, tf32, fp16 or bf16.")]
+Dtype = Annotated[str, typer.Option(help="Data type of that input: float32, or int64 for tokens.")]
+Precision = Annotated[
+    str, typer.Option(help="Precision of layers and learners: fp32, tf32, fp16 or bf16.")
+]
 BatchSizes = Annotated[
     str, typer.Option("--batch-sizes", metavar="N,...", help="Samples in a batch.")
 ]

@@ -30,13 +30,15 @@ Ranks = Annotated[
     ),
 ]
 Minutes = Annotated[
-    float, typer.Option(min=0.1, help="What does not begin within them is left out.")
+    float,
+    typer.Option(min=0.1, help="Time for all; measurements that would begin later are left out."),
 ]
 Models = Annotated[
     str,
     typer.Option(
         metavar="NAME,...",
-        help="Whose layers are measured: the catalogue's, or small-cnn and small-transformer.",
+        help="Models whose layers are measured: the catalogue's, or small-cnn and "
+        "small-transformer.",
     ),
 ]
 
@@ -53,10 +55,10 @@ def node(
 ) -> None:
     """Measure this node and write one profile of it: computing, copies and network.
 
-    Products, memory, layers of models, the optimiser, codecs, copies and every collective by the
-    library, all ranks at once, and how far their steps' computing is apart. A scenario uses it by
-    calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes is held out,
-    and says how far it is off. Under torchrun its ranks measure.
+    It measures matrix products, memory, layers of models, the optimiser, codecs, copies, the
+    library's collectives, and how far ranks' compute times spread when all run at once. A scenario
+    uses it by calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes
+    is held out, and gives the profile's error. Under torchrun its ranks measure.
 
     Example: dpsim validate node -o profile.json
     Example: dpsim validate node --device cpu --ranks 2 --minutes 2 -o profile.json

@@ -31,8 +31,8 @@ File = Annotated[Path, typer.Argument(help="A CSV file with those columns.", sho
 Regime = Annotated[
     str,
     typer.Option(
-        help="specification: from the description alone; calibrated: every fourth size is "
-        "measured, of llm the row of fewest GPUs of each case."
+        help="specification: predict from the description alone; calibrated: every "
+        "fourth size is known, for llm the row with the fewest GPUs of each case."
     ),
 ]
 FitOn = Annotated[
@@ -42,7 +42,8 @@ FitOn = Annotated[
 LeaveOut = Annotated[
     str,
     typer.Option(
-        help="machine: no machine is predicted by constants that saw it; none: as they are."
+        help="machine: predict each machine by constants that were fitted without it; "
+        "none: by the shipped constants."
     ),
 ]
 Tolerance = Annotated[

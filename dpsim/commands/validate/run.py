@@ -37,7 +37,9 @@ Device = Annotated[
         show_default=False,
     ),
 ]
-Backend = Annotated[str, typer.Option(help="Of torch.distributed there: auto, gloo or nccl.")]
+Backend = Annotated[
+    str, typer.Option(help="The backend of torch.distributed on this node: auto, gloo or nccl.")
+]
 Compute = Annotated[
     str | None,
     typer.Option(
@@ -50,19 +52,18 @@ Compute = Annotated[
 ]
 AsHere = Annotated[
     bool,
-    typer.Option("--as-here", help="Take the hardware that is here, and keep all else."),
+    typer.Option(
+        "--as-here", help="Replace the scenario's hardware by that of this node, and keep the rest."
+    ),
 ]
 Repeat = Annotated[
     int,
-    typer.Option(min=1, max=100, help="How often it is run; of each step the median one counts."),
+    typer.Option(min=1, max=100, help="Number of runs; of each step the median over runs counts."),
 ]
 Timeout = Annotated[
     str | None,
     typer.Option(
-        help=(
-            "When ranks are ended that have not finished; 180 s and 4 times what is predicted "
-            "if left out."
-        )
+        help=("Time after which ranks are stopped; 180 s plus 4 times the prediction if left out.")
     ),
 ]
 Output = Annotated[
@@ -86,9 +87,9 @@ def run(
 ) -> None:
     """Run a scenario on real ranks and predict it, side by side.
 
-    With --device, or where the scenario has no testbed, on the devices of this node: its model, its
-    batch, its strategy by torch. Else on a testbed (root on Linux). Under torchrun the ranks are
-    the launcher's, on one node or several.
+    With --device, or where the scenario has no testbed, its model, batch and strategy run in torch
+    on this node's devices. Otherwise it runs on a testbed, which needs root on Linux. Under
+    torchrun the ranks are the launcher's, on one node or several.
 
     Example: dpsim validate run scenario.yaml --device cuda --backend nccl --as-here --json
     Example: dpsim validate run scenarios/testbed/allreduce.yaml

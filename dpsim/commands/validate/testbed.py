@@ -31,7 +31,7 @@ Command = Annotated[
     ),
 ]
 Hosts = Annotated[
-    int | None, typer.Option(help="Number of hosts; 4 if nothing says.", show_default=False)
+    int | None, typer.Option(help="Number of hosts; 4 if left out.", show_default=False)
 ]
 Rate = Annotated[
     str | None,
@@ -51,7 +51,7 @@ Topology = Annotated[
         help="A YAML file: hosts, rate, mtu, racks; options go before it.", show_default=False
     ),
 ]
-Timeout = Annotated[str, typer.Option(help="When the ranks are ended that have not finished.")]
+Timeout = Annotated[str, typer.Option(help="Time after which ranks are stopped.")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON, and the ranks' output on stderr.")
 ]
@@ -72,7 +72,7 @@ def run_on_testbed(
     the rest that torchrun gives. Lines of output begin with the rank. Everything is taken down at
     the end, also after Ctrl-C. The exit code is 1 where a rank fails or the machine lacks
     something.
-    Without a command, TCP is measured beside what the rates say.
+    Without a command, TCP throughput is measured and shown beside the rates.
 
     Example: dpsim validate testbed --hosts 4 --rate "100 Mbit/s"
     Example: dpsim validate testbed --rates "100 Mbit/s,50 Mbit/s" -- python train.py

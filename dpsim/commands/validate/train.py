@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def train(
     method: Annotated[
         str,
-        typer.Argument(help="A method, several with commas between, or all.", show_default=False),
+        typer.Argument(help="A method, several separated by commas, or all.", show_default=False),
     ],
     ranks: Annotated[int, typer.Option(min=1, max=64, help="Ranks to start.")] = 4,
     device: Device = "auto",
@@ -29,7 +29,9 @@ def train(
     model: Annotated[str, typer.Option(help="cnn or transformer, small ones.")] = "cnn",
     steps: Annotated[int, typer.Option(min=1, max=10_000, help="Steps of each worker.")] = 8,
     batch: Annotated[int, typer.Option(min=1, help="Samples per worker and step.")] = 16,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights, samples and chance.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of weights, samples and random choices.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Train a small network on digits by a method, beside torch's own, and prove that it is right.
