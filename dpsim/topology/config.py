@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
+from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import MOST_DEVICES, Gpu, GpuRef, Link, LinkRef, Node, NodeRef
@@ -209,7 +212,13 @@ class ClusterConfig(Config):
     def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
         # A single node needs no fabric: its network cards lead nowhere.
         ports = self._ports(parts) if sum(part.nodes for part in parts) > 1 else None
-        groups = [(self._node_graph(part, host), part.nodes) for part in parts]
+        groups = []
+        for part in parts:
+            # The node as it is used: library models read its GPU and its network link.
+            nics = part.node.nics.model_copy(update={"link": self._link(part)})
+            node = part.node.model_copy(update={"nics": nics, "gpu": part.accelerator})
+            graph = NodeGraph(node, self._cards(part), part.gpus_per_node, host=host)
+            groups.append((graph, part.nodes))
         if ports is None:
             return Cluster(groups, None)
         return Cluster(
@@ -224,15 +233,9 @@ class ClusterConfig(Config):
         cards = np.array(self._cards_by_node(parts))
         links = [self._link(part) for part in parts]
         ends = [part.nodes * self._cards(part) for part in parts]
-        rate = _alike([link.bandwidth for link in links], ends)
-        latency = _alike([link.latency.value for link in links], ends)
+        rate = _of_ports(links, ends, lambda link: link.bandwidth)
+        latency = _of_ports(links, ends, lambda link: link.latency.value)
         return Ports(int(cards.sum()), rate, latency, cards)
-
-    def _node_graph(self, part: NodeGroup, host: bool) -> NodeGraph:
-        # The node as it is used: library models read its GPU and its network link.
-        nics = part.node.nics.model_copy(update={"link": self._link(part)})
-        node = part.node.model_copy(update={"nics": nics, "gpu": part.gpu or part.node.gpu})
-        return NodeGraph(node, self._cards(part), part.gpus_per_node, host=host)
 
 
 def build_cluster(config: ClusterConfig) -> Cluster:
@@ -243,12 +246,13 @@ def build_cluster(config: ClusterConfig) -> Cluster:
     return config.build()
 
 
-def _alike(
-    values: list[float], counts: list[int]
-) -> float | np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The one value, or one for each port where they differ."""
+def _of_ports(
+    links: list[Link], ends: list[int], asked: Callable[[Link], float]
+) -> float | FloatArray:
+    """What is asked of the links that end at so many ports each: one value, or one for each."""
+    values = [asked(link) for link in links]
     # One number for all, where they agree: a fabric may have a million ports.
-    return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), counts)
+    return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), ends)
 
 
 def _gigabits(rate: float) -> str:

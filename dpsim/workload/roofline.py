@@ -224,9 +224,7 @@ def _pass_times(
     if transformer is not None:
         work = _Passes(*transformer.pass_times(model, accelerator, batch, precision))
         return work.queued(transformer.launch, recomputed)
-    speed = _speeds(model, accelerator, precision, constants)
-    bandwidth = accelerator.memory_bandwidth * constants.memory
-    work = _Passes.of(model, batch, precision, speed, bandwidth, constants)
+    work = _Passes.of(model, accelerator, batch, precision, constants)
     return work.queued(constants.launch, recomputed)
 
 
@@ -332,12 +330,14 @@ class _Passes:
     def of(
         cls,
         model: Model,
+        accelerator: Accelerator,
         batch: int,
         precision: Precision,
-        speed: FloatArray,
-        bandwidth: float,
         constants: Efficiency,
     ) -> _Passes:
+        """Those of ``model`` by the roofline."""
+        speed = _speeds(model, accelerator, precision, constants)
+        bandwidth = accelerator.memory_bandwidth * constants.memory
         own, steps = model.vector("own_weights"), model.vector("steps")
         used = own + model.vector("borrowed")
         table = np.array([layer.kind == "embedding" for layer in model.layers])
