@@ -2,7 +2,8 @@
 
 A channel visits the GPUs of a node in turned order, so that each leaves nodes by another GPU and
 the network card next to it, as NCCL's search lays them out on nodes with a card a GPU. All carry
-equal parts of the vector.
+equal parts of the vector. Messages between nodes keep to rails where they can, for which NCCL
+alternates its rings and sends through peers (connect.cc; NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
 """
 
 from __future__ import annotations
@@ -29,10 +30,42 @@ def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -
 
 
 def rings(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Each rank and the next of its ring, in each channel."""
+    """Each rank and the next of its ring, in each channel.
+
+    Every second node is crossed the other way round, so that a ring enters it by the card of the
+    same place that it left the node before by. Of an odd number of nodes one way crosses rails.
+    """
     for first in range(local if members.shape[1] > local else 1):
         ring = _turned(members, local, first)
+        nodes = ring.reshape(len(ring), -1, local)
+        nodes[:, 1::2] = nodes[:, 1::2, ::-1].copy()
         yield ring.ravel(), np.roll(ring, -1, axis=1).ravel()
+
+
+def exchanges(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray, float]]:
+    """Who sends to whom in an all-to-all through peers, and how many ranks' parts each sends.
+
+    What is for another node goes to the GPU beside the card on its receiver's rail first (PXN),
+    which sends that of its whole node.
+    """
+    places = members.reshape(len(members), -1, local)
+    nodes = places.shape[1]
+    for shift in range(1, local):
+        yield places.ravel(), np.roll(places, -shift, axis=2).ravel(), nodes
+    for shift in range(1, nodes):
+        yield places.ravel(), np.roll(places, -shift, axis=1).ravel(), local
+
+
+def exchange_loads(cluster: Cluster, members: IntArray, local: int) -> FloatArray:
+    """Bytes on each capacity of an all-to-all through peers, for each byte of a rank's vector."""
+    part = 1.0 / members.shape[1]
+    return sum(
+        (
+            _carried(cluster, source, destination, part * parts)
+            for source, destination, parts in exchanges(members, local)
+        ),
+        start=np.zeros(len(cluster.capacities)),
+    )
 
 
 def mesh_loads(cluster: Cluster, members: IntArray, nbytes: float) -> FloatArray:

@@ -16,8 +16,15 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Schedule, Traffic, algorithm, ranks_array, traffic
-from dpsim.network.libraries.nccl.channels import mesh_loads, ring_loads, rings, tree_loads
-from dpsim.network.libraries.nccl.machine import NVMESH, XGMI, NcclMachine
+from dpsim.network.libraries.nccl.channels import (
+    exchange_loads,
+    exchanges,
+    mesh_loads,
+    ring_loads,
+    rings,
+    tree_loads,
+)
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import predict
 from dpsim.network.libraries.nccl.selection import CHAINS
@@ -39,7 +46,7 @@ _OPERATIONS = {
     "all-to-all": ("alltoall", "pairwise"),
     "broadcast": ("broadcast", "tree"),
 }
-_WITHOUT_CHANNELS = "pairwise"  # each rank sends to each by a route of its own
+_EXCHANGE = "pairwise"  # each rank sends to each
 _PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
 _MOST_KEPT = 1 << 20  # loads of links: steps repeat a few sizes
 # dpsim's algorithms as NCCL_ALGO knows them.
@@ -94,6 +101,12 @@ class NcclModel(CollectiveModel):
                 "none of it"
             )
 
+    @property
+    def _is_direct(self) -> bool:
+        """Whether each rank sends to each by a route of its own, as where no switch joins peers."""
+        by_peers = self.machine.nodes > 1 and self.machine.intra == NVSWITCH
+        return self._schedule_name == _EXCHANGE and not by_peers
+
     @cached_property
     def _schedule(self) -> Schedule:
         """What is counted as its traffic, whichever algorithm runs."""
@@ -120,7 +133,7 @@ class NcclModel(CollectiveModel):
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity by the channels of what runs (``name``)."""
-        if self._schedule_name == _WITHOUT_CHANNELS:
+        if self._is_direct:
             return self._by_schedule.loads(nbytes)
         kept = self._kept_loads
         if (nbytes, name) not in kept:
@@ -137,6 +150,8 @@ class NcclModel(CollectiveModel):
     def _loads_by(self, runs: str, members: IntArray) -> FloatArray:
         """What a byte loads links with in each collective of ``members``."""
         ranks, local = self.machine.ranks, self.machine.gpus_per_node
+        if self._schedule_name == _EXCHANGE:
+            return exchange_loads(self.cluster, members, local)
         if self.machine.nodes > 1 and runs in ("tree", "nvlstree"):
             in_switch = runs == "nvlstree"
             return tree_loads(self.cluster, members, local, 1.0, in_switch=in_switch)
@@ -150,10 +165,16 @@ class NcclModel(CollectiveModel):
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Those of its rings: trees cross the same cards."""
-        if self._schedule_name == _WITHOUT_CHANNELS:
+        if self._is_direct:
             yield from self._by_schedule.crossings()
             return
-        for source, destination in rings(self.members, self.machine.gpus_per_node):
+        local = self.machine.gpus_per_node
+        ways = (
+            ((source, destination) for source, destination, _ in exchanges(self.members, local))
+            if self._schedule_name == _EXCHANGE
+            else rings(self.members, local)
+        )
+        for source, destination in ways:
             routes = self.cluster.routes(source, destination)
             yield routes.links, source, destination
 
@@ -161,7 +182,7 @@ class NcclModel(CollectiveModel):
         """That group's channels, which nobody else's share links with."""
         from dpsim.network.libraries.one_group import OneGroup
 
-        if self._schedule_name == _WITHOUT_CHANNELS:
+        if self._is_direct:
             return OneGroup(self, ranks, self._by_schedule.of_group(ranks).loads)
         alone = copy(self)
         alone.members, alone._kept_loads = ranks[None], {}
