@@ -109,10 +109,11 @@ class Job:
         """Whether what workers send is simulated message by message, as flows that share links.
 
         It is where the scenario asks for flows. With `auto` it is among other traffic, and on links
-        that change.
+        that change, but for a library's collectives, which are bundles.
         """
         kind = self.scenario.run.network_model
-        return kind == "flows" or (kind == "auto" and self.scenario.disturbance.on_links)
+        disturbed = self.scenario.disturbance.on_links
+        return kind == "flows" or (kind == "auto" and disturbed and self.setting.by_messages)
 
     def gate(self) -> Gate:
         """The rule by which its workers wait for one another, at the start of a run."""

@@ -103,8 +103,8 @@ def named_model(
     if library != "ideal":
         if kind != "auto" or conditions:
             raise DpsimError(
-                f"network model must be auto with library {library}, without other traffic or "
-                "faults"
+                f"network model must be auto with library {library}, whose messages are its own "
+                f"matter, but got {kind!r}{' with conditions' if conditions else ''}"
             )
         from dpsim.network.libraries import library_model
 

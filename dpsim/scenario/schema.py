@@ -51,7 +51,7 @@ class RunConfig(Config):
             "How collectives are timed: by rounds; by fluid flows, a message each; or by the "
             "cheaper one that can. Where they share links: flows message by message; bundle as "
             "one flow a collective; auto as flows among other traffic and on links that change, "
-            "else as bundles."
+            "else, and of a library's collectives, as bundles."
         ),
     )
     engine: Literal["auto", "vector", "events"] = Field(

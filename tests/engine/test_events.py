@@ -92,21 +92,25 @@ def test_other_traffic_takes_half_of_a_link(tiny, model):
 @pytest.mark.parametrize(
     ("traffic", "share"), [({}, 0.5), ({"rate": "250 MB/s"}, 0.75)], ids=["endless", "limited"]
 )
-def test_a_library_beside_other_traffic_is_slowed_by_its_fair_share(tiny, traffic, share):
+@pytest.mark.parametrize(("library", "model"), [("nccl", "bundle"), ("auto", "auto")])
+def test_a_library_beside_other_traffic_is_slowed_by_its_fair_share(
+    tiny, traffic, share, library, model
+):
     """A ring of NCCL through two nodes of eight carries 2 x 15/16 x 2 MB over each card. For these it
     has its fair share beside another flow; what else NCCL takes stays as it is.
     """
-    nccl = {"kind": "allreduce", "library": "nccl", "algorithm": "ring"}
+    nccl = {"kind": "allreduce", "library": library, "algorithm": "ring"}
     card = {"rate": "1 GB/s", "latency": 0}
     network = {"fabric": "single-switch", "nic": card, "nics_per_node": 1}
     cluster = {"nodes": 2, "node": "dgx1-v100", "network": network}
     background = {"background": [{"source": 0, "destination": 8, **traffic}]}
-    bundle = {"network_model": "bundle"}
+    run = {"network_model": model}
     alone, beside = (
-        simulate(tiny(2, cluster=cluster, aggregation=nccl, disturbance=disturbance, run=bundle))
+        simulate(tiny(2, cluster=cluster, aggregation=nccl, disturbance=disturbance, run=run))
         for disturbance in ({}, background)
     )
     assert (alone.engine, beside.engine) == ("vector", "events")
+    assert beside.libraries[0].library == "nccl"
     on_links = 2 * 15 / 16 * 2e6 / 1e9  # s
     least = alone.steps.exposed_comm.min()
     assert least > 1.02 * on_links

@@ -73,7 +73,7 @@ class Setting:
         """
         groups = groups or self.groups
         # Models that are kept are of the cluster as it is built, undisturbed and not measured.
-        if self.transport is not None or self.met is not None:
+        if self.transport is not None or self._conditions_of(library):
             return self._timed(algorithm, operation, library, groups)
         asked = self._key(algorithm, operation, library, groups)
         if asked not in self.models:
@@ -84,10 +84,20 @@ class Setting:
         """All that a model depends on besides the cluster, whose models these are."""
         return self.kind, self.costs, *asked
 
+    def _conditions_of(self, library: str) -> Conditions:
+        """What a model by ``library`` must know of the other traffic and the link changes.
+
+        A library's says what its collective takes alone. What else is on the links it meets there,
+        as a bundle.
+        """
+        if library != "ideal" and self.kind == "auto":
+            return Conditions()
+        return self.conditions(self.cluster)
+
     def _timed(
         self, algorithm: str, operation: str, library: str, groups: Groups | None
     ) -> CollectiveModel:
-        conditions = self.conditions(self.cluster)
+        conditions = self._conditions_of(library)
         # What was measured holds for an undisturbed network only, and has no say where the scenario
         # asks for a model by name.
         undisturbed = self.kind == "auto" and not conditions
@@ -142,7 +152,7 @@ class Setting:
     ) -> str:
         """``library``, or what "auto" is here for an algorithm ("auto" too if none is asked for).
 
-        Measured messages, other traffic, faults and a network model that is asked for are for no
+        Measured messages, links that are cut and a network model that is asked for are for no
         library. Which it was, and why, goes to the ``libraries``.
         """
         found, why = library, _ASKED
@@ -159,8 +169,8 @@ class Setting:
             return "ideal", "auto: messages are as the calibration has measured them"
         if self.kind != "auto":
             return "ideal", f"auto: the network model is to be {self.kind}"
-        if self.met is not None:
-            return "ideal", "auto: other traffic and links that change are for no library"
+        if any(change.factor == 0 for change in self.conditions(self.cluster).changes):
+            return "ideal", "auto: around links that are cut messages go other ways, by no library"
         from dpsim.network import automatic_library
 
         # The model that answers is the one that will be asked for.
@@ -195,6 +205,11 @@ class Setting:
     def library(self) -> str:
         """Whose collectives they are; "ideal" where no library is chosen."""
         return self.libraries[0].library if self.libraries else "ideal"
+
+    @property
+    def by_messages(self) -> bool:
+        """Whether the messages of all collectives are known: a library's are its own matter."""
+        return all(each.library == "ideal" for each in self.libraries)
 
     @property
     def mesh(self) -> Mesh:
