@@ -21,7 +21,7 @@ SCENARIOS = sorted(
 )
 SHORT = "--set run.steps=3 --set run.warmup=1"
 SMALL = "--set cluster.nodes=2"
-TRAINED = f"--set replay.steps=20 --set replay.points=5 {SMALL} --fates"
+TRAINED = f"--set replay.steps=20 --set replay.points=5 {SMALL} --gradients"
 ALGORITHMS = (
     "strategy.aggregation.algorithm=ring,halving-doubling,hierarchical,double-binary-tree,auto"
 )

@@ -24,9 +24,10 @@ def converge(
         Path | None,
         typer.Option(help="Write the curves to this file: one page that needs nothing else."),
     ] = None,
-    fates: Annotated[
+    gradients: Annotated[
         bool,
         typer.Option(
+            "--gradients",
             "--fates",
             help="List every gradient: the version it was computed on, the update that "
             "applied it, and when.",
@@ -59,18 +60,17 @@ def converge(
     if plot is not None:
         draw(plot, result.to_json())
     if as_json:
-        # A line for each gradient: thousands, which few want to see.
-        listed = (
-            {"fates": [fate._asdict() for fate in result.gradient_histories()]} if fates else {}
-        )
-        show_json({**result.to_json(), **listed})
+        answer = result.to_json()
+        if gradients:  # a row each, of thousands, which few want to see
+            answer["fates"] = [each._asdict() for each in result.gradient_histories()]
+        show_json(answer)
     else:
-        _show(result, fates)
+        _show(result, gradients)
 
 
-def _show(result: Replay, with_fates: bool) -> None:
+def _show(result: Replay, with_gradients: bool) -> None:
     from dpsim.report.text.replay import gradients_table, replay_notes, replay_table
 
-    if with_fates:
+    if with_gradients:
         show(gradients_table(result.gradient_histories()), "")
     show(replay_table(result), "", *replay_notes(result))

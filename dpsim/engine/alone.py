@@ -23,7 +23,7 @@ from dpsim.engine.log import Log
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Timeline
 from dpsim.network import SharedNetwork
-from dpsim.strategy.sync import Fate, Gate
+from dpsim.strategy.sync import Gate, GradientOutcome
 
 Process = Generator[simpy.Event, None, None]
 # A bound, since one worker that is a thousand times slower would keep all others at work till then.
@@ -231,12 +231,12 @@ class World:
     def hand_over(self, worker: Worker) -> None:
         """Its gradient is with the others: tell the gate, and log what becomes of it."""
         gate = self.meeting_point.gate
-        fate = gate.hand_over(worker.rank)
+        outcome = gate.hand_over(worker.rank)
         if self.log is None:
             return
         now, update = worker.env.now, gate.update_of(worker.rank)
         self.log.add(now, "gave", worker.rank, worker.iteration, update)
-        if fate is Fate.APPLIED:
+        if outcome is GradientOutcome.APPLIED:
             # An applied update makes a version, which is there from now on.
             self.log.times.append(now)
 

@@ -28,7 +28,7 @@ def documented():
 
 
 def test_json_has_the_documented_keys(dpsim):
-    code, out, err = dpsim("--json", "--fates", *FEW)
+    code, out, err = dpsim("--json", "--gradients", *FEW)
     answer = json.loads(out)
     keys, section = documented()
     assert (code, err) == (0, "")

@@ -31,12 +31,12 @@ Encode = Callable[..., TorchEncoded]  # (codec's configuration, vector, generato
 Decode = Callable[[Any, TorchEncoded, int], Any]  # (codec's configuration, payload, elements)
 
 
-def _own(part: Any) -> Any:
+def _unchanged(part: Any) -> Any:
     return part
 
 
 def encode(
-    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _own
+    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _unchanged
 ) -> TorchEncoded:
     """The payload of a flat float32 tensor.
 
@@ -118,24 +118,24 @@ def _scattered(elements: int, places: Any, values: Any) -> Any:
     return vector
 
 
-def _none(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_none(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((vector,))
 
 
-def _as_it_is(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_none(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     return encoded.parts[0]
 
 
-def _cast(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_cast(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     narrow = torch.float16 if codec.format == "fp16" else torch.bfloat16
     return TorchEncoded((vector.to(narrow),))
 
 
-def _uncast(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_cast(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     return encoded.parts[0].to(torch.float32)
 
 
-def _int8(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_int8(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket)
     scales = rows.abs().amax(dim=1) / 127
     exact = _divide(rows, scales.unsqueeze(1))
@@ -143,12 +143,12 @@ def _int8(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((scales, _flat(steps, len(vector))))
 
 
-def _unint8(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_int8(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     scales, steps = encoded.parts
     return steps.to(torch.float32) * _spread(scales, codec.bucket, elements)
 
 
-def _qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket)
     norms = rows.abs().amax(dim=1) if codec.norm == "max" else rows.norm(dim=1)
     shares = _divide(rows, norms.unsqueeze(1))
@@ -162,13 +162,13 @@ def _qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((norms, _pack(from_zero, codec.bits)))
 
 
-def _unqsgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_qsgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     norms, packed = encoded.parts
     levels = (_unpack(packed, codec.bits, elements) - codec.levels).to(torch.float32)
     return levels / codec.levels * _spread(norms, codec.bucket, elements)
 
 
-def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket or len(vector))
     scales = rows.abs().amax(dim=1)
     shares = _divide(rows.abs(), scales.unsqueeze(1))
@@ -179,13 +179,13 @@ def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((scales, _pack(from_zero, 2)))
 
 
-def _unternary(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_ternary(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     scales, packed = encoded.parts
     signs = (_unpack(packed, 2, elements) - 1).to(torch.float32)
     return signs * _spread(scales, codec.bucket or elements, elements)
 
 
-def _onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.column)
     # Padding is zeros, which would count among the positive elements.
     inside = _buckets(torch.ones_like(vector), codec.column) > 0
@@ -204,14 +204,14 @@ def _means(rows: Any, chosen: Any) -> Any:
     return (sums / counts).to(torch.float32)
 
 
-def _unonebit(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_onebit(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     means, signs = encoded.parts
     columns = torch.arange(elements, device=means.device) // codec.column
     signed = _unpack(signs, 1, elements).long()
     return means[columns, signed]
 
 
-def _top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     count = kept(codec.density, len(vector))
     largest = vector.abs().topk(count, sorted=False)
     # By place: decoding then writes through memory in order.
@@ -219,12 +219,12 @@ def _top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((places.to(torch.int32), vector[places]))
 
 
-def _at_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_at_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     places, values = encoded.parts
     return _scattered(elements, places, values)
 
 
-def _random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     count = kept(codec.density, len(vector))
     places = torch.randperm(len(vector), generator=generator, device=vector.device)[:count]
     # Scaled up, the mean over draws is the vector; with error feedback the rest comes later.
@@ -232,11 +232,11 @@ def _random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((vector[places] * scale,), (places,))
 
 
-def _at_known_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_at_known_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     return _scattered(elements, encoded.known[0], encoded.parts[0])
 
 
-def _threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _encode_threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     unit = 1.0
     if codec.unit != "absolute":
         # In float64: the sum of squares of a long vector loses small ones in float32.
@@ -245,7 +245,7 @@ def _threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((places.to(torch.int32), vector[places]))
 
 
-def _powersgd(
+def _encode_powersgd(
     codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any]
 ) -> TorchEncoded:
     # Too small for two factors to be smaller: it goes as it is.
@@ -260,7 +260,7 @@ def _powersgd(
     return TorchEncoded((p, mean_of(matrix.T @ p)))
 
 
-def _unpowersgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+def _decode_powersgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     if len(encoded.parts) == 1:
         return encoded.parts[0]
     p, q = encoded.parts
@@ -268,14 +268,14 @@ def _unpowersgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 
 
 _CODECS: Mapping[str, tuple[Encode, Decode]] = {
-    "none": (_none, _as_it_is),
-    "cast": (_cast, _uncast),
-    "int8": (_int8, _unint8),
-    "qsgd": (_qsgd, _unqsgd),
-    "ternary": (_ternary, _unternary),
-    "onebit": (_onebit, _unonebit),
-    "top-k": (_top_k, _at_places),
-    "random-k": (_random_k, _at_known_places),
-    "threshold": (_threshold, _at_places),
-    "powersgd": (_powersgd, _unpowersgd),
+    "none": (_encode_none, _decode_none),
+    "cast": (_encode_cast, _decode_cast),
+    "int8": (_encode_int8, _decode_int8),
+    "qsgd": (_encode_qsgd, _decode_qsgd),
+    "ternary": (_encode_ternary, _decode_ternary),
+    "onebit": (_encode_onebit, _decode_onebit),
+    "top-k": (_encode_top_k, _decode_at_places),
+    "random-k": (_encode_random_k, _decode_at_known_places),
+    "threshold": (_encode_threshold, _decode_at_places),
+    "powersgd": (_encode_powersgd, _decode_powersgd),
 }

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from dpsim.strategy.sync import Fate, Gate
+from dpsim.strategy.sync import Gate, GradientOutcome
 
 
 class Gatekeeper:
@@ -24,7 +24,9 @@ class Gatekeeper:
         self._waiting: list[int] = []
         self._changed = threading.Condition()
 
-    def hand_over(self, worker: int, count: Callable[[Fate], None] = lambda fate: None) -> None:
+    def hand_over(
+        self, worker: int, count: Callable[[GradientOutcome], None] = lambda outcome: None
+    ) -> None:
         """The gradient of ``worker`` is complete; ``count`` is told at once what becomes of it."""
         with self._changed:
             count(self.gate.hand_over(worker))

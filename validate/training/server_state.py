@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from dpsim.strategy.sync import Fate, Gate
+from dpsim.strategy.sync import Gate, GradientOutcome
 from validate.ranks.gatekeeper import Gatekeeper
 
 READ, PUSHED, UPDATED, DROPPED = "read", "pushed", "updated", "dropped"
@@ -72,22 +72,22 @@ class ServerState:
 
         # Called while the gate is locked: no thread may push or read between the gate's word that
         # an update is made and the weights that it makes.
-        def count(fate: Fate) -> None:
+        def count(outcome: GradientOutcome) -> None:
             change = Change(worker, self._gate.clocks[worker] - 1, vector)
-            self._count(change, fate)
+            self._count(change, outcome)
 
         self._keeper.hand_over(worker, count)
 
-    def _count(self, change: Change, fate: Fate) -> None:
+    def _count(self, change: Change, outcome: GradientOutcome) -> None:
         # The gate has judged already: with the gradient that completes an update it has moved on.
         committed = self._gate.version
-        before = committed - 1 if fate is Fate.APPLIED else committed
+        before = committed - 1 if outcome is GradientOutcome.APPLIED else committed
         self._note(PUSHED, change.worker, change.clock, before)
-        if fate is Fate.DROPPED:
+        if outcome is GradientOutcome.DROPPED:
             self._note(DROPPED, change.worker, change.clock, before)
             return
         self._held.append(change)
-        if fate is Fate.HELD:
+        if outcome is GradientOutcome.HELD:
             return
         for each in self._held:
             self.weights.add_(each.vector, alpha=self._scale)

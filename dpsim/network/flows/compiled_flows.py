@@ -168,7 +168,7 @@ class CompiledFlows:
         if first is not None:
             routes = first + arrival.rows
         else:
-            routes = self._surprise(arrival.routes.take(arrival.rows))
+            routes = self._with_new_routes(arrival.routes.take(arrival.rows))
         if self.count + len(routes) > len(self._flows):
             self._make_room(self.count + len(routes))
         columns = routes, arrival.number, arrival.weight, arrival.size, arrival.left
@@ -187,8 +187,8 @@ class CompiledFlows:
             self._make_room(self.count + 1)
         self._add(self._at, first + row, call, 0, 1.0, nbytes, nbytes)
 
-    def _surprise(self, routes: Routes) -> IntArray:
-        """Take in routes that were not expected."""
+    def _with_new_routes(self, routes: Routes) -> IntArray:
+        """The numbers of routes that were not expected: all are laid anew with them."""
         first = sum(len(table.links) for table in self._tables)
         self._tables = (*self._tables, routes)
         self._lay()

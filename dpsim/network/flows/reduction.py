@@ -144,15 +144,25 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
         for other in _candidates(others[tighter], part[way][tighter], flows):
             crossing = order[column[other] : column[other + 1]]
             of_other[row[crossing]] = entries.share[crossing]
-            both = of_other[routes]
-            held = both > 0
-            together = capacity[other] * (demand[held] / both[held]).max(initial=0.0)
-            load = together + (demand * most[routes])[~held].sum()
+            load = _most_load(demand, of_other[routes], most[routes], capacity[other])
             of_other[row[crossing]] = 0
             if load <= capacity[link]:
                 dropped[link] = True
                 break
     return dropped
+
+
+def _most_load(
+    demand: FloatArray, of_other: FloatArray, most: FloatArray, capacity: float
+) -> float:
+    """B/s that a link carries at the most while another one of ``capacity`` holds its routes.
+
+    By route: ``demand`` of the link, ``of_other`` that of the other one (0 where the route does not
+    cross it), ``most`` what the route carries alone.
+    """
+    held = of_other > 0
+    together = capacity * (demand[held] / of_other[held]).max(initial=0.0)
+    return float(together + (demand * most)[~held].sum())
 
 
 def _on_long_routes(entries: Entries, links: int) -> list[int]:

@@ -81,10 +81,9 @@ def _points(figure: go.Figure, width: int) -> list[str]:
     if not marked:
         return ["nothing to show"]
 
-    xs = [x for _, (x, _) in marked]
-    ys = [y for _, (_, y) in marked]
-    left, right = min(xs), max(xs)
-    low, high = min(ys), max(ys)
+    points = [point for _, point in marked]
+    left, low = map(min, zip(*points, strict=True))
+    right, high = map(max, zip(*points, strict=True))
     room = width - 2
     grid = [[" "] * room for _ in range(_HIGH)]
     for mark, (x, y) in marked:
@@ -94,13 +93,13 @@ def _points(figure: go.Figure, width: int) -> list[str]:
 
     span = f"{_back(across, left)} to {_back(across, right)}"
     rise = f"{_back(up, low)} to {_back(up, high)}"
-    named = [f"{_MARKS[n % len(_MARKS)]} {each.name}" for n, each in enumerate(traces) if each.name]
-    return [
-        *(f"|{''.join(line).rstrip()}" for line in grid),
-        f"+{'-' * room}",
-        f"across: {across.title.text or 'from'} {span}; up: {up.title.text or ''} {rise}",
-        *named,
-    ]
+    lines = [f"|{''.join(line).rstrip()}" for line in grid]
+    lines.append(f"+{'-' * room}")
+    lines.append(f"across: {across.title.text or 'from'} {span}; up: {up.title.text or ''} {rise}")
+    for number, trace in enumerate(traces):
+        if trace.name:
+            lines.append(f"{_MARKS[number % len(_MARKS)]} {trace.name}")
+    return lines
 
 
 def _shown_points(trace: Any, across: Any, up: Any) -> list[tuple[float, float]]:

@@ -70,25 +70,25 @@ def gradients_table(listed: Iterable[GradientHistory]) -> Table:
         "begun",
         "done",
         "on version",
-        "fate",
+        "outcome",
         "update",
         "applied",
         "staleness",
         "others read it",
     )
     for heading in headings:
-        table.add_column(heading, justify="left" if heading == "fate" else "right")
-    for fate in listed:
+        table.add_column(heading, justify="left" if heading == "outcome" else "right")
+    for each in listed:
         table.add_row(
-            str(fate.worker),
-            str(fate.clock),
-            human(fate.begun_s, TIME),
-            "" if fate.done_s is None else human(fate.done_s, TIME),
-            str(fate.read),
-            fate.fate,
-            "" if fate.update is None else str(fate.update),
-            "" if fate.applied_s is None else human(fate.applied_s, TIME),
-            "" if fate.staleness is None else str(fate.staleness),
-            "" if fate.first_read is None else "{:+d} to {:+d}".format(*fate.first_read),
+            str(each.worker),
+            str(each.clock),
+            human(each.begun_s, TIME),
+            "" if each.done_s is None else human(each.done_s, TIME),
+            str(each.read),
+            each.fate,
+            "" if each.update is None else str(each.update),
+            "" if each.applied_s is None else human(each.applied_s, TIME),
+            "" if each.staleness is None else str(each.staleness),
+            "" if each.first_read is None else "{:+d} to {:+d}".format(*each.first_read),
         )
     return table

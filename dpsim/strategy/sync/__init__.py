@@ -7,7 +7,14 @@ from pydantic import Field
 from dpsim.strategy.sync.asp import AspConfig
 from dpsim.strategy.sync.backup import BackupConfig
 from dpsim.strategy.sync.bsp import BspConfig
-from dpsim.strategy.sync.gate import DROPPED, BarrierGate, Fate, Gate, QuorumGate, clock_gaps
+from dpsim.strategy.sync.gate import (
+    DROPPED,
+    BarrierGate,
+    Gate,
+    GradientOutcome,
+    QuorumGate,
+    clock_gaps,
+)
 from dpsim.strategy.sync.local_sgd import LocalSgdConfig
 from dpsim.strategy.sync.sma import SmaConfig
 from dpsim.strategy.sync.ssp import SspConfig
@@ -25,8 +32,8 @@ __all__ = [
     "BarrierGate",
     "BspConfig",
     "Exchanged",
-    "Fate",
     "Gate",
+    "GradientOutcome",
     "LocalSgdConfig",
     "QuorumGate",
     "SmaConfig",

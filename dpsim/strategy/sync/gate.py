@@ -28,7 +28,7 @@ from dpsim.base.arrays import FloatArray, IntArray, latest
 DROPPED = -1  # the update of a gradient that is part of none
 
 
-class Fate(Enum):
+class GradientOutcome(Enum):
     """What becomes of a gradient when it is handed over."""
 
     APPLIED = "applied"
@@ -103,13 +103,13 @@ class Gate(ABC):
     def turn(self) -> int:
         """What those wait for that may not go on: when it grows, some of them may."""
 
-    def hand_over(self, worker: int) -> Fate:
-        """``worker`` has handed over its gradient: its clock ticks, and the answer is its fate."""
+    def hand_over(self, worker: int) -> GradientOutcome:
+        """What becomes of the gradient that ``worker`` has handed over, which ticks its clock."""
         self.clocks.tick(worker)
         return self._judge(worker)
 
     @abstractmethod
-    def _judge(self, worker: int) -> Fate:
+    def _judge(self, worker: int) -> GradientOutcome:
         """What becomes of the gradient that ``worker`` has just handed over."""
 
     @abstractmethod
@@ -243,21 +243,21 @@ class QuorumGate(Gate):
         """The next update."""
         return self.version
 
-    def _judge(self, worker: int) -> Fate:
+    def _judge(self, worker: int) -> GradientOutcome:
         # Its update was made without it, as soon as a version is there that it had not read.
         too_late = self.drops and self._read[worker] != self.version
         # With too few workers left no update is ever complete: to hold it would be to wait forever.
         hopeless = self.clocks.living < self.quorum
         if too_late or hopeless:
             self._update[worker] = DROPPED
-            return Fate.DROPPED
+            return GradientOutcome.DROPPED
         self._update[worker] = self.version
         self._held.append(worker)
         if len(self._held) < self.quorum:
-            return Fate.HELD
+            return GradientOutcome.HELD
         self._held.clear()
         self._commit()
-        return Fate.APPLIED
+        return GradientOutcome.APPLIED
 
     def may_go_on(self, worker: int) -> bool:
         """When its gradient is applied; at once if that is dropped."""

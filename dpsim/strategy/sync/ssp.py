@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
 
-from dpsim.strategy.sync.gate import Fate, Gate
+from dpsim.strategy.sync.gate import Gate, GradientOutcome
 from dpsim.strategy.sync.sync import Sync
 
 
@@ -51,11 +51,11 @@ class StalenessGate(Gate):
         """The slowest clock."""
         return self.clocks.slowest
 
-    def _judge(self, worker: int) -> Fate:
+    def _judge(self, worker: int) -> GradientOutcome:
         # SSP bounds who may go on, never what counts: nobody's gradient waits for another's.
         self._update[worker] = self.version
         self._commit()
-        return Fate.APPLIED
+        return GradientOutcome.APPLIED
 
     def may_go_on(self, worker: int) -> bool:
         """While it is not too far ahead of the slowest."""

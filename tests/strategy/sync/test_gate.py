@@ -8,7 +8,7 @@ from dpsim.strategy.sync import (
     AspConfig,
     BackupConfig,
     BspConfig,
-    Fate,
+    GradientOutcome,
     LocalSgdConfig,
     QuorumGate,
     SmaConfig,
@@ -32,17 +32,20 @@ def free(gate, workers):
 
 def test_at_a_barrier_all_wait_for_the_last_and_go_on_with_one_version():
     gate = KINDS["bsp"].gate(3)
-    assert [gate.hand_over(worker) for worker in (2, 0)] == [Fate.HELD, Fate.HELD]
+    assert [gate.hand_over(worker) for worker in (2, 0)] == [
+        GradientOutcome.HELD,
+        GradientOutcome.HELD,
+    ]
     assert (free(gate, (2, 0)), gate.version) == ([], 0)
-    assert gate.hand_over(1) is Fate.APPLIED
+    assert gate.hand_over(1) is GradientOutcome.APPLIED
     assert free(gate, range(3)) == [0, 1, 2]
     assert [gate.go_on(worker) for worker in range(3)] == [1, 1, 1]
 
 
 def test_backups_are_not_waited_for_and_start_from_the_newest_version():
     gate = KINDS["backup"].gate(3)
-    fates = [gate.hand_over(worker) for worker in (0, 1, 2)]
-    assert fates == [Fate.HELD, Fate.APPLIED, Fate.DROPPED]
+    outcomes = [gate.hand_over(worker) for worker in (0, 1, 2)]
+    assert outcomes == [GradientOutcome.HELD, GradientOutcome.APPLIED, GradientOutcome.DROPPED]
     assert [gate.staleness(worker) for worker in range(3)] == [0, 0, DROPPED]
     assert [gate.go_on(worker) for worker in range(3)] == [1, 1, 1]
 
@@ -53,13 +56,13 @@ def test_without_dropping_a_late_gradient_is_part_of_the_next_update():
         gate.hand_over(worker)
     assert (gate.update_of(2), gate.staleness(2), gate.may_go_on(2)) == (1, 1, False)
     gate.go_on(0)
-    assert gate.hand_over(0) is Fate.APPLIED
+    assert gate.hand_over(0) is GradientOutcome.APPLIED
     assert gate.may_go_on(2)
 
 
 def test_clocks_under_ssp_are_at_most_so_far_apart_and_each_gradient_is_an_update():
     gate = KINDS["ssp"].gate(2)
-    assert gate.hand_over(0) is Fate.APPLIED
+    assert gate.hand_over(0) is GradientOutcome.APPLIED
     assert gate.go_on(0) == 1
     gate.hand_over(0)
     assert not gate.may_go_on(0)
@@ -71,10 +74,10 @@ def test_clocks_under_ssp_are_at_most_so_far_apart_and_each_gradient_is_an_updat
 def test_asynchronous_workers_always_go_on():
     gate = KINDS["asp"].gate(3)
     for _ in range(4):
-        assert gate.hand_over(0) is Fate.APPLIED
+        assert gate.hand_over(0) is GradientOutcome.APPLIED
         assert gate.may_go_on(0)
         gate.go_on(0)
-    assert (gate.version, gate.hand_over(1), gate.staleness(1)) == (4, Fate.APPLIED, 4)
+    assert (gate.version, gate.hand_over(1), gate.staleness(1)) == (4, GradientOutcome.APPLIED, 4)
 
 
 def test_nobody_waits_for_a_worker_that_has_left():
@@ -94,7 +97,7 @@ def test_with_fewer_left_than_a_quorum_what_is_held_is_dropped_and_all_that_come
     gate.leave(1)
     assert (gate.may_go_on(0), gate.staleness(0)) == (True, DROPPED)
     gate.go_on(0)
-    assert gate.hand_over(0) is Fate.DROPPED
+    assert gate.hand_over(0) is GradientOutcome.DROPPED
     assert gate.version == 0
 
 
