@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.registry import Registry
 from dpsim.base.units import RATE, parse
-from dpsim.hardware import Gpu, Node, gpus, links, nodes
+from dpsim.hardware import Gpu, Node, PciePort, gpus, links, nodes, pcie_rate
 from dpsim.imports.scenario_draft import ScenarioDraft, Value
 from dpsim.workload import build_model, precision_named
 
 # Machines that no cloud or site calls its own come first: the makers', then plain boxes of cards.
 _PLAIN_MACHINES = ("dgx", "hgx", "pcie", "single")
+_CLOUDS = ("aws", "azure", "gcp", "oci")
 _PRECISIONS = ("bf16", "fp16", "fp32")  # the first that the GPU computes in
 _HALVES = ("bf16", "fp16")
 _LATENCY = "10 us"
@@ -162,8 +164,8 @@ def scenario_from_answers(answers: Answers) -> ScenarioDraft:
 def machine_for(gpu: str, count: int | None = None) -> str:
     """The catalogue's node that comes nearest to machines with ``count`` such GPUs.
 
-    Of one with the same ports, of that GPU if one of these has as many; of no cloud, where there
-    is such a one.
+    With the same ports or the nearest, and enough GPUs. Of no cloud, where there is such a one: of
+    that GPU, or of one that differs from it in memory or clock alone.
     """
     wanted = gpus()[gpu]
 
@@ -172,9 +174,10 @@ def machine_for(gpu: str, count: int | None = None) -> str:
         plain = (n for n, start in enumerate(_PLAIN_MACHINES) if name.startswith(start))
         # The smallest comes first, False before True: an earlier entry outweighs all later ones.
         return (
-            _ports(node.gpu) != _ports(wanted),
+            _nvlinks(node.gpu) != _nvlinks(wanted),
+            0.0 if _nvlinks(wanted) else _far(node.gpu, wanted),
             count is not None and node.gpus < count,
-            node.gpu.name != wanted.name,
+            _kinship(name, node.gpu, wanted),
             0 if count is None else node.gpus - count,
             next(plain, len(_PLAIN_MACHINES)),
             -node.gpus,
@@ -184,13 +187,42 @@ def machine_for(gpu: str, count: int | None = None) -> str:
     return min(nodes().items(), key=unlike)[0]
 
 
-def _ports(gpu: Gpu) -> tuple[object, ...]:
-    """What its NVLinks are, if any, and its PCIe link."""
-    nvlink, pcie = gpu.nvlink_fabric, gpu.pcie
-    return (
-        nvlink and (nvlink.link, nvlink.count),
-        None if nvlink or pcie is None else pcie.link,
-    )
+def _kinship(name: str, has: Gpu, wanted: Gpu) -> int:
+    """How near a machine's GPU is to the one that is wanted, and the machine to one of one's own.
+
+    0: that GPU. 1: in a machine of no cloud, one of its generation on the same NVLinks. 2: that
+    GPU in a cloud. 3: another, in a machine of no cloud. 4: in a cloud.
+    """
+    in_cloud = name.startswith(_CLOUDS)
+    if has.name == wanted.name:
+        return 2 if in_cloud else 0
+    if in_cloud:
+        return 4
+    alike = _nvlinks(wanted) is not None and has.architecture == wanted.architecture
+    return 1 if alike else 3
+
+
+def _nvlinks(gpu: Gpu) -> tuple[object, ...] | None:
+    """What NVLinks join it to all others of its machine, if any."""
+    ports = gpu.nvlink_fabric
+    return None if ports is None else (ports.link, ports.count)
+
+
+def _far(has: Gpu, wanted: Gpu) -> float:
+    """By what factor their PCIe links differ, as a logarithm.
+
+    Infinite for a machine that has none, such as a superchip's, which is for its own GPU alone.
+    """
+    if has.name == wanted.name:
+        return 0.0
+    if has.pcie is None:
+        return math.inf
+    # Of what has no link of its own that is known, any machine is as far as another.
+    return 1.0 if wanted.pcie is None else abs(math.log(_pcie(has.pcie) / _pcie(wanted.pcie)))
+
+
+def _pcie(port: PciePort) -> float:
+    return pcie_rate(port.generation, port.lanes)
 
 
 def _name(answers: Answers) -> str:
