@@ -11,6 +11,7 @@ import streamlit as st
 from dpsim.base.units import DATA, POWER, TIME, human
 from dpsim.engine import Result
 from dpsim.report.figures.style import per_second
+from dpsim.report.text.tables import amount
 
 _SAME = 5e-4  # a change of less is none: it would show as 0.0 %
 
@@ -60,7 +61,7 @@ def _of_peak(result: Result) -> Number:
     found = result.utilisation
     if found.mfu is None:
         return Number("MFU", "unknown", None, False, "this model's FLOP are not known")
-    note = f"{found.tflops_per_gpu:,.3g} TFLOP/s a GPU"
+    note = f"{amount(found.tflops_per_gpu or 0)} TFLOP/s a GPU"
     return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note)
 
 
@@ -138,8 +139,8 @@ def _cost(result: Result) -> Number:
 
     tokens = cost.per_million_tokens
     paid = cost.per_million_samples if tokens is None else tokens * 1e3
-    hour = f"{cost.per_hour:,.4g} {cost.currency} an hour"
-    return Number(name, f"{paid:,.4g} {cost.currency}", paid, True, _noted(hour, drawn))
+    hour = f"{amount(cost.per_hour, 4)} {cost.currency} an hour"
+    return Number(name, f"{amount(paid, 4)} {cost.currency}", paid, True, _noted(hour, drawn))
 
 
 def _noted(first: str, second: str) -> str:

@@ -13,6 +13,7 @@ from app.plain import plain
 from app.waiting import finished, scenario_of
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
+from dpsim.report.text.tables import amount
 
 _MOST_MB = 5
 
@@ -95,5 +96,5 @@ def _row(result: Result) -> dict[str, str]:
         "step": human(result.step_time_s["mean"], TIME, 4),
         "computing": human(result.parts_s["compute"], TIME, 4),
         "communication not hidden": human(result.parts_s["exposed_comm"], TIME, 3),
-        "samples/s": f"{result.throughput_samples_per_s:,.4g}",
+        "samples/s": amount(result.throughput_samples_per_s),
     }

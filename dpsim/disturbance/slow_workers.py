@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance.groups import GroupedDisturbance
+from dpsim.disturbance.groups import GroupedDisturbance, Indices, node_of
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.random_streams import random_streams
 
@@ -29,6 +29,9 @@ class SlowWorkersConfig(GroupedDisturbance):
     workers: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
         default=None, description="Their ranks, instead of a fraction."
     )
+    nodes: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
+        default=None, description="Their nodes by number, all workers of each, instead of ranks."
+    )
     fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
         description="The chance of each worker (node, rack) to be slow, instead of ranks.",
@@ -38,11 +41,12 @@ class SlowWorkersConfig(GroupedDisturbance):
     )
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> SlowWorkersConfig:
-        if (self.workers is None) == (self.fraction is None):
-            raise ValueError("one of workers and fraction must be given")
-        if self.workers is not None and self.per != "worker":
-            raise ValueError(f"per must be worker where workers are named, but got {self.per}")
+    def _one_of_three(self) -> SlowWorkersConfig:
+        if sum(given is not None for given in (self.workers, self.nodes, self.fraction)) != 1:
+            raise ValueError("one of workers, nodes and fraction must be given")
+        for name, given in (("workers", self.workers), ("nodes", self.nodes)):
+            if given is not None and self.per != "worker":
+                raise ValueError(f"per must be left out where {name} are named, but got {self.per}")
         return self
 
     def factors(
@@ -50,18 +54,31 @@ class SlowWorkersConfig(GroupedDisturbance):
     ) -> Factors:
         """Each worker's factor, shape (workers,). ``entry`` tells several such disturbances apart.
 
-        Raises DpsimError where a named worker does not exist.
+        Raises DpsimError where a named worker or node does not exist.
         """
-        if self.workers is None:
-            groups = self.groups(workers, per_node)
-            is_slow = self._drawn(groups.max() + 1, seed, entry)[groups]
-        elif max(self.workers) < workers:
-            is_slow = np.isin(np.arange(workers), self.workers)
-        else:
-            raise DpsimError(
-                f"slow workers must be ranks below {workers}, but got {max(self.workers)}"
-            )
-        return np.where(is_slow, self.factor, 1.0)
+        return np.where(self._is_slow(workers, seed, per_node, entry), self.factor, 1.0)
+
+    def _is_slow(
+        self, workers: int, seed: int, per_node: int | Sequence[int], entry: int
+    ) -> NDArray[np.bool_]:
+        if self.workers is not None:
+            return _among(self.workers, np.arange(workers), "workers must be ranks")
+        if self.nodes is not None:
+            return _among(self.nodes, node_of(workers, per_node), "nodes must be numbers")
+        groups = self.groups(workers, per_node)
+        return self._drawn(groups.max() + 1, seed, entry)[groups]
+
+    def meets_nobody(
+        self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
+    ) -> str | None:
+        """Why nobody is slow, where chance has drawn none; None where somebody is."""
+        if not self.fraction or self._is_slow(workers, seed, per_node, entry).any():
+            return None
+        groups = int(self.groups(workers, per_node).max()) + 1
+        return (
+            f"disturbance.slow[{entry}] meets nobody: with seed {seed} a chance of "
+            f"{self.fraction:g} draws none of {groups:,} {self.per}s; name workers or nodes instead"
+        )
 
     def _drawn(self, groups: int, seed: int, entry: int) -> NDArray[np.bool_]:
         """Which groups are slow."""
@@ -69,3 +86,10 @@ class SlowWorkersConfig(GroupedDisturbance):
         # too.
         draws = [stream.random() for stream in random_streams(seed, groups, "slow", entry)]
         return np.array(draws) < (self.fraction or 0.0)
+
+
+def _among(named: tuple[int, ...], own: Indices, rule: str) -> NDArray[np.bool_]:
+    """Whose number is ``named``. Raises DpsimError, with the ``rule``, for one that nobody has."""
+    if max(named) > own[-1]:
+        raise DpsimError(f"slow {rule} below {own[-1] + 1}, but got {max(named)}")
+    return np.isin(own, named)

@@ -77,7 +77,16 @@ def _cautions(job: Job) -> tuple[str, ...]:
         f"extrapolated from {stands}"
         for gpu, stands in borrowed
     )
-    said = (*scenario.cluster.warnings, *dict.fromkeys(extrapolated), *job.setting.cautions)
+    drawn = (
+        slow.meets_nobody(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
+        for entry, slow in enumerate(scenario.disturbance.slow)
+    )
+    said = (
+        *scenario.cluster.warnings,
+        *(nobody for nobody in drawn if nobody is not None),
+        *dict.fromkeys(extrapolated),
+        *job.setting.cautions,
+    )
     if not isinstance(calibration, CalibrationProfile):
         return said
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})

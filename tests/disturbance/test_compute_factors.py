@@ -25,6 +25,26 @@ def test_named_workers_are_slow_at_every_step():
     assert drawn.tolist() == [[1, 1.5, 1, 1.5]] * 2
 
 
+def test_workers_of_named_nodes_are_slow_at_every_step():
+    slow = [SlowWorkersConfig(nodes=(1,), factor=1.5)]
+    assert compute_factors(4, 2, seed=0, per_node=2, slow=slow).tolist() == [[1, 1, 1.5, 1.5]] * 2
+    assert compute_factors(4, 1, seed=0, per_node=(1, 3), slow=slow).tolist() == [
+        [1, 1.5, 1.5, 1.5]
+    ]
+    with pytest.raises(DpsimError, match="slow nodes must be numbers below 1, but got 1"):
+        compute_factors(4, 1, seed=0, per_node=4, slow=slow)
+
+
+def test_chance_that_draws_nobody_is_said():
+    seldom = SlowWorkersConfig(fraction=1e-9, per="node")
+    assert seldom.meets_nobody(8, 0, 2, 1) == (
+        "disturbance.slow[1] meets nobody: with seed 0 a chance of 1e-09 draws none of 4 nodes; "
+        "name workers or nodes instead"
+    )
+    assert SlowWorkersConfig(fraction=1.0).meets_nobody(8, 0, 2) is None
+    assert SlowWorkersConfig(workers=(1,)).meets_nobody(8, 0, 2) is None
+
+
 def test_a_worker_that_does_not_exist_is_named():
     with pytest.raises(DpsimError, match="slow workers must be ranks below 4, but got 9"):
         compute_factors(4, 1, seed=0, per_node=2, slow=[SlowWorkersConfig(workers=(9,))])
@@ -33,11 +53,12 @@ def test_a_worker_that_does_not_exist_is_named():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "one of workers and fraction must be given"),
-        ({"workers": [1], "fraction": 0.5}, "one of workers and fraction must be given"),
+        ({}, "one of workers, nodes and fraction must be given"),
+        ({"workers": [1], "fraction": 0.5}, "one of workers, nodes and fraction must be given"),
+        ({"workers": [1], "nodes": [0]}, "one of workers, nodes and fraction must be given"),
         (
             {"workers": [1], "per": "node"},
-            "per must be worker where workers are named, but got node",
+            "per must be left out where workers are named, but got node",
         ),
     ],
 )

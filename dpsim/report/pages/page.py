@@ -180,7 +180,7 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
     spent = {}
     if cost is not None:
         heading = f"{cost['currency']} per million samples"
-        spent[heading] = f"{cost['per_million_samples']:,.4g}"
+        spent[heading] = amount(cost["per_million_samples"], 4)
     return {
         "scenario": label,
         "workers": f"{row['workers']:,}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
+from dpsim.report.text.tables import amount
 from dpsim.studies.explain import (
     CriticalPath,
     Explanation,
@@ -112,7 +113,7 @@ def ways_table(found: StragglerCost) -> Table:
         assert way.straggler_wait_s is not None
         table.add_row(
             way.title,
-            f"{way.throughput_samples_per_s:,.4g}",
+            amount(way.throughput_samples_per_s),
             human(way.step_time_s, TIME, 3),
             human(way.straggler_wait_s, TIME, 3),
             way.changes or "as they are",

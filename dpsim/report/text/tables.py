@@ -111,14 +111,15 @@ def _utilisation_notes(found: Utilisation) -> list[str]:
     if found.mfu is not None:
         lines.append(
             f"of peak     MFU {found.mfu:.1%}, HFU {found.hfu:.1%}, "
-            f"{found.tflops_per_gpu:,.3g} TFLOP/s per GPU"
+            f"{amount(found.tflops_per_gpu or 0)} TFLOP/s per GPU"
         )
     return lines
 
 
-def amount(number: float) -> str:
-    """A number for people: whole from 100 on, with three digits below."""
-    return f"{number:,.0f}" if abs(number) >= 99.5 else f"{number:.3g}"
+def amount(number: float, digits: int = 3) -> str:
+    """A number for people: whole where it has at least so many digits, else with so many."""
+    is_whole = abs(number) >= 10 ** (digits - 1) - 0.5
+    return f"{number:,.0f}" if is_whole else f"{number:.{digits}g}"
 
 
 def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
@@ -225,21 +226,21 @@ def _spending_notes(cost: Cost | None, energy: Energy | None) -> list[str]:
     """Money and energy, where the scenario has a price."""
     if cost is None:
         return []
-    target = "" if cost.to_target is None else f", {cost.to_target:,.4g} to the target"
+    target = "" if cost.to_target is None else f", {amount(cost.to_target, 4)} to the target"
     tokens = cost.per_million_tokens
-    of_text = "" if tokens is None else f", {tokens:,.3g} per million tokens"
+    of_text = "" if tokens is None else f", {amount(tokens)} per million tokens"
     lines = [
-        f"cost        {cost.per_hour:,.4g} {cost.currency} an hour, "
-        f"{cost.per_million_samples:,.4g} per million samples{of_text}{target}"
+        f"cost        {amount(cost.per_hour, 4)} {cost.currency} an hour, "
+        f"{amount(cost.per_million_samples, 4)} per million samples{of_text}{target}"
     ]
     if energy is not None:
         target = (
             ""
             if energy.to_target_J is None
-            else f", {energy.to_target_J / 3.6e6:,.4g} kWh to the target"
+            else f", {amount(energy.to_target_J / 3.6e6, 4)} kWh to the target"
         )
         lines.append(
-            f"energy      {human(energy.power_W, POWER)}, {energy.per_sample_J:,.3g} J per "
+            f"energy      {human(energy.power_W, POWER)}, {amount(energy.per_sample_J)} J per "
             f"sample{target} ({energy.source})"
         )
     return lines
@@ -386,7 +387,8 @@ def to_target_notes(target: TimeToTarget) -> list[str]:
     return [
         f"to target   {time} ({low} to {high}) to {target.task.target} on {target.task.dataset}: "
         f"{target.steps:,.0f} steps, "
-        f"{epochs}{target.samples:,.3g} samples, {target.gpu_hours:,.3g} GPU hours",
+        f"{epochs}{float(f'{target.samples:.3g}'):,.0f} samples, "
+        f"{amount(target.gpu_hours)} GPU hours",
         f"batch       {target.batch.verdict}: {target.batch.text}",
         f"rate        {target.learning_rate.text}",
         *(f"note        {note}" for note in target.notes),
@@ -394,4 +396,4 @@ def to_target_notes(target: TimeToTarget) -> list[str]:
 
 
 def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:,.3g} h"
+    return f"{amount(seconds / 3600)} h"

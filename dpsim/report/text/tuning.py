@@ -66,7 +66,7 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
         "throughput": f"{amount(each.result.throughput_samples_per_s)} samples/s",
         **_of_text(each.result.utilisation),
         f"time {span}": human(each.time_s, TIME),
-        f"cost {span}": f"{each.cost:,.4g} {tuning.unit}",
+        f"cost {span}": f"{amount(each.cost, 4)} {tuning.unit}",
         f"change of {tuning.objective.title}": ""
         if gain is None or each is tuning.baseline
         else f"{gain:+.1%}",
@@ -100,7 +100,7 @@ def front_table(tuning: Tuning) -> Table:
     ):
         table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
     for each in tuning.front[:_MOST_FRONT]:
-        table.add_row(human(each.time_s, TIME), f"{each.cost:,.4g}", _settings(each))
+        table.add_row(human(each.time_s, TIME), amount(each.cost, 4), _settings(each))
     return table
 
 
