@@ -89,7 +89,7 @@ def front_table(tuning: Tuning) -> Table:
     """
     span = tuning.objective.span
     table = Table(
-        title=f"Nothing tried is both faster and cheaper {span} than these",
+        title="Nothing tried is both faster and cheaper than these",
         title_justify="left",
         show_edge=False,
     )

@@ -109,6 +109,13 @@ class Evaluator:
         """Whether it was asked for already."""
         return choice in self._found
 
+    def can_be(self, choice: Choice) -> bool:
+        """Whether nothing speaks against it that is known before it is simulated."""
+        try:
+            return self._limits.broken(self._scenario(choice)) is None
+        except DpsimError:
+            return False
+
     def __call__(self, choice: Choice) -> Evaluation | Refused:
         """The configuration with the few steps of a search."""
         if choice not in self._found:

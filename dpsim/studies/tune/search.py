@@ -26,6 +26,7 @@ from dpsim.studies.tune.space import Space
 _SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
 _STARTUP = 10  # random choices before the estimator has something to go by
 _STALE = 200  # suggestions in a row that bring nothing new
+_TRIALS = 10  # suggestions for each evaluation: where most cannot be, others come up for ever
 _OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_install('tune')}"
 
 Numbers = dict[str, int]
@@ -57,11 +58,12 @@ def sampled(
     if allowed is None:
         allowed = {each.path: range(len(each.values)) for each in evaluator.space.dimensions}
     neighbours = _Neighbours(evaluator, np.random.default_rng(seed), allowed)
-    begun, stale = evaluator.count, 0
+    begun, stale, trials = evaluator.count, 0, 0
     with _study(seed) as study:
         for numbers in start:
             study.enqueue_trial(numbers)
-        while evaluator.count < evaluations and stale < _STALE:
+        most = _TRIALS * evaluations
+        while evaluator.count < evaluations and stale < _STALE and trials < most:
             if evaluator.count - begun >= _SAMPLED * (evaluations - begun):
                 nearby = neighbours.next()
                 if nearby:
@@ -69,6 +71,7 @@ def sampled(
                     study.enqueue_trial(nearby)
             is_new = _trial(study, evaluator, neighbours, allowed)
             stale = 0 if is_new else stale + 1
+            trials += 1
             progress(evaluator.count)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
-from itertools import islice
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.engine import PARTS, PartName, Result, calibrated, fitted_factor, time_to_target
@@ -34,6 +33,7 @@ _FINALISTS = 3  # the best of a search, compared again with all steps
 _MOST_OF_FRONT = 12
 _FOR_SAME_UPDATES = 1 / 3  # of the evaluations: there are fewer of those
 _SHOWN_REASONS = 5
+_LOOKED_AT = 2000  # choices of which it is asked if they can be, before a space counts as large
 _LAST_SEED = 2**32 - 1  # of Optuna's samplers
 
 
@@ -75,7 +75,7 @@ def tune(
     _check_target(scenario, aim)
     searched = _checked(space(scenario, over, aim, within), document)
     evaluator = Evaluator(document, searched, aim, within, {} if results is None else results)
-    whole = _few(searched, evaluations)
+    whole = _few(evaluator, searched, evaluations)
     if whole:
         total = searched.size
         exhaustive(evaluator, lambda done: progress("trying all", done, total))
@@ -84,10 +84,20 @@ def tune(
     return _tuning(document, evaluator, seed, whole, progress)
 
 
-def _few(searched: Space, most: int) -> bool:
-    """Whether it has at most so many choices."""
-    # Counted no further than needed: there may be millions.
-    return len(list(islice(searched.choices(), most + 1))) <= most
+def _few(evaluator: Evaluator, part: Space, most: int) -> bool:
+    """Whether at most ``most`` choices of a ``part`` of the space can be.
+
+    Only those are simulated. Of a large model there may be some dozen among a thousand.
+    """
+    possible = 0
+    # No further than needed: there may be millions. Those past the last are not looked at.
+    for looked_at, choice in enumerate(part.choices()):
+        if looked_at == max(most, _LOOKED_AT):
+            return False
+        possible += evaluator.can_be(evaluator.space.same(choice, part))
+        if possible > most:
+            return False
+    return True
 
 
 def _search(
@@ -109,7 +119,7 @@ def _search(
         def done(count: int) -> None:
             progress("the same updates", count, first)
 
-        if _few(same, first):
+        if _few(evaluator, same, first):
             exhaustive(evaluator, done, same)
         else:
             # A start outside the part would bring back what the part leaves out.

@@ -88,3 +88,16 @@ def test_a_search_of_what_cannot_be_ends(tiny):
     ]
     with pytest.raises(ValueError, match="no configuration can be: "):
         tune(tiny, over=over, evaluations=10)
+
+
+def test_a_space_of_which_few_can_be_is_tried_whole(tiny, monkeypatch):
+    """Of 24 choices two, each with its fewer steps: workers that divide a model go in step."""
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    over = [
+        "strategy.aggregation.kind=sharded",
+        "strategy.compression.kind=none,int8,qsgd,ternary",
+        "strategy.sync.kind=bsp,ssp,asp",
+        "strategy.overlap.kind=wfbp,sequential",
+    ]
+    found = tune(tiny, over=over, evaluations=2)
+    assert (found.exhaustive, found.space.size, found.simulated) == (True, 24, 2)
