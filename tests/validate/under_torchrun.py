@@ -4,11 +4,11 @@ This file is also the program of its two ranks: each carries out every command, 
 """
 
 import contextlib
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from validate.ranks.launch import launch, loopback
+
 SMALL = str(Path(__file__).parent / "node" / "small.yaml")
 COMMANDS = {
     "run": ["run", SMALL, "--device", "cpu", "--backend", "gloo"],
@@ -21,13 +21,16 @@ COMMANDS = {
 
 def started(folder):
     """By command what each rank printed, as text."""
+    # Its ranks are forks of it as it is of what has torch imported, which else each imports anew.
+    launcher = ["torch.distributed.run", "--run-path", "--start-method", "fork"]
     # Without an address torchrun waits for name servers.
-    launcher = ["torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
-    command = [sys.executable, "-m", *launcher, "--nproc-per-node", "2", __file__, str(folder)]
-    ran = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=200, cwd=ROOT
+    where = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+    launch(
+        [sys.executable, "-m", *launcher, *where, __file__, str(folder)],
+        loopback(1),
+        timeout_s=200,
+        preload=["torch.distributed.run", "torch._dynamo", "validate.node", "validate.microbench"],
     )
-    assert ran.returncode == 0, ran.stderr
     return {
         name: [(folder / f"{name}-{rank}").read_text() for rank in range(2)] for name in COMMANDS
     }

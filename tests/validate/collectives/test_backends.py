@@ -1,10 +1,14 @@
 """The matrix of backends: tried where it can be, documented elsewhere, and failures kept apart."""
 
+import contextlib
+import io
 import json
 import os
+import runpy
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -22,14 +26,18 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def cells():
-    """The rows of ``dpsim validate backends --json``, by backend, device and operation."""
-    command = [sys.executable, "-m", "validate", "backends", "--json"]
-    environment = {name: text for name, text in os.environ.items() if name != "RANK"}
-    from subprocess import run
-
-    answer = json.loads(
-        run(command, check=True, capture_output=True, env=environment, cwd=ROOT, timeout=120).stdout
-    )
+    """The rows of ``python -m validate backends --json``, by backend, device and operation."""
+    said = io.StringIO()
+    alone = {name: text for name, text in os.environ.items() if name != "RANK"}
+    with (
+        mock.patch("sys.argv", ["validate", "backends", "--json"]),
+        mock.patch.dict(os.environ, alone, clear=True),
+        contextlib.redirect_stdout(said),
+        pytest.raises(SystemExit) as ended,
+    ):
+        runpy.run_module("validate", run_name="__main__")
+    assert not ended.value.code
+    answer = json.loads(said.getvalue())
     assert list(answer) == ["schema_version", "kind", "documentation", "classic", "rows"]
     return {(row["backend"], row["device"], row["operation"]): row for row in answer["rows"]}
 
