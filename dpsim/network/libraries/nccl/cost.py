@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -84,10 +85,39 @@ class Work:
     one_byte: FloatArray
     nic_rate: FloatArray
 
-    @property
+    # A fit prices the same rows some thousand times.
+    @cached_property
     def local(self) -> FloatArray:
         """GPUs per node."""
         return self.ranks / self.nodes
+
+    @cached_property
+    def rounds(self) -> FloatArray:
+        """2 for an all-reduce (reduce-scatter, then all-gather), otherwise 1."""
+        return np.where(self.op == 0, 2.0, 1.0)
+
+    @cached_property
+    def is_chain(self) -> npt.NDArray[np.bool_]:
+        """Whether ranks pass the whole vector on, one to the next."""
+        return np.isin(self.op, _CHAINS)
+
+    @cached_property
+    def is_one_way(self) -> npt.NDArray[np.bool_]:
+        """Whether it is a gather or a scatter."""
+        return np.isin(self.op, _ONE_WAY)
+
+    @cached_property
+    def by_branch(self) -> list[tuple[str, str, npt.NDArray[np.bool_], Work]]:
+        """By algorithm and protocol, on one node and on several: which rows, and those alone."""
+        several = self.nodes > 1
+        found = []
+        for index in np.unique(self.branch):
+            algorithm, proto = BRANCHES[index].split("/")
+            for net in (False, True):
+                mask = (self.branch == index) & (several == net)
+                if mask.any():
+                    found.append((algorithm, proto, mask, _subset(self, mask)))
+        return found
 
 
 def _hill(x: FloatArray) -> FloatArray:
@@ -95,19 +125,14 @@ def _hill(x: FloatArray) -> FloatArray:
     return y / (1 + y)
 
 
-def _rounds(w: Work) -> FloatArray:
-    """2 for an all-reduce (reduce-scatter, then all-gather), otherwise 1."""
-    return np.where(w.op == 0, 2.0, 1.0)
-
-
 def _port_bytes(w: Work, p: Params) -> FloatArray:
     """V: bytes over one GPU's port, with the local copy of its own share (weight `copy`)."""
     copy = np.select(
         [w.op == 0, w.op == 1, w.op == 2], [p["copy"], p["copy_ag"], p["copy_rs"]], p["copy_p2p"]
     )
-    shared = w.nbytes * (_rounds(w) * (w.ranks - 1) + copy) / w.ranks
+    shared = w.nbytes * (w.rounds * (w.ranks - 1) + copy) / w.ranks
     # A rank of a chain passes the whole vector on, and so does one that sends it to another.
-    return np.where(_is_chain(w), w.nbytes * p["chain"], np.where(w.op == _SEND, w.nbytes, shared))
+    return np.where(w.is_chain, w.nbytes * p["chain"], np.where(w.op == _SEND, w.nbytes, shared))
 
 
 def _inside_bytes(w: Work, p: Params) -> FloatArray:
@@ -115,13 +140,9 @@ def _inside_bytes(w: Work, p: Params) -> FloatArray:
     return np.where(w.local > 1, _port_bytes(w, p), 0.0)
 
 
-def _is_chain(w: Work) -> npt.NDArray[np.bool_]:
-    return np.isin(w.op, _CHAINS)
-
-
 def _stepped(w: Work, p: Params, proto: str) -> FloatArray:
     """LL or LL128 on one node: latency- and data-bound steps, softly the larger."""
-    steps = _rounds(w) * (w.ranks - 1)
+    steps = w.rounds * (w.ranks - 1)
     chunk = _port_bytes(w, p) / steps
     step = p["h_" + proto] + p["d_LL"] * _hill(w.nbytes / WARM_BYTES)
     fixed = p["o"] + (p["a_LL128"] if proto == "LL128" else 0.0)
@@ -147,7 +168,7 @@ def _power_mean(a: FloatArray, b: FloatArray, r: FloatArray) -> FloatArray:
 
 
 def _simple_ring(w: Work, p: Params) -> FloatArray:
-    latency = p["o"] + p["a_S"] + p["h_S"] * _rounds(w) * (w.ranks - 1)
+    latency = p["o"] + p["a_S"] + p["h_S"] * w.rounds * (w.ranks - 1)
     return _power_mean(latency, _port_bytes(w, p) / p["B_S"], p["r_S"])
 
 
@@ -169,7 +190,7 @@ def _p2p(w: Work, p: Params) -> FloatArray:
 
 def _hops(w: Work, tree: bool) -> FloatArray:
     """Network latencies in a row: up and down the tree, or around the ring."""
-    rounds = _rounds(w)
+    rounds = w.rounds
     if tree:
         return 2 * np.ceil(np.log2(np.maximum(w.nodes, 1)))
     result: FloatArray = rounds * (w.nodes - 1)
@@ -179,7 +200,7 @@ def _hops(w: Work, tree: bool) -> FloatArray:
 def _crossing(w: Work, tree: bool) -> FloatArray:
     """f: bytes over one node's NICs per byte of S, one direction."""
     if not tree:
-        return np.where(_is_chain(w), 1.0, _rounds(w) * (w.ranks - 1) / w.ranks)
+        return np.where(w.is_chain, 1.0, w.rounds * (w.ranks - 1) / w.ranks)
     result: FloatArray = np.where(w.nodes <= 2, 1.0, 2 * (w.nodes - 1) / w.nodes)
     return result
 
@@ -205,7 +226,7 @@ def _feeding(w: Work, p: Params) -> FloatArray:
     """
     channels = w.local * np.maximum(np.ceil(w.nic_rate / (w.local * CHANNEL_RATE)), 1)
     fed = _crossing(w, False) * w.nbytes / (p["net_feed"] * channels)
-    return np.where(np.isin(w.op, _ONE_WAY), fed, 0.0)
+    return np.where(w.is_one_way, fed, 0.0)
 
 
 def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
@@ -216,7 +237,7 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     hops = _hops(w, tree)
     # Steps inside nodes: up and down a chain of a node's GPUs in a tree, and in a ring all those
     # that do not leave a node.
-    inside = 2 * local if tree else _rounds(w) * (w.ranks - 1) - hops
+    inside = 2 * local if tree else w.rounds * (w.ranks - 1) - hops
     fixed = p["o"] + p["net_a"] + (p["a_LL128"] if proto == "LL128" else 0.0)
     step = p["h_" + short] + (p["d_LL"] if proto != "Simple" else 0.0) * _hill(
         w.nbytes / WARM_BYTES
@@ -247,21 +268,16 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
 def seconds(w: Work, p: Params) -> FloatArray:
     """Time of each row on the branch that it takes, launch floor included."""
     out = np.zeros_like(w.nbytes)
-    several = w.nodes > 1
-    for index in np.unique(w.branch):
-        algorithm, proto = BRANCHES[index].split("/")
-        for net in (False, True):
-            mask = (w.branch == index) & (several == net)
-            if mask.any():
-                rows, values = _subset(w, mask), _Picked(p, mask)
-                out[mask] = _branch(rows, values, algorithm, proto, net) + _reduced_penalty(
-                    rows, values
-                )
+    for algorithm, proto, mask, rows in w.by_branch:
+        values = _Picked(p, mask)
+        priced = _branch(rows, values, algorithm, proto)
+        out[mask] = priced + _reduced_penalty(rows, values)
     # Launches of the next calls run beside this one: the slower of the two sets the pace.
     return _power_mean(out, np.maximum(p["floor"], _NO_FLOOR), np.array(FLOOR_SHARPNESS))
 
 
-def _branch(w: Work, p: Params, algorithm: str, proto: str, net: bool) -> FloatArray:
+def _branch(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
+    net = bool(w.nodes[0] > 1)  # of all rows or of none
     if algorithm == "p2p":
         return _p2p_net(w, p) if net else _p2p(w, p)
     if net:
