@@ -23,6 +23,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
@@ -105,6 +106,7 @@ def together(readings: Iterable[Reading]) -> Reading:
     )
 
 
+@cache
 def read_below(path: Path) -> dict[Path, Reading]:
     """Each Python file below a folder, or the one file that ``path`` is."""
     files = [path] if path.is_file() else sorted(path.rglob("*.py"))
