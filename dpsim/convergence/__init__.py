@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
-from dpsim.convergence.batch_check import BatchCheck, check_batch
-from dpsim.convergence.law import StepLaw
-from dpsim.convergence.learning_rate import (
+from dpsim.convergence.batch_advice import (
     WARM_UP_EPOCHS,
+    BatchCheck,
     LearningRateAdvice,
+    check_batch,
     learning_rate_advice,
     scaled,
 )
+from dpsim.convergence.law import StepLaw
 from dpsim.convergence.noise import (
     gain,
     noise_scale,

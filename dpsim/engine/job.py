@@ -36,20 +36,10 @@ class Exchange(NamedTuple):
 class Job:
     """One training job: what each worker computes in a step, and what it communicates.
 
-    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``, which is the
-    cluster's ``accelerator_of``.
+    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
     ``collectives`` has one model for each collective, or one for each step in turn.
-    ``compute_scale`` is what ``times`` have been multiplied by.
-
-    What follows from these: ``program``, the positions of a step, and ``positions``, the seconds of
-    computing from its start to each of them, (positions, kinds of GPU). ``workers``, one a GPU, and
-    ``workers_of_nodes`` of node 0, 1, ...; ``network``, which carries its communication: the
-    cluster, or the cluster with its CPUs and servers. ``silent``: nothing is communicated, since
-    one worker has nobody to talk to but servers or CPUs. ``meeting``: all together, unless both
-    strategies let each go its own way; ``acts_alone``: it does, and is simulated as a process of
-    its own. ``keeps_pace``: no worker may take more steps than another for good, as all wait for
-    the slowest; ``own_pace``: some may, if only so far. ``one_version``: all compute on versions of
-    the same parameters.
+    ``compute_scale`` is what ``times`` have been multiplied by. All else follows from what is
+    given, and is worked out once.
     """
 
     scenario: Scenario
@@ -60,39 +50,52 @@ class Job:
     setting: Setting
     input: Pipeline | None = None
     compute_scale: float = 1.0
-    program: Program = field(init=False)
-    positions: FloatArray = field(init=False)
-    kind_of: IntArray = field(init=False)
+
     workers: int = field(init=False)
+    """How many workers take part, one a GPU."""
     workers_of_nodes: list[int] = field(init=False)
+    """How many workers node 0, 1, ... has."""
+    kind_of: IntArray = field(init=False)
+    """Each worker's kind of GPU."""
     network: Cluster = field(init=False)
+    """What carries its communication: the cluster, or the cluster with its CPUs and servers."""
+    program: Program = field(init=False)
+    """The positions of a step."""
+    positions: FloatArray = field(init=False)
+    """Seconds of computing from a step's start to each of them, (positions, kinds of GPU)."""
     silent: bool = field(init=False)
+    """Whether nothing is communicated: one worker has nobody to talk to but servers or CPUs."""
     meeting: Meeting = field(init=False)
+    """How its workers meet: all together, unless both strategies let each go its own way."""
     acts_alone: bool = field(init=False)
+    """Whether each worker goes its own way, so that it is simulated as a process of its own."""
     keeps_pace: bool = field(init=False)
+    """Whether no worker may take more steps than another for good: all wait for the slowest."""
     own_pace: bool = field(init=False)
+    """Whether some workers may take more steps than others in the same time, if only so far."""
     one_version: bool = field(init=False)
+    """Whether all workers compute on versions of the same parameters."""
 
     def __post_init__(self) -> None:
         sync, aggregation = self.scenario.strategy.sync, self.scenario.strategy.aggregation
-        # Asked for in every step. A frozen dataclass is filled by way of its dictionary.
+        # A frozen dataclass is filled by way of its dictionary.
         facts = vars(self)
         facts["workers"] = self.cluster.ranks
         facts["workers_of_nodes"] = np.bincount(self.cluster.node_of).tolist()
         facts["network"] = self._network()
         facts["kind_of"] = self.cluster.accelerator_of
         facts["program"] = Program(len(self.model.layers), self.times[0].passes)
-        facts["positions"] = np.stack([times.ends for times in self.times], axis=1)
         # GPUs of a cell split one model: together they are one worker to the others.
         replicas = self.workers // self.scenario.cell
         facts["silent"] = replicas == 1 and not aggregation.moves_alone
-        gate = sync.gate(self.workers)
+        gate = self.gate()
         together = self.silent or gate.barrier
         facts["meeting"] = Meeting.TOGETHER if together else aggregation.meeting
         facts["acts_alone"] = self.meeting is not Meeting.TOGETHER
         facts["keeps_pace"] = gate.quorum == self.workers
         facts["own_pace"] = self.acts_alone or not self.keeps_pace
         facts["one_version"] = sync.one_version and aggregation.one_version
+        facts["positions"] = np.stack([times.ends for times in self.times], axis=1)
 
     def _network(self) -> Cluster:
         used = (

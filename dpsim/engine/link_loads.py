@@ -193,14 +193,15 @@ def mean_step_loads(job: Job, step_time: float) -> LinkLoads:
 
 def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:
     """What a step sends on average, given `mean_step_loads`."""
-    sent, total = np.zeros(job.workers), 0.0
+    sent, by_others = np.zeros(job.workers), 0.0
     algorithms = set()
     for each, share in _collectives(job).items():
         model = job.collective(each.collective, each.turn)
         algorithms.add(model.algorithm_for(each.nbytes))
         moved = model.traffic(each.nbytes)
         sent += share * moved.sent
-        total += share * moved.total
+        by_others += share * moved.by_others
+    total = float(sent.sum()) + by_others
     if not total:
         return StepTraffic(0, 0, loads.time_s, None, 0.0)
     utilisation = loads.utilisation(job.network.capacities)
