@@ -30,10 +30,10 @@ _BATCHES = ("global_batch", "batch_per_gpu", "gradient_accumulation")
 
 
 class EveryBlock(Config):
-    """Each so-manieth block is checkpointed."""
+    """Every k-th block is checkpointed."""
 
     every: int = Field(
-        ge=1, le=MOST_BLOCKS, description="1: every block, 2: every second one, and so on"
+        ge=1, le=MOST_BLOCKS, description="1: every block, 2: every second one, and so on."
     )
 
     @property
@@ -45,7 +45,7 @@ class EveryBlock(Config):
 class BlockFraction(Config):
     """A part of the blocks is checkpointed, evenly spread over the model."""
 
-    fraction: float = Field(ge=0, le=1, description="how many of the blocks, from 0 to 1")
+    fraction: float = Field(ge=0, le=1, description="Share of the blocks, from 0 to 1.")
 
     @property
     def share(self) -> Fraction:
@@ -75,7 +75,7 @@ class WorkloadConfig(Config):
     model_config = ConfigDict(json_schema_extra=_batch_or_global_batch)
 
     model: str | ModelSource = Field(
-        description=f"a model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}",
+        description=f"A model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}.",
         examples=["resnet50"],
     )
     batch_per_gpu: int = Field(
@@ -83,8 +83,8 @@ class WorkloadConfig(Config):
         ge=1,
         le=MOST_SAMPLES,
         description=(
-            "samples per GPU and pass; a step has gradient_accumulation passes. Needed where "
-            "global_batch is left out, else what that leaves"
+            "Samples per GPU and pass; a step has gradient_accumulation passes. "
+            "Required without global_batch; with it, it follows from the others."
         ),
     )
     global_batch: int | None = Field(
@@ -92,60 +92,68 @@ class WorkloadConfig(Config):
         ge=1,
         le=MOST_SAMPLES,
         description=(
-            "samples of a step over all workers. With batch_per_gpu it determines "
-            "gradient_accumulation, without it batch_per_gpu"
+            "Samples of a step over all workers. It determines "
+            "gradient_accumulation where batch_per_gpu is given, and "
+            "batch_per_gpu where it is not."
         ),
     )
     precision: Precision = Field(
         "fp32",
-        description="of the matrix products; fp16 and bf16 are mixed precision with fp32 weights",
+        description="Precision of the matrix products; fp16 and bf16 are mixed precision with "
+        "fp32 weights.",
     )
     sequence_length: int | None = Field(
         None,
         validate_default=False,
         description=(
-            "tokens per sample; for models of text only, 128 for BERT and 1,024 for GPT-2 if left "
-            "out"
+            "Tokens per sample, for language models only; the model's own if left "
+            "out, such as 128 for BERT and 1,024 for GPT-2."
         ),
     )
     attention: Attention | None = Field(
         None,
         validate_default=False,
         description=(
-            "flash: one kernel that never writes the scores; unfused: scores are written out. Of "
-            "transformers only; flash on GPUs that have it (Ampere and later, CDNA) if left out. "
-            f"Hugging Face's words do too: {', '.join(ATTENTION_OF)}"
+            "flash: one kernel that never writes the scores; unfused: scores are "
+            "written out. For transformers only; flash on GPUs that have it "
+            "(Ampere and later, CDNA) if left out. Hugging Face's names are "
+            f"accepted: {', '.join(ATTENTION_OF)}."
         ),
     )
-    optimizer: Optimizer = Field("momentum", description="decides the memory traffic of the update")
+    optimizer: Optimizer = Field(
+        "momentum",
+        description="The optimiser, which decides memory and memory traffic of the update.",
+    )
     execution: Execution = Field(
         "eager",
         description=(
             "eager: the host launches kernel after kernel (PyTorch); compile: torch.compile fuses "
-            "elementwise kernels; graph: compiled as a whole (XLA)"
+            "elementwise kernels; graph: compiled as a whole (XLA)."
         ),
     )
     kernels: Kernels = Field(
         "2024",
         description=(
-            "year of the framework's kernels, for transformers in half precision with fused "
+            "Year of the framework's kernels, for transformers in half precision with fused "
             "attention: 2022 is torch 1.12; 2023 is torch 1.13 to 2.0 on CUDA 11, with attention "
-            "by Triton; 2023-cuda12 is torch 2.1 on CUDA 12; 2024 is torch 2.2 and later, with "
-            "FlashAttention 2"
+            "by Triton; 2023-cuda12 is torch 2.1 on CUDA 12; 2024 is torch 2.2 "
+            "and later, with FlashAttention 2."
         ),
     )
     gradient_accumulation: int = Field(
         1,
         ge=1,
         le=MOST_PASSES,
-        description="forward and backward passes of a step; gradients are communicated in the last",
+        description="Forward and backward passes of a step; gradients are communicated in the "
+        "last.",
     )
     checkpoint: Checkpoint = Field(
         "none",
         description=(
-            "activations computed again in backward: none; full, of every block; selective, by "
+            "Activations that are computed again in the backward pass: none; "
+            "full, of every block; selective, by "
             "operator (torchtitan: products and fused attention are kept, but for every second "
-            "linear layer); {every: k}, of each k-th block; {fraction: f}, of a part of the blocks"
+            "linear layer); {every: k}, of each k-th block; {fraction: f}, of a part of the blocks."
         ),
         examples=["none", "full", {"every": 2}],
     )
@@ -153,26 +161,26 @@ class WorkloadConfig(Config):
         None,
         pattern=_CHECKPOINTING,
         description=(
-            "older word for checkpoint: none, full, or 'every N layers' of which only the last "
-            "output is kept"
+            "Older name of checkpoint: none, full, or 'every N layers', of which "
+            "only the last output is kept."
         ),
         examples=["none", "full", "every 4 layers"],
     )
-    input: InputConfig = Field(MemoryInput(kind="memory"), description="where samples come from")
+    input: InputConfig = Field(MemoryInput(kind="memory"), description="Where samples come from.")
     dataset: DatasetConfig | None = Field(
-        None, description="the samples of an epoch; no epoch is reported if left out"
+        None, description="The samples of an epoch; no epoch is reported if left out."
     )
     learners_per_gpu: int = Field(
         1,
         ge=1,
         le=MOST_LEARNERS,
-        description="replicas of the model that share each GPU, each with a batch of its own",
+        description="Replicas of the model that share each GPU, each with a batch of its own.",
     )
     utilisation: tuple[UtilisationPoint, ...] = Field(
         (),
         description=(
-            "measured throughput of one learner by batch, to say how learners share a GPU; the "
-            "roofline's if left out"
+            "Measured throughput of one learner by batch size, from which follows "
+            "how learners share a GPU; by the roofline if left out."
         ),
     )
 

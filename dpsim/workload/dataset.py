@@ -50,19 +50,20 @@ class Epoch:
 class DatasetConfig(Config):
     """The samples of one epoch, and who computes on which."""
 
-    samples: PositiveInt = Field(description="samples in the data set", examples=[1_281_167])
+    samples: PositiveInt = Field(description="Samples in the data set.", examples=[1_281_167])
     partition: Partition = Field(
         "shuffled",
         description=(
-            "for learning (dpsim converge); shuffled: one permutation of all, dealt anew each "
-            "epoch; disjoint: each worker keeps its own shard, of at least one sample"
+            "Who learns on which samples (dpsim converge). shuffled: all samples "
+            "are permuted and dealt out anew in each epoch; disjoint: each worker "
+            "keeps its own shard, of at least one sample."
         ),
     )
     last_batch: LastBatch = Field(
         "drop",
         description=(
-            "drop: samples that fill no whole step are left out; pad: the last step is filled up "
-            "with others"
+            "drop: samples that do not fill a whole step are left out; pad: the "
+            "last step is filled up with others."
         ),
     )
 

@@ -50,7 +50,7 @@ _MOST_AHEAD = 4096  # batches that are remembered for each GPU
 class MemoryInput(Config):
     """Samples are on the GPU already: input costs nothing."""
 
-    kind: Literal["memory"] = Field("memory", description="samples wait in GPU memory")
+    kind: Literal["memory"] = Field("memory", description="Samples wait in GPU memory.")
 
 
 class StorageInput(Config):
@@ -60,34 +60,38 @@ class StorageInput(Config):
     """
 
     kind: Literal["storage"] = Field(
-        description="samples are read from storage, decoded and copied to the GPU"
+        description="Samples are read from storage, decoded and copied to the GPU."
     )
     bandwidth: BytesPerSecond = Field(
-        2e9, description="of the storage; the default is one NVMe disk's, read at random"
+        2e9,
+        description="Bandwidth of the storage; the default is that of one NVMe disk, read at "
+        "random.",
     )
     shared: Literal["node", "cluster"] = Field(
-        "node", description="whose GPUs share the storage's bandwidth"
+        "node", description="The GPUs that share the storage's bandwidth: those of a node, or all."
     )
     bytes_per_sample: Bytes = Field(
-        110e3, description="read from storage; the default is ImageNet's mean JPEG"
+        110e3, description="Size of a sample in storage; the default is ImageNet's mean JPEG."
     )
     cpu_seconds_per_sample: Seconds = Field(
         8e-3,
         description=(
-            "of one loader worker to decode and augment; the default is JPEG to 224x224 with PIL, "
-            "assumed"
+            "Time of one loader process to decode and augment a sample; the "
+            "default is JPEG to 224x224 with PIL, assumed."
         ),
     )
     device_bytes_per_sample: Bytes = Field(
-        602_112.0, description="copied to the GPU; the default is 3 x 224 x 224 in fp32"
+        602_112.0,
+        description="Size of a sample as it is copied to the GPU; the default is 3 x 224 x "
+        "224 in fp32.",
     )
     loader_workers: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] = Field(
-        8, description="loader processes of each GPU"
+        8, description="Loader processes of each GPU."
     )
     prefetch: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] | None = Field(
         None,
         description=(
-            "batches that the loader may be ahead, per GPU; two for each loader worker if left out"
+            "Batches per GPU that the loader may be ahead; two for each loader process if left out."
         ),
     )
 

@@ -44,11 +44,11 @@ StepTime = Callable[[int], float]
 class UtilisationPoint(Config):
     """A measured point of the utilisation curve: the throughput of one learner alone on a GPU."""
 
-    batch: PositiveInt = Field(description="samples in flight")
+    batch: PositiveInt = Field(description="Samples in flight.")
     samples_per_s: float = Field(
         ge=1e-6,
         le=1e12,
-        description="samples per second, forward and backward, without communication and update",
+        description="Samples per second, forward and backward, without communication and update.",
     )
 
 

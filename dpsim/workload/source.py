@@ -31,19 +31,20 @@ class TorchSource(Config):
 
     torch: str = Field(
         description=(
-            "package.module:factory, or path/to/file.py:factory relative to the scenario: code, "
-            "which is run, unless --no-code is given; called without arguments"
+            "package.module:factory, or path/to/file.py:factory relative to the "
+            "scenario. It is called without arguments. This runs its code, unless "
+            "--no-code is given."
         ),
         examples=["mypackage.models:build"],
     )
     input: tuple[PositiveInt, ...] = Field(
         min_length=1,
         max_length=8,
-        description="shape of one sample, without the batch",
+        description="Shape of one sample, without the batch.",
         examples=[[3, 224, 224]],
     )
     dtype: Literal["float32", "int64"] = Field(
-        "float32", description="of the input: int64 for tokens"
+        "float32", description="Data type of the input; int64 for tokens."
     )
 
     @field_serializer("torch")
@@ -75,9 +76,9 @@ class ConfigSource(Config):
 
     config: FilePath = Field(
         description=(
-            "a config.json or its folder, relative to the scenario: the families of bert, gpt2, "
-            "llama, qwen, gemma, phi, olmo, mixtral, gpt_neox and vit, and any other by the extra "
-            "hf"
+            "A config.json or its folder, relative to the scenario: the families of bert, gpt2, "
+            "llama, qwen, gemma, phi, olmo, mixtral, gpt_neox and vit, and any "
+            "other by the extra hf."
         )
     )
 
@@ -104,7 +105,7 @@ class ProfileSource(Config):
     """A model as a profile holds it: its measured times count, where it has them."""
 
     profile: FilePath = Field(
-        description="a file that dpsim import torch or kineto wrote, relative to the scenario"
+        description="A file that dpsim import torch or kineto wrote, relative to the scenario."
     )
 
     @field_validator("profile")
