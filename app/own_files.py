@@ -135,8 +135,7 @@ def _calibration(path: Path, content: bytes) -> Found:
     profile = load_profile(path)
     lines = (
         f"calibration profile {profile.name!r}: {profile.formula or 'tables'}",
-        f"off by {profile.residuals.mean_ape:.1%} on average on the {profile.residuals.n} points "
-        "that it was fitted on",
+        str(profile.residuals),
     )
     return Found(lines, changed=lambda given: _calibrated(given, profile))
 

@@ -69,10 +69,7 @@ def _said(given: Scenario) -> str:
     if isinstance(used, ComputeScale):
         return f"compute times are the catalogue's times {used.compute_scale:g} ({used.source})."
     if isinstance(used, CalibrationProfile):
-        errors = used.model_dump().get("residuals")
-        return (
-            f"transport as in the calibration profile {used.name!r}; what its fit leaves: {errors}."
-        )
+        return f"as measured in the calibration profile {used.name!r}, {used.residuals}."
     errors = published()["single-gpu"]["errors"]
     return (
         "compute times are from the catalogue's figures, not measured. For models left out of the "

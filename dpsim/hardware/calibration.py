@@ -104,6 +104,10 @@ class Residuals(Config):
         ge=0, description="The size of the worst row; 0 where rows have no size in bytes."
     )
 
+    def __str__(self) -> str:
+        """The mean error, and the rows that it is over, which may be those fitted on."""
+        return f"off by {self.mean_ape:.1%} on average over {self.n} {self.counted_on}"
+
 
 class MeasuredModel(Config):
     """What the layers of a model take on a device, forward and backward.

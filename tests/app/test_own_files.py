@@ -70,6 +70,8 @@ def test_a_calibration_profile_changes_times():
     spec = Spec(FIRST, changes=(*QUICK.changes, "cluster.nodes=1"))
     found = read(CALIBRATION, file.read_bytes(), spec)
     assert found.with_it.step_time_s != found.without.step_time_s
+    # Its errors are said to be of rows that were not fitted on, as the profile has it.
+    assert found.found.lines[1].endswith("held-out rows")
 
 
 BROKEN = {
