@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.engine import MemoryUse, learner_times, memory_use
+from dpsim.engine import MemoryUse, learner_times, memory_use, simulate
 from dpsim.scenario import Scenario
 from dpsim.topology import ClusterConfig, build_cluster
 from dpsim.workload import MOST_SAMPLES, WIDTH, Model
@@ -301,3 +302,70 @@ def _memory(scenario: Scenario, model: Model, first: int, end: int, batch: int) 
     # GPipe runs all micro-batches forward first, so activations of the whole batch are held at
     # once. Each stage has its weights to itself: there is nobody to shard them with.
     return use.changed(batch=batch, workers=1, stage=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """One way to train a global batch on ``devices`` GPUs, and a step of it.
+
+    ``micro_batches``: of a model that is split by layers, None for data parallelism. ``idle``: the
+    share of the GPUs' time in which they do not compute. ``bytes_sent``: by all of them.
+    ``memory``: of the fullest GPU.
+    """
+
+    devices: int
+    micro_batches: int | None
+    global_batch: int
+    step_time_s: float
+    idle: float
+    bytes_sent: float
+    memory: MemoryUse
+
+    @property
+    def way(self) -> str:
+        """What is divided among the GPUs, the data or the layers."""
+        return "data-parallel" if self.micro_batches is None else "layer-split"
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """Samples of all GPUs."""
+        return self.global_batch / self.step_time_s
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of ``dpsim layer-split --json``."""
+        return {
+            "devices": self.devices,
+            "way": self.way,
+            "micro_batches": self.micro_batches,
+            "step_time_s": self.step_time_s,
+            "throughput_samples_per_s": self.throughput_samples_per_s,
+            "idle": self.idle,
+            "bytes_sent_total": round(self.bytes_sent),
+            "memory_bytes": self.memory.held.total,
+            "fits": self.memory.fits,
+        }
+
+
+def arrangements(
+    scenario: Scenario, devices: int, micro_batches: Sequence[int]
+) -> list[Arrangement]:
+    """Data parallelism on ``devices`` GPUs, then the model split over them, by micro-batches.
+
+    Raises DpsimError where the global batch or the model cannot be divided so.
+    """
+    batch = scenario.global_batch
+    together = simulate(on_devices(scenario, devices))
+    # Only results that tests make by hand have none.
+    assert together.memory is not None
+    step = together.step_time_s["mean"]
+    # Whatever is not computing, as `LayerSplit.idle` has it.
+    idle = 1 - together.parts_s["compute"] / step
+    sent = together.traffic.sent_in_total
+    found = [Arrangement(devices, None, batch, step, idle, sent, together.memory)]
+    for count in micro_batches:
+        split = layer_split(scenario, devices, count)
+        step = split.pipeline.step
+        found.append(
+            Arrangement(devices, count, batch, step, split.idle, split.bytes_sent, split.memory)
+        )
+    return found
