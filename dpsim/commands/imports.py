@@ -65,9 +65,12 @@ UseNics = Annotated[
     str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")
 ]
 
-Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Nodes, as torchrun is told.")]
+Nodes = Annotated[
+    int | None, typer.Option("--nnodes", "--nodes", min=1, help="Nodes, as torchrun is told.")
+]
 PerNode = Annotated[
-    int | None, typer.Option("--nproc-per-node", min=1, help="GPUs in use of each node.")
+    int | None,
+    typer.Option("--nproc-per-node", "--gpus-per-node", min=1, help="GPUs in use of each node."),
 ]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per GPU and pass.")]
 

@@ -103,7 +103,8 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
         said = calibration.model_dump(exclude=alone)
         return {**said, "compute_scale": job.compute_scale}
     if isinstance(calibration, CalibrationProfile):
-        return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}
+        said = calibration.model_dump(include=_OF_PROFILE)
+        return {"compute": compute, **said, "residuals_of": calibration.residuals_of}
     return compute
 
 

@@ -244,6 +244,14 @@ class CalibrationProfile(Config):
             )
         return self
 
+    @property
+    def residuals_of(self) -> str:
+        """What `residuals` are the errors of: "all-reduce by gloo", messages, layers."""
+        for what, each in self.residuals_by.items():
+            if each == self.residuals:
+                return what
+        return "messages" if self.parameters else "layers"
+
     def to_json(self) -> str:
         """The profile as the text of its file."""
         return self.model_dump_json(indent=2) + "\n"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dpsim.hardware import CalibrationProfile
 
+_NOT = "not measured"
 
 Output = Annotated[Path, typer.Option("-o", "--output", help="Write the profile to this file.")]
 Ranks = Annotated[
@@ -113,8 +114,8 @@ def _said(profile: CalibrationProfile) -> list[str]:
     tables = ", ".join(f"{table.operation} on {table.ranks}" for table in profile.network)
     spreads = ", ".join(f"{each.ranks} ranks x {each.pace:.3g}" for each in profile.spreads)
     return [
-        f"efficiency  {reached}",
-        f"models      {models}",
-        f"at once     {spreads or 'not measured'}",
-        f"network     {tables}",
+        f"efficiency  {reached or _NOT}",
+        f"models      {models or _NOT}",
+        f"at once     {spreads or _NOT}",
+        f"network     {tables or _NOT}",
     ]

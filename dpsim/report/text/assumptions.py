@@ -71,9 +71,10 @@ def _calibration(used: str | dict[str, Any]) -> str:
     if "residuals" in used:
         errors = used["residuals"]
         compute = _calibration(str(used["compute"]))
-        what = "Messages travel" if used["parameters"] else "Layers take their times"
+        # Answers that were kept may be older than the words for what was measured.
+        what = used.get("residuals_of") or ("messages" if used["parameters"] else "layers")
         return (
-            f"{what} as measured ({used['name']}): off by {errors['mean_ape']:.1%} on "
+            f"Times as measured ({used['name']}): {what} off by {errors['mean_ape']:.1%} on "
             "average, "
             f"{errors['worst_ape']:.1%} at worst, "
             f"over {errors['n']} {errors['counted_on']}. {compute}"

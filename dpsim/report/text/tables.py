@@ -170,9 +170,8 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
     # Profiles alone have residuals; what remains is one measured step, or a factor.
     if "residuals" in calibration:
         errors = calibration["residuals"]
-        what = "messages" if calibration["parameters"] else "layers"
         return (
-            f"calibration {calibration['name']}: {what} as measured, off by "
+            f"calibration {calibration['name']}: {calibration['residuals_of']} as measured, off by "
             f"{errors['mean_ape']:.1%} on average over "
             f"{errors['n']} {errors['counted_on']}; compute times from the {calibration['compute']}"
         )

@@ -76,6 +76,7 @@ def test_two_thirds_are_kept_and_the_rest_judges():
     ]
     assert found.network[0].sizes_bytes == tuple(SIZES[0:1] + SIZES[2:4] + SIZES[5:])
     errors = found.residuals_by["all-reduce by gloo"]
+    assert found.residuals_of == "all-reduce by gloo"  # those that a prediction names
     assert (errors.counted_on, errors.n) == ("held-out rows", 4)
     assert errors.worst_ape == pytest.approx(0, abs=1e-6)
 
