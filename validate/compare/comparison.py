@@ -32,6 +32,7 @@ class Comparison:
         """The same as points of a picture, by kind."""
         found: dict[str, list[Pair]] = {}
         for record in self.counted:
+            # What counts has a prediction: the 0 is never taken.
             pair = Pair(record.name, record.median_s, record.predicted_s or 0.0)
             found.setdefault(f"{record.kind}s", []).append(pair)
         return found
@@ -66,6 +67,7 @@ class Comparison:
 
     def within(self, tolerance: float) -> bool:
         """Whether the mean error of every kind is at most ``tolerance``."""
+        # Each by itself: many small errors of one kind would make up for large ones of the other.
         return all(
             self.groups[name].mean_ape <= tolerance
             for name in ("steps", "collectives")

@@ -50,6 +50,7 @@ def score(records: Sequence[RunRecord]) -> Score | None:
     """The errors of ``records``, all with predictions; None of none."""
     if not records:
         return None
+    # The 0 is never taken, as all have predictions.
     errors = np.array([abs(record.error or 0.0) for record in records])
     worst = records[int(errors.argmax())].name
     return Score(
