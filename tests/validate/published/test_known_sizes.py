@@ -12,6 +12,7 @@ from validate.published.nccl.known_sizes import (
     smooth_log_seconds,
     towards_smooth,
     trust,
+    usual_step,
 )
 from validate.published.nccl.table import Case
 
@@ -65,25 +66,33 @@ def test_past_the_known_sizes_the_model_stands(known):
     assert towards_smooth(LINE * jump, known, EVERY) == pytest.approx(LINE * jump)
 
 
-def test_a_description_is_believed_by_the_steps_of_what_it_misses():
+def test_how_far_a_description_misses_steps_is_their_root_mean_square_and_what_was_usual_twice():
     times = np.array(KNOWN.times)
     # Twice as slow throughout is as good: the known sizes say so.
-    right = trust([KNOWN] * 20, [2 * times] * 20)
-    wrong = trust([KNOWN] * 20, [times * np.array([1, 2, 1])] * 20)
-    assert wrong < 0.01
-    assert right > 0.5
+    right = usual_step([KNOWN] * 20, [2 * times] * 20)
+    wrong = usual_step([KNOWN] * 20, [times * np.array([1, 2, 1])] * 20)
+    assert right == pytest.approx(np.sqrt(2 * 0.2**2 / 42))
+    assert wrong == pytest.approx(np.sqrt((40 * np.log(2) ** 2 + 2 * 0.2**2) / 42))
     # Of one size nothing follows: what is usual stands.
-    assert trust([case([0])], [times[:1]]) == pytest.approx(0.05**2 / (0.05**2 + 0.2**2))
+    assert usual_step([case([0])], [times[:1]]) == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("believed", [0.0, 0.5, 1.0])
-def test_a_believed_description_keeps_its_bumps(believed):
+def test_a_description_is_believed_less_between_sizes_whose_step_it_misses():
+    late = LINE * np.where(np.arange(9) > 4, 1.2, 1.0)
+    found = trust(KNOWN, EVERY, late, 0.1)
+    right, wrong = 0.1**2 / 2, (0.1**2 + np.log(1.2) ** 2) / 2
+    of_intervals = [0.1**2] + [right] * 4 + [wrong] * 4
+    assert found == pytest.approx(0.05**2 / (0.05**2 + np.array(of_intervals)))
+
+
+@pytest.mark.parametrize(("usual", "believed"), [(0.0, 1.0), (0.05 * np.sqrt(2), 0.5), (1e6, 0.0)])
+def test_a_believed_description_keeps_its_bumps(usual, believed):
     bump = np.where(np.arange(9) == 6, 1.2, 1.0)
-    found = between_the_known(KNOWN, EVERY, LINE, 3 * LINE * bump, believed)
+    found = between_the_known(KNOWN, EVERY, LINE, 3 * LINE * bump, usual)
     assert found / LINE == pytest.approx(bump**believed)
 
 
 def test_no_size_takes_longer_than_a_larger_known_one():
     jump = np.where(np.arange(9) == 6, 30.0, 1.0)
-    found = between_the_known(KNOWN, EVERY, LINE, LINE * jump, 1.0)
+    found = between_the_known(KNOWN, EVERY, LINE, LINE * jump, 0.0)
     assert found[6] == pytest.approx(1.1 * LINE[8])

@@ -5,10 +5,12 @@ model that never saw the machine, moved to them. The better the second told how 
 follow one another, the more it is believed:
 
     r_k = ln(measured / described),    s^2 = (sum (r_(k+1) - r_k)^2 + K USUAL^2) / (n + K)
-    trust = CLOSE^2 / (CLOSE^2 + s^2)
+    s_k^2 = (s^2 + (r_(k+1) - r_k)^2) / 2
+    trust_k = CLOSE^2 / (CLOSE^2 + s_k^2)
 
-over all n pairs of neighbours of a machine. With what trust is left the refined model counts, drawn
-towards a smooth curve through the known sizes.
+over all n pairs of neighbours of a machine, between sizes k and k + 1. A description that misses a
+switch between two known sizes says little of what lies between these. With what trust is left the
+refined model counts, drawn towards a smooth curve through the known sizes.
 """
 
 from __future__ import annotations
@@ -35,27 +37,43 @@ def credible(times: FloatArray) -> FloatArray:
     return np.minimum(times, (1 + SLACK) * _least_from(times))
 
 
-def trust(known: Sequence[Case], described: Sequence[FloatArray]) -> float:
-    """How much a description is believed, by what it says (s) of the ``known`` sizes of a machine.
+def usual_step(known: Sequence[Case], described: Sequence[FloatArray]) -> float:
+    """How far a description misses a step from one ``known`` size of a machine to the next (ln).
 
-    0 to 1.
+    ``described`` are its seconds of the known sizes.
     """
-    residuals = [
-        np.log(np.asarray(part.times) / says) for part, says in zip(known, described, strict=True)
-    ]
-    steps = np.concatenate([np.diff(each) for each in residuals])
+    every = [_steps(part, says) for part, says in zip(known, described, strict=True)]
+    steps = np.concatenate(every)
     beforehand = _BEFOREHAND * _USUAL**2
     square = (float(steps @ steps) + beforehand) / (len(steps) + _BEFOREHAND)
-    return _CLOSE**2 / (_CLOSE**2 + square)
+    return float(np.sqrt(square))
+
+
+def trust(known: Case, case: Case, described: FloatArray, usual: float) -> FloatArray:
+    """How much a description is believed at each of the case's sizes, 0 to 1.
+
+    ``usual`` is the machine's `usual_step`, which stands alone beyond the ``known`` sizes.
+    """
+    own = _steps(known, described[np.isin(case.nbytes, known.nbytes)])
+    between = (usual**2 + own**2) / 2
+    squares = np.concatenate([[usual**2], between, [usual**2]])
+    square = squares[np.searchsorted(known.nbytes, np.asarray(case.nbytes))]
+    return np.asarray(_CLOSE**2 / (_CLOSE**2 + square))
+
+
+def _steps(known: Case, described: FloatArray) -> FloatArray:
+    """From each known size to the next, the change of ln(measured / described)."""
+    return np.diff(np.log(np.asarray(known.times) / described))
 
 
 def between_the_known(
-    known: Case, case: Case, refined: FloatArray, described: FloatArray, believed: float
+    known: Case, case: Case, refined: FloatArray, described: FloatArray, usual: float
 ) -> FloatArray:
     """Seconds of the case's sizes, as far as the ``known`` ones around them bear out both answers.
 
-    The mean of ln seconds, in which ``described`` counts by ``believed``.
+    The mean of ln seconds, in which ``described`` counts as far as it is believed (`trust`).
     """
+    believed = trust(known, case, described, usual)
     drawn = towards_smooth(refined, known, case, _SMOOTH * (1 - believed))
     moved = _moved(described, known, case)
     mean = (1 - believed) * np.log(drawn) + believed * np.log(moved)
@@ -63,7 +81,7 @@ def between_the_known(
 
 
 def towards_smooth(
-    seconds: FloatArray, known: Case, case: Case, most: float = _SMOOTH
+    seconds: FloatArray, known: Case, case: Case, most: FloatArray | float = _SMOOTH
 ) -> FloatArray:
     """``seconds``, drawn towards a smooth curve through the known sizes.
 

@@ -16,7 +16,7 @@ from validate.published.nccl.joint_fit import (
     predict_case,
     predict_mixed,
 )
-from validate.published.nccl.known_sizes import between_the_known, credible, trust
+from validate.published.nccl.known_sizes import between_the_known, credible, usual_step
 from validate.published.nccl.map_fit import Slot, build_own, case_logs, objective, solve
 from validate.published.nccl.residual_curves import Curve, corrections
 from validate.published.nccl.table import Case
@@ -91,7 +91,7 @@ def calibrated(
 
     described = specification(cases, known, kin)
     at_known = [each.seconds[~counts] for each, (_, counts) in zip(described, thinned, strict=True)]
-    believed = trust([part for part, _ in thinned], at_known)
+    usual = usual_step([part for part, _ in thinned], at_known)
     refined = [
         fit.seconds * factor for fit, factor in zip(fitted, corrections(curves), strict=True)
     ]
@@ -99,7 +99,7 @@ def calibrated(
     return [
         replace(
             each,
-            seconds=between_the_known(part, each.case, times, each.seconds, believed),
+            seconds=between_the_known(part, each.case, times, each.seconds, usual),
             counts=counts,
         )
         for each, times, (part, counts) in together
