@@ -19,7 +19,7 @@ if find_spec("torch"):
     from dpsim.scenario import load_scenario
     from dpsim.workload import MeasuredTimes
     from validate.run.methods import method_of
-    from validate.run.waits import stretched, waits_of
+    from validate.run.waits import waits_of
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "allreduce.yaml"
 SECONDS = 0.152  # of one worker's step, by the scenario's profile
@@ -134,7 +134,7 @@ def test_stretched_times_are_the_same_in_everything_else():
         optimizer_s=(5.0,),
         device="a",
     )
-    twice = stretched(times, 2.0)
+    twice = times.scaled(2.0)
     assert (twice.forward_s, twice.backward_s, twice.optimizer_s) == (
         ((2.0, 4.0),),
         ((6.0, 8.0),),
