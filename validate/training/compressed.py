@@ -50,7 +50,7 @@ class Compressed(Method):
 
 
 class Peer:
-    """One worker's side of `dpsim.strategy.compression.Exchange`, with its residual and stream."""
+    """One worker's side of a `CompressedMean`, with its residual and stream."""
 
     def __init__(self, codec: Codec, worker: Worker, elements: int) -> None:
         self.codec = codec
@@ -58,7 +58,7 @@ class Peer:
         self.workers = worker.workers
         self.group = worker.host_group
         self.residual = np.zeros(elements, dtype=np.float32)
-        # The streams of `Exchange`, so that a replay in one process draws the same numbers.
+        # The streams of `CompressedMean`, so that a replay in one process draws the same numbers.
         key = 0 if codec.common_randomness else worker.rank
         seed = np.random.SeedSequence(worker.training.seed, spawn_key=(key,))
         self._generator = np.random.Generator(np.random.Philox(seed))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from dpsim.strategy.compression import Exchange
+from dpsim.strategy.compression import CompressedMean
 from validate.training.all_workers import AllWorkers, Replayed, mean
 from validate.training.compressed import Compressed
 from validate.training.gossip import HEARD, Gossip
@@ -42,10 +42,10 @@ def replay_whole_batch(
 def replay_compressed(
     method: Compressed, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
-    """The same with the mean that `dpsim.strategy.compression.Exchange` makes."""
+    """The same with the mean that `dpsim.strategy.compression.CompressedMean` makes."""
     workers = AllWorkers(training, len(records))
     elements = workers.replicas[0].weights.numel()
-    exchange = Exchange(method.codec, len(workers), elements, training.seed)
+    exchange = CompressedMean(method.codec, len(workers), elements, training.seed)
     for step in range(training.steps):
         workers.learn_all(step)
         vectors = np.stack([replica.gradient.float().numpy() for replica in workers.replicas])

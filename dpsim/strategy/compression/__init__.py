@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
-from dpsim.strategy.compression.codec import Codec, Encoded, Exchanged, Floats
+from dpsim.strategy.compression.codec import Codec, DecodedMean, Encoded, Floats
 from dpsim.strategy.compression.none import NoCompressionConfig
 
 if TYPE_CHECKING:
     from dpsim.strategy.compression.cast import CastConfig
-    from dpsim.strategy.compression.exchange import Exchange
+    from dpsim.strategy.compression.compressed_mean import CompressedMean
     from dpsim.strategy.compression.int8 import Int8Config
     from dpsim.strategy.compression.onebit import OneBitConfig
     from dpsim.strategy.compression.packing import ceil_div
@@ -56,10 +56,10 @@ else:
 __all__ = [
     "CastConfig",
     "Codec",
+    "CompressedMean",
     "CompressionConfig",
+    "DecodedMean",
     "Encoded",
-    "Exchange",
-    "Exchanged",
     "Floats",
     "Int8Config",
     "NoCompressionConfig",

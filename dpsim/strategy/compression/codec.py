@@ -45,8 +45,8 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exchanged:
-    """What an exchange of vectors gives.
+class DecodedMean:
+    """The mean of all workers' vectors, as they decode it.
 
     ``mean``: what every worker holds afterwards. ``locals``: what of each worker's vector went into
     it, (workers, elements).
@@ -155,7 +155,7 @@ class Codec(Config):
         vectors: Floats,
         generators: Sequence[np.random.Generator],
         previous: Sequence[Encoded] | None = None,
-    ) -> Exchanged:
+    ) -> DecodedMean:
         """The mean of all workers' ``vectors``, (workers, elements), summed or gathered."""
         workers, elements = vectors.shape
         last: Sequence[Encoded | None] = previous or [None] * workers
@@ -163,13 +163,13 @@ class Codec(Config):
         decoded = np.stack([self.decode(payload, elements) for payload in encoded])
         if not self.sums_in_flight:
             mean = decoded.mean(axis=0, dtype=np.float32)
-            return Exchanged(mean, decoded, encoded)
+            return DecodedMean(mean, decoded, encoded)
         # Payloads are added, and only their sum is decoded: an all-reduce knows no codec.
         total = encoded[0]
         for payload in encoded[1:]:
             total = self.add(total, payload)
         mean = self.decode(total, elements) / np.float32(workers)
-        return Exchanged(mean, decoded, encoded)
+        return DecodedMean(mean, decoded, encoded)
 
 
 class LossyCodec(Codec):

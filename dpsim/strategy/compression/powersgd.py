@@ -25,7 +25,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from dpsim.strategy.compression.codec import FLOAT, Encoded, Exchanged, Floats, LossyCodec
+from dpsim.strategy.compression.codec import FLOAT, DecodedMean, Encoded, Floats, LossyCodec
 from dpsim.strategy.compression.packing import ceil_div, in_buckets
 
 
@@ -114,7 +114,7 @@ class PowerSgdConfig(LossyCodec):
         vectors: Floats,
         generators: Sequence[np.random.Generator],
         previous: Sequence[Encoded] | None = None,
-    ) -> Exchanged:
+    ) -> DecodedMean:
         """The mean's factors.
 
         What was lost of a worker's vector is its distance from the mean that came back.
@@ -125,7 +125,7 @@ class PowerSgdConfig(LossyCodec):
         # Algorithm 2 of the paper: e = vector - decompressed mean, since no worker ever sees what
         # of its own vector went into the two averages.
         own = np.broadcast_to(mean, vectors.shape) if self._factored(elements) else vectors
-        return Exchanged(mean, own, (encoded,) * workers)
+        return DecodedMean(mean, own, (encoded,) * workers)
 
     def _joint(
         self, vectors: Floats, generator: np.random.Generator, previous: Encoded | None

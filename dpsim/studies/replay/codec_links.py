@@ -6,7 +6,7 @@ import numpy as np
 
 from dpsim.base.arrays import RealArray
 from dpsim.disturbance import random_stream
-from dpsim.strategy.compression import Codec, Exchange, Floats
+from dpsim.strategy.compression import Codec, CompressedMean, Floats
 
 
 class CodecLink:
@@ -64,18 +64,18 @@ def gossip_step_size(step: float | None, codec: Codec, elements: int) -> float:
 
 def _exchange(
     codec: Codec, workers: int, elements: int, seed: int, *, feedback: bool
-) -> Exchange | None:
+) -> CompressedMean | None:
     """None without a codec.
 
     Without ``feedback`` what encoding loses is not kept: it shows in the next difference.
     """
     if codec.exact:
         return None
-    kind = Exchange if feedback else _Differences
+    kind = CompressedMean if feedback else _Differences
     return kind(codec, workers, elements, seed)
 
 
-class _Differences(Exchange):
+class _Differences(CompressedMean):
     """Encodes as for error feedback, but keeps no residual.
 
     What arrives is then never more than what was sent.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from dpsim.base.kinds import kinds_of
-from dpsim.strategy.compression import Codec, CompressionConfig, Exchange
+from dpsim.strategy.compression import Codec, CompressedMean, CompressionConfig
 
 KINDS = kinds_of(CompressionConfig)
 VARIANTS = [
@@ -99,7 +99,7 @@ def test_all_workers_get_the_mean_of_what_was_sent(codec):
 @every_codec
 def test_the_residual_is_what_did_not_arrive(codec):
     vectors = np.stack([normal(500, seed) for seed in range(4)])
-    exchange = Exchange(codec, workers=4, elements=500, seed=5)
+    exchange = CompressedMean(codec, workers=4, elements=500, seed=5)
     mean = exchange.mean(vectors)
     if codec.feeds_back:
         assert np.allclose(mean + exchange.residuals.mean(axis=0), vectors.mean(axis=0), atol=1e-5)
@@ -110,7 +110,7 @@ def test_the_residual_is_what_did_not_arrive(codec):
 @every_codec
 def test_one_seed_gives_one_result(codec):
     vectors = np.stack([normal(300, seed) for seed in range(3)])
-    first, second = (Exchange(codec, 3, 300, seed=9).mean(vectors) for _ in range(2))
+    first, second = (CompressedMean(codec, 3, 300, seed=9).mean(vectors) for _ in range(2))
     assert np.array_equal(first, second)
 
 

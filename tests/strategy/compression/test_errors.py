@@ -10,7 +10,7 @@ import pytest
 
 from dpsim.strategy.compression import (
     CastConfig,
-    Exchange,
+    CompressedMean,
     Int8Config,
     OneBitConfig,
     PowerSgdConfig,
@@ -153,7 +153,7 @@ def test_top_k_keeps_its_share_of_any_vector():
 def test_random_k_draws_the_same_places_on_every_worker():
     codec = RandomKConfig(kind="random-k", density=0.2)
     vectors = np.stack([normal(100, seed) for seed in range(3)])
-    mean = Exchange(codec, 3, 100, seed=0).mean(vectors)
+    mean = CompressedMean(codec, 3, 100, seed=0).mean(vectors)
     places = np.flatnonzero(mean)
     assert len(places) == 20
     assert np.allclose(mean[places], vectors.mean(axis=0)[places], atol=1e-6)
@@ -195,13 +195,13 @@ def test_powersgd_gives_a_matrix_of_its_rank_back_exactly(workers):
     vectors = np.stack(
         [(seed + 1) * low_rank(30, 30, 2, seed=0).reshape(-1) for seed in range(workers)]
     )
-    exchange = Exchange(PowerSgdConfig(kind="powersgd", rank=2), workers, 900, seed=0)
+    exchange = CompressedMean(PowerSgdConfig(kind="powersgd", rank=2), workers, 900, seed=0)
     assert np.allclose(exchange.mean(vectors), vectors.mean(axis=0), rtol=1e-4, atol=1e-4)
 
 
 def test_powersgd_comes_nearer_when_it_starts_where_it_ended():
     codec, vector = PowerSgdConfig(kind="powersgd", rank=2, error_feedback=False), normal(900)[None]
-    exchange = Exchange(codec, 1, 900, seed=0)
+    exchange = CompressedMean(codec, 1, 900, seed=0)
     errors = [square(exchange.mean(vector) - vector[0]) for _ in range(30)]
     singular = np.linalg.svd(vector.reshape(30, 30), compute_uv=False)
     assert errors[-1] < errors[0]
@@ -228,7 +228,7 @@ def test_powersgd_sends_small_vectors_as_they_are():
         PowerSgdConfig(kind="powersgd", rank=2),
         np.stack([normal(7, seed) for seed in range(3)]),
     )
-    exchange = Exchange(codec, 3, 7, seed=0)
+    exchange = CompressedMean(codec, 3, 7, seed=0)
     assert codec.stages(7) == (28,)
     assert np.allclose(exchange.mean(vectors), vectors.mean(axis=0))
     assert not exchange.residuals.any()
@@ -251,7 +251,7 @@ CONTRACTIONS = [
 @pytest.mark.parametrize(("codec", "kept"), CONTRACTIONS, ids=lambda c: repr(c)[:30])
 def test_with_feedback_everything_arrives_but_a_bounded_residual(codec, kept):
     workers, elements, steps = 2, 200, 150
-    exchange = Exchange(codec, workers, elements, seed=0)
+    exchange = CompressedMean(codec, workers, elements, seed=0)
     generator = np.random.default_rng(1)
     given, received = np.zeros(elements), np.zeros(elements)
     largest = 0.0
@@ -275,8 +275,10 @@ def test_with_feedback_everything_arrives_but_a_bounded_residual(codec, kept):
 
 def test_without_feedback_what_is_lost_stays_lost():
     vector = np.array([[10, 1, 1, 1]], dtype=np.float32)
-    lossy = Exchange(TopKConfig(kind="top-k", density=0.25, error_feedback=False), 1, 4, seed=0)
-    whole = Exchange(TopKConfig(kind="top-k", density=0.25), 1, 4, seed=0)
+    lossy = CompressedMean(
+        TopKConfig(kind="top-k", density=0.25, error_feedback=False), 1, 4, seed=0
+    )
+    whole = CompressedMean(TopKConfig(kind="top-k", density=0.25), 1, 4, seed=0)
     assert sum(lossy.mean(vector) for _ in range(100)).tolist() == [1000, 0, 0, 0]
     assert np.abs(sum(whole.mean(vector) for _ in range(100)) - 100 * vector[0]).max() <= 40
 

@@ -74,7 +74,7 @@ ORDERED = {
     "ad-psgd": ("ad-psgd", {}),
     "sma": ("sma", {"learners": 3}),
 }
-# How far from `Exchange`: 0 where payloads are gathered, rounding of sums where ranks add up in
+# How far from `CompressedMean`: 0 where payloads are gathered, rounding of sums where ranks add up in
 # another order.
 CODECS = {
     "none": 1e-7,

@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.strategy.compression.codec import Codec, Encoded, Floats
 
 
-class Exchange:
+class CompressedMean:
     """The state of ``workers`` that average vectors of ``elements`` through ``codec``.
 
     It is their residuals, random streams and last payloads. Each worker's stream is spawned from
@@ -47,4 +47,4 @@ class Exchange:
         return done.mean
 
     def __repr__(self) -> str:
-        return f"<Exchange of {self.residuals.shape[0]} workers by {self.codec!r}>"
+        return f"<CompressedMean of {self.residuals.shape[0]} workers by {self.codec!r}>"
