@@ -96,6 +96,7 @@ def test_functions_answer_what_commands_print(answers, dpsim):
 def test_memory_and_advice():
     use = dpsim.memory(FILE, overrides=["workload.batch_per_gpu=4096"])
     assert isinstance(use, dpsim.MemoryUse)
+    assert repr(use).startswith("<MemoryUse of resnet50: ")
     assert not use.fits
     assert 0 < use.largest_batch < 4096
     with pytest.raises(dpsim.DpsimError, match="cannot be read"):

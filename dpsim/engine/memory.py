@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,11 @@ class MemoryUse:
     model: Model
     setup: Setup
     held: Footprint
-    of_length: Callable[[int], Model] | None = None
+    of_length: Callable[[int], Model] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        held, capacity = human(self.held.total, DATA, 3), human(self.capacity, DATA, 3)
+        return f"<MemoryUse of {self.model.name}: {held} of {capacity} on each {self.gpu}>"
 
     def changed(self, **changes: Any) -> MemoryUse:
         """The same model on the same GPU, with these fields of the setup changed."""

@@ -6,6 +6,7 @@ Joblib shares them out, in groups where they are small, here (loky) or on a Dask
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,15 @@ def _is_death(error: Exception) -> bool:
     """Whether a worker was lost, and not a row refused."""
     # By name: the classes are those of loky, of Python and of Dask, which may not be installed.
     return type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool", "KilledWorker")
+
+
+def check_address(dask: str | None) -> None:
+    """Raises DpsimError for what is no address of a Dask scheduler."""
+    # A client of such an address prints an error of its own when it is dropped.
+    if dask is not None and not re.search(r":\d+$|^inproc://", dask):
+        raise DpsimError(
+            f"--dask: must be a scheduler's address, such as tcp://host:8786, but got {dask!r}"
+        )
 
 
 @contextmanager

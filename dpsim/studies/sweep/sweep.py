@@ -43,7 +43,7 @@ def sweep(
     """
     from dpsim.base.budget import check_memory
     from dpsim.base.errors import DpsimError
-    from dpsim.studies.sweep.execute import execute
+    from dpsim.studies.sweep.execute import check_address, execute
     from dpsim.studies.sweep.expand import plan
     from dpsim.studies.sweep.store import Store
 
@@ -55,6 +55,7 @@ def sweep(
     planned = plan([paths] if isinstance(paths, (str, os.PathLike)) else paths, overrides)
     if repair and not resume:
         raise DpsimError("repair must stand with resume, but stands without")
+    check_address(dask)
     with Store(output).open(resume) as store:
         if repair:
             store.repair()

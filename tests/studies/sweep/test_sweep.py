@@ -182,9 +182,20 @@ def test_check_looks_into_the_sweep(dpsim, write):
 
 def test_no_scheduler_is_said_in_a_line(dpsim, write, tmp_path):
     pytest.importorskip("distributed")
-    code, _, err = dpsim("sweep", write(), "-o", tmp_path / "out", "--dask", "nonsense://x")
+    code, _, err = dpsim("sweep", write(), "-o", tmp_path / "out", "--dask", "nonsense://x:1")
     assert code == 1
-    assert "--dask: no scheduler answers at 'nonsense://x'" in err
+    assert "--dask: no scheduler answers at 'nonsense://x:1'" in err
+
+
+def test_what_is_no_address_of_a_scheduler_is_refused_before_a_folder_is_made(
+    dpsim, write, tmp_path
+):
+    code, _, err = dpsim("sweep", write(), "-o", tmp_path / "new", "--dask", "local")
+    assert (code, err) == (
+        2,
+        "dpsim: --dask: must be a scheduler's address, such as tcp://host:8786, but got 'local'\n",
+    )
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
