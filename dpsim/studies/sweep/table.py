@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import glob
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,15 +48,33 @@ def connect() -> DuckDBPyConnection:
     return duckdb.connect(":memory:", config=config)
 
 
-def create(connection: DuckDBPyConnection, name: str, table: Table) -> None:
+@cache
+def _kept(process: int) -> DuckDBPyConnection:
+    # DuckDB's module complains on stderr of a connection that is there when Python ends.
+    atexit.register(_kept.cache_clear)
+    return connect()
+
+
+def _joined() -> DuckDBPyConnection:
+    """A connection to a database that this process keeps, for a new one takes 20 ms.
+
+    What it creates as temporary no other sees, and goes with it.
+    """
+    return _kept(os.getpid()).cursor()  # a fork makes its own
+
+
+def create(
+    connection: DuckDBPyConnection, name: str, table: Table, temporary: bool = False
+) -> None:
     """Make ``table`` known to SQL as ``name``."""
+    kept = "temporary table" if temporary else "table"
     # A column a parameter: DuckDB takes a hundred times longer for a row at a time.
     columns = []
     values = []
     for number, (column, kind) in enumerate(table.types.items()):
         columns.append(f"unnest(?::{_TO_SQL[kind]}[]) as {_quoted(column)}")
         values.append([row[number] for row in table.rows])
-    connection.execute(f"create table {_quoted(name)} as select {', '.join(columns)}", values)
+    connection.execute(f"create {kept} {_quoted(name)} as select {', '.join(columns)}", values)
 
 
 def write_parquet(table: Table, path: Path) -> None:
@@ -62,29 +82,35 @@ def write_parquet(table: Table, path: Path) -> None:
     import duckdb
 
     target = _utf8(path).replace("'", "''")
-    with connect() as connection:
-        create(connection, "written", table)
+    with _joined() as connection:
+        create(connection, "written", table, temporary=True)
         try:
             connection.execute(f"copy written to '{target}' (format parquet)")
         except duckdb.Error as error:
-            raise OSError(errno.EIO, first_line(error)) from None
+            raise _io_error(error) from None
 
 
 def read_parquet(path: Path) -> Table:
     """The table in the file at ``path``. Raises OSError where it cannot be read."""
     import duckdb
 
-    with connect() as connection:
+    with _joined() as connection:
         try:
             found = connection.execute("select * from read_parquet(?)", [glob.escape(_utf8(path))])
             rows = found.fetchall()
         except duckdb.Error as error:
-            raise OSError(errno.EIO, first_line(error)) from None
+            raise _io_error(error) from None
         kinds = {name: str(kind) for name, kind, *_ in found.description}
     for name, kind in kinds.items():
         if kind not in _FROM_SQL:
             raise OSError(errno.EIO, f"column {name} must be one of {list(_FROM_SQL)}, not {kind}")
     return Table({name: _FROM_SQL[kind] for name, kind in kinds.items()}, rows)
+
+
+def _io_error(error: Exception) -> OSError:
+    # A file can break a database for good, which nobody shall join again.
+    _kept.cache_clear()
+    return OSError(errno.EIO, first_line(error))
 
 
 def _utf8(path: Path) -> str:
