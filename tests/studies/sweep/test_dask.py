@@ -21,7 +21,7 @@ def cluster_of(workers):
         processes=True,
         host="127.0.0.1",
         protocol="tcp://",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # any port: two runs of the tests are no rivals
     )
 
 
