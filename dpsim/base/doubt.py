@@ -63,7 +63,8 @@ class Doubt:
     """What is known of an error: quantiles of ln(measured / predicted); no error if there are none.
 
     Between quantiles it is interpolated by straight lines; beyond the outermost nothing is drawn.
-    ``of``: whose error it is, such as a GPU's or a network's. Doubts of the same are one error.
+    ``of``: whose error it is, such as a GPU's or a network's. Doubts of the same are one error, by
+    ``drawn_as`` also those of another basis.
     """
 
     basis: str
@@ -71,6 +72,7 @@ class Doubt:
     quantiles: Sequence[float] = ()
     extrapolated: tuple[str, ...] = ()
     of: str = ""
+    drawn_as: str = ""
 
     def around(self, seconds: float) -> PredictionInterval:
         """The interval of what is predicted to take ``seconds``."""
@@ -91,7 +93,9 @@ class Doubt:
         """Measured over predicted seconds, drawn; the same draws for the same error."""
         # Seeded by the error's name, so that predictions made apart, even in two processes, share
         # its draws.
-        return self.ppf(_draws(f"{self.basis}: {self.of}")) if self.levels else np.ones(_DRAWS)
+        if not self.levels:
+            return np.ones(_DRAWS)
+        return self.ppf(_draws(f"{self.drawn_as or self.basis}: {self.of}"))
 
 
 @lru_cache(maxsize=64)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         named_model,
         schedule_on,
     )
-    from dpsim.network.residuals import machine_doubt, nccl_doubt
+    from dpsim.network.residuals import beyond, machine_doubt, nccl_doubt
     from dpsim.network.rounds import ConfirmedRounds, RoundsModel
     from dpsim.network.servers import Servers, ServersModel
     from dpsim.network.transport import TransportModel, transport_model
@@ -65,6 +65,7 @@ __all__ = [
     "SharedNetwork",
     "TransportModel",
     "automatic_library",
+    "beyond",
     "collective_model",
     "finish_together",
     "library_model",

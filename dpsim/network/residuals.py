@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,22 @@ def machine_doubt(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
 
     kind = generation(machine)
     of = f"{machine.gpu}, {kind}"
-    return nccl_doubt(kind, machine.nodes == 1, operation, _size_class(nbytes), of=of)
+    return nccl_doubt(
+        kind,
+        machine.nodes == 1,
+        operation,
+        _size_class(nbytes),
+        of=of,
+        beyond=beyond(machine),
+    )
 
 
-def ideal_doubt(nodes: int, nbytes: float, of: str) -> Doubt:
-    """The error of transfers without a library: that of NCCL's where nothing like it was known."""
-    return _unlike(nodes == 1, _size_class(nbytes), _IDEAL, of, _residuals())
+def ideal_doubt(nodes: int, nbytes: float, of: str, apart: str = _IDEAL) -> Doubt:
+    """The error of transfers without a library: that of NCCL's where nothing like it was known.
+
+    Of libraries without residuals, too, which say what is known of them (``apart``).
+    """
+    return _unlike(nodes == 1, _size_class(nbytes), apart, of, _residuals())
 
 
 def described(network: Network) -> str:
@@ -55,13 +66,14 @@ def nccl_doubt(
     sizes: str,
     residuals: Mapping[str, Any] | None = None,
     of: str = "",
+    beyond: str = "",
 ) -> Doubt:
     """The error of NCCL's model on machines of a ``generation``.
 
     ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where no more than two
     machines of the generation were measured, the error is that of what is unlike all families: two
-    say less of a third than whole generations that were left out say of the next.
-    ``residuals`` stand in for the shipped ones.
+    say less of a third than whole generations that were left out say of the next. So it is of what
+    is `beyond` the measured ones. ``residuals`` stand in for the shipped ones.
     """
     table = _residuals() if residuals is None else residuals
     by_operation = {
@@ -78,7 +90,33 @@ def nccl_doubt(
         measured = generation if is_rest else f"{operation} of {generation}"
         return _unlike(is_one_node, sizes, f"of {measured} {_FEW[machines]} measured", of, table)
     basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
+    if beyond:
+        # Errors of more nodes and of fewer are those of one network.
+        return replace(_unlike(is_one_node, sizes, beyond, of, table), drawn_as=basis)
     return Doubt(basis, table["quantiles"], found["residuals"], of=of)
+
+
+def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> str:
+    """What of ``machine`` is unlike all machines of its generation that were measured; or nothing.
+
+    That is a transport that none of them had (of AMD's, which are one generation over all), and
+    twice as many GPUs in a node, or nodes, as the most that were measured.
+    """
+    from dpsim.network.libraries.nccl import generation
+
+    kind = generation(machine)
+    table = _residuals() if residuals is None else residuals
+    reach = table["reach"].get(kind)
+    if reach is None:
+        return ""
+    if machine.transport not in reach["transports"]:
+        return f"of {kind} over {machine.transport} no machine was measured"
+    is_one_node = machine.nodes == 1
+    what, asked = ("GPUs", machine.gpus_per_node) if is_one_node else ("nodes", machine.nodes)
+    most = reach[what]
+    if asked < 2 * most:
+        return ""
+    return f"of {kind} no machine of {asked:,} {what} was measured, {most} at most"
 
 
 def _unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]) -> Doubt:

@@ -1,13 +1,16 @@
 """How far a step may be off: what is drawn, and what it rests on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval, mixed
 from dpsim.engine import compute_doubt, prepare
-from dpsim.hardware import nodes
-from dpsim.network import named_model, nccl_doubt
+from dpsim.hardware import nodes, pcie_rate
+from dpsim.network import beyond, named_model, nccl_doubt
+from dpsim.network.libraries.nccl import NcclMachine
 from dpsim.topology import ClusterConfig, build_cluster
 
 QUICKSTART = "scenarios/quickstart.yaml"
@@ -76,6 +79,45 @@ def test_a_generation_of_one_machine_is_extrapolated():
     doubt = nccl_doubt("tcp", False, "all_reduce", "from 1 MiB")
     assert doubt.extrapolated == ("of tcp one machine was measured",)
     assert nccl_doubt("roce", False, "all_reduce", "from 1 MiB").extrapolated == ()
+
+
+def on_nodes(count, node="hgx-h100-roce", **more):
+    config = {"nodes": count, "node": nodes()[node], **more}
+    return build_cluster(ClusterConfig.model_validate(config))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "apart"),
+    [
+        (on_nodes(2), ()),
+        (on_nodes(3), ()),
+        (on_nodes(4), ("of roce no machine of 4 nodes was measured, 2 at most",)),
+        (
+            on_nodes(2, "mi300x-8gpu", network={"fabric": "single-switch", "nic": "ib-ndr"}),
+            ("of rccl over ib no machine was measured",),
+        ),
+    ],
+    ids=["as-many", "more", "twice-the-nodes", "transport"],
+)
+def test_what_is_twice_as_large_as_all_that_was_measured_is_extrapolated(cluster, apart):
+    doubt = named_model("auto", "auto", cluster, library="nccl").doubt(2**30)
+    assert doubt.extrapolated == apart
+    assert ("whole generations left out" in doubt.basis) == bool(apart)
+
+
+def test_a_box_of_twice_as_many_gpus_as_were_measured_is_beyond_them():
+    box = NcclMachine("rtx-2080-ti", 75, "pcie", pcie_rate(3), gpus_per_node=8)
+    assert beyond(box) == "of pcie3 no machine of 8 GPUs was measured, 4 at most"
+    assert beyond(replace(box, gpus_per_node=7)) == ""
+
+
+def test_errors_of_few_and_of_many_nodes_are_those_of_one_network():
+    few, many = (
+        named_model("auto", "auto", on_nodes(count), library="nccl").doubt(2**30)
+        for count in (2, 64)
+    )
+    drawn = few.factors(), many.factors()
+    assert (np.argsort(drawn[0]) == np.argsort(drawn[1])).mean() > 0.99
 
 
 def test_two_machines_say_less_than_generations_left_out():

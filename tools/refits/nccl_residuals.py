@@ -21,8 +21,8 @@ from scipy.special import ndtri, stdtrit
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.doubt import PredictionInterval, mixed
-from dpsim.network import nccl_doubt
-from dpsim.network.libraries.nccl import generation
+from dpsim.network import beyond, nccl_doubt
+from dpsim.network.libraries.nccl import NcclMachine, generation
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from validate.published.nccl import MIB, Score, transport_group
 
@@ -40,7 +40,8 @@ def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) 
     """The families, and what holds for machines that are unlike all of them.
 
     The first scores left out the machine itself, the second all machines of its generation too.
-    ``machines`` and ``generations`` say what quantiles rest on.
+    ``machines`` and ``generations`` say what quantiles rest on, ``reach`` the most of what was
+    measured.
     """
     machine, gen = _by_family(by_machine), _by_family(by_generation)
     unlike = {key: _unlike(gen, *key) for key in sorted({_key(family) for family in gen})}
@@ -58,6 +59,22 @@ def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) 
             for family, scores in sorted(machine.items())
         ],
         "unlike": [{**each, "residuals": _rounded(each["residuals"])} for each in unlike.values()],
+        "reach": _reach(by_machine),
+    }
+
+
+def _reach(scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
+    """The most GPUs and nodes, and the transports, that machines of each generation had."""
+    machines: dict[str, set[NcclMachine]] = defaultdict(set)
+    for score in scores:
+        machines[generation(score.case.machine)].add(score.case.machine)
+    return {
+        kind: {
+            "GPUs": max(each.gpus_per_node for each in found),
+            "nodes": max(each.nodes for each in found),
+            "transports": sorted({each.transport for each in found}),
+        }
+        for kind, found in sorted(machines.items())
     }
 
 
@@ -135,7 +152,8 @@ def _others(scores: Sequence[Score], machine: str) -> list[Score]:
 def _interval(score: Score, residuals: Mapping[str, Any]) -> PredictionInterval:
     machine = score.case.machine
     kind, is_one_node = generation(machine), machine.nodes == 1
-    doubt = nccl_doubt(kind, is_one_node, score.case.op, _sizes(score), residuals)
+    apart = beyond(machine, residuals)
+    doubt = nccl_doubt(kind, is_one_node, score.case.op, _sizes(score), residuals, beyond=apart)
     return doubt.around(score.predicted)
 
 

@@ -52,6 +52,7 @@ class GlooModel(CollectiveModel):
     """
 
     operations: ClassVar[tuple[str, ...]] = tuple(_RINGS)
+    compared: ClassVar[str] = "of gloo hosts of 50 to 400 Mbit/s were measured, and no GPUs"
     abilities = Ability.NONE
 
     def __init__(

@@ -57,6 +57,7 @@ class MpiModel(CollectiveModel):
     """
 
     operations: ClassVar[tuple[str, ...]] = tuple(_SCHEDULES)
+    compared: ClassVar[str] = "of MPI three tables of processors were measured, and no GPUs"
     abilities = Ability.NONE
 
     def __init__(

@@ -1,4 +1,4 @@
-"""NCCL keeps to rails: a ring enters a node by the card that it left the one before by."""
+"""What NCCL sends by which cards: a ring enters a node by the card that it left another by."""
 
 import numpy as np
 import pytest
@@ -47,3 +47,14 @@ def test_without_nvlink_each_sends_to_each_by_its_own_card():
     # Of four cards on as many rails three are not the receiver's.
     between = SIZE / 32 * 32 * 24
     assert through_spines(rails, found) == pytest.approx(2 * between * 3 / 4)
+
+
+def test_a_reduce_is_a_broadcast_the_other_way_round():
+    network = cluster("dgx-h100", 2, fabric="single-switch")
+    reduce, broadcast = (
+        named_model("auto", "auto", network, operation=operation, library="nccl")
+        for operation in ("reduce", "broadcast")
+    )
+    assert reduce.traffic(SIZE).sent.tolist() == broadcast.traffic(SIZE).received.tolist()
+    assert reduce.traffic(SIZE).sent[0] == 0
+    assert reduce.time_together(SIZE) == pytest.approx(broadcast.time_together(SIZE), rel=0.1)

@@ -45,6 +45,7 @@ _OPERATIONS = {
     "reduce-scatter": ("reduce_scatter", "ring"),
     "all-to-all": ("alltoall", "pairwise"),
     "broadcast": ("broadcast", "tree"),
+    "reduce": ("reduce", "tree"),
 }
 _EXCHANGE = "pairwise"  # each rank sends to each
 _PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
@@ -228,13 +229,13 @@ class NcclModel(CollectiveModel):
         return traffic(self._schedule, self._schedule.chunking(nbytes, self.itemsize))
 
     def _chain_traffic(self, nbytes: int) -> Traffic:
-        """Each rank passes the vector on, but for the last of its chain."""
+        """Each rank passes the vector on, but for the last of its chain: of a reduce the root."""
         sent = np.zeros(self.cluster.ranks, dtype=np.int64)
         sent[self.members] = nbytes
         received = sent.copy()
         sent[self.members[:, -1]] = 0
         received[self.members[:, 0]] = 0
-        return Traffic(sent, received)
+        return Traffic(received, sent) if self.operation == "reduce" else Traffic(sent, received)
 
     def algorithm_for(self, nbytes: int) -> str:
         """NCCL's choice at this size, such as ``nvls/Simple``."""
