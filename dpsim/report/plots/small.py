@@ -69,60 +69,70 @@ def _filled(parts: list[float], longest: float, room: int) -> str:
 
 def _points(figure: go.Figure, width: int) -> list[str]:
     """Points of the traces of the first panel, a letter for each trace."""
-    first = figure.data[0]
-    panel = (first.xaxis or "x", first.yaxis or "y")
-    across, up = (figure.layout[f"{name[0]}axis{name[1:]}"] for name in panel)
-    traces = [each for each in figure.data if (each.xaxis or "x", each.yaxis or "y") == panel]
-    marked = [
-        (_MARKS[number % len(_MARKS)], point)
-        for number, trace in enumerate(traces)
-        for point in _shown_points(trace, across, up)
-    ]
+    panel = _panel(figure.data[0])
+    across, up = (_Axis(figure.layout, name) for name in panel)
+    traces = [trace for trace in figure.data if _panel(trace) == panel]
+    marked: list[tuple[str, float, float]] = []
+    for number, trace in enumerate(traces):
+        for x, y in zip(trace.x, trace.y, strict=True):
+            if across.shows(x) and up.shows(y):
+                marked.append((_mark(number), across.place(x), up.place(y)))
     if not marked:
         return ["nothing to show"]
 
-    points = [point for _, point in marked]
-    left, low = map(min, zip(*points, strict=True))
-    right, high = map(max, zip(*points, strict=True))
+    _, xs, ys = zip(*marked, strict=True)
+    wide, high = (min(xs), max(xs)), (min(ys), max(ys))
     room = width - 2
     grid = [[" "] * room for _ in range(_HIGH)]
-    for mark, (x, y) in marked:
+    for mark, x, y in marked:
         # Lines count from the top, values from the bottom.
-        line = _HIGH - 1 - _place(y, low, high, _HIGH)
-        grid[line][_place(x, left, right, room)] = mark
+        line = _HIGH - 1 - _cell(y, high, _HIGH)
+        grid[line][_cell(x, wide, room)] = mark
 
-    span = f"{_back(across, left)} to {_back(across, right)}"
-    rise = f"{_back(up, low)} to {_back(up, high)}"
     lines = [f"|{''.join(line).rstrip()}" for line in grid]
     lines.append(f"+{'-' * room}")
-    lines.append(f"across: {across.title.text or 'from'} {span}; up: {up.title.text or ''} {rise}")
+    lines.append(
+        f"across: {across.title or 'from'} {across.span(wide)}; up: {up.title} {up.span(high)}"
+    )
     for number, trace in enumerate(traces):
         if trace.name:
-            lines.append(f"{_MARKS[number % len(_MARKS)]} {trace.name}")
+            lines.append(f"{_mark(number)} {trace.name}")
     return lines
 
 
-def _shown_points(trace: Any, across: Any, up: Any) -> list[tuple[float, float]]:
-    """Its points that can be drawn, on the axes as they are: logarithms on logarithmic ones."""
-    return [
-        (_on(across, x), _on(up, y))
-        for x, y in zip(trace.x, trace.y, strict=True)
-        if _is_shown(across, x) and _is_shown(up, y)
-    ]
+def _panel(trace: Any) -> tuple[str, str]:
+    """The names of a trace's axes, which are the panel that it is drawn in."""
+    return trace.xaxis or "x", trace.yaxis or "y"
 
 
-def _is_shown(axis: Any, value: Any) -> bool:
-    is_number = isinstance(value, int | float) and math.isfinite(value)
-    return is_number and (axis.type != "log" or value > 0)
+def _mark(number: int) -> str:
+    return _MARKS[number % len(_MARKS)]
 
 
-def _on(axis: Any, value: float) -> float:
-    return math.log(value) if axis.type == "log" else float(value)
+class _Axis:
+    """An axis of a figure, and where values stand on it."""
+
+    def __init__(self, layout: Any, name: str) -> None:
+        axis = layout[f"{name[0]}axis{name[1:]}"]
+        self.title: str = axis.title.text or ""
+        self._is_log = axis.type == "log"
+
+    def shows(self, value: Any) -> bool:
+        """Whether the value can be drawn: no gap, and on a logarithmic axis above 0."""
+        is_number = isinstance(value, int | float) and math.isfinite(value)
+        return is_number and (not self._is_log or value > 0)
+
+    def place(self, value: float) -> float:
+        """Where the value stands: at its logarithm on a logarithmic axis."""
+        return math.log(value) if self._is_log else float(value)
+
+    def span(self, ends: tuple[float, float]) -> str:
+        """The values at the lowest and the highest place."""
+        low, high = (math.exp(end) if self._is_log else end for end in ends)
+        return f"{low:.4g} to {high:.4g}"
 
 
-def _back(axis: Any, value: float) -> str:
-    return f"{math.exp(value) if axis.type == 'log' else value:.4g}"
-
-
-def _place(value: float, low: float, high: float, room: int) -> int:
-    return 0 if high == low else round((value - low) / (high - low) * (room - 1))
+def _cell(place: float, ends: tuple[float, float], room: int) -> int:
+    """Which of ``room`` cells between the ``ends`` a place falls into."""
+    low, high = ends
+    return 0 if high == low else round((place - low) / (high - low) * (room - 1))

@@ -74,8 +74,8 @@ ORDERED = {
     "ad-psgd": ("ad-psgd", {}),
     "sma": ("sma", {"learners": 3}),
 }
-# How far from `CompressedMean`: 0 where payloads are gathered, rounding of sums where ranks add up in
-# another order.
+# How far from `CompressedMean`: 0 where payloads are gathered, rounding of sums where ranks add up
+# in another order.
 CODECS = {
     "none": 1e-7,
     "cast": 1e-3,
