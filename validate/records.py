@@ -85,6 +85,10 @@ class RunRecord(Config):
         default=False,
         description="Whether the calibration was fitted on it: then it counts in no error.",
     )
+    partial: bool = Field(
+        default=False,
+        description="Whether the run failed before its end: then it counts in no error, either.",
+    )
     notes: tuple[str, ...] = Field(default=(), description="What is to be known about it.")
 
     @field_validator("case")

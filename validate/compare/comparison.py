@@ -10,7 +10,7 @@ from typing import Any
 from dpsim.report.figures.measured_figure import Pair
 from validate.compare.causes import Cause, worst
 from validate.compare.ranking import Choice, choices, within
-from validate.compare.scores import Score, counted, groups, partial, score
+from validate.compare.scores import Score, counted, groups, score
 from validate.records import RunRecord
 
 NEAR = 0.05  # a choice is right where it takes at most so much longer than the fastest
@@ -52,7 +52,7 @@ class Comparison:
     def choices(self) -> list[Choice]:
         """In each setting, what was predicted to be fastest and what was."""
         # Also of cases that were fitted on: a ranking needs all algorithms of its setting.
-        return choices(record for record in self.records if not partial(record))
+        return choices(record for record in self.records if not record.partial)
 
     @cached_property
     def worst(self) -> list[Cause]:
@@ -88,7 +88,7 @@ class Comparison:
             "worst": [cause.to_json() for cause in self.worst],
             "rows": [_row(record) for record in self.counted],
             "fitted_on": sum(record.fitted for record in self.records),
-            "partial": [record.name for record in self.records if partial(record)],
+            "partial": [record.name for record in self.records if record.partial],
             "not_predicted": [record.name for record in self.records if record.predicted_s is None],
         }
 

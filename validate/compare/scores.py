@@ -37,13 +37,8 @@ def counted(records: Iterable[RunRecord]) -> list[RunRecord]:
     return [
         record
         for record in records
-        if record.predicted_s is not None and not record.fitted and not partial(record)
+        if record.predicted_s is not None and not record.fitted and not record.partial
     ]
-
-
-def partial(record: RunRecord) -> bool:
-    """Whether its run failed before its end."""
-    return any(note.startswith("partial") for note in record.notes)
 
 
 def score(records: Sequence[RunRecord]) -> Score | None:

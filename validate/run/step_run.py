@@ -104,6 +104,7 @@ class StepRun:
             measured_s=(self.measured.step_time_s["mean"],),
             predicted_s=self.predicted.step_time_s["mean"],
             fitted=fitted,
+            partial=bool(self.failed),
             notes=(f"partial: {self.failed}",) if self.failed else (),
         )
 

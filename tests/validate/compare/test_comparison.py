@@ -15,11 +15,11 @@ from validate.records import RunRecord, RunRecords
 ROOT = Path(__file__).parents[3]
 
 
-def step(name, predicted, measured, *, setting="", fitted=False, notes=(), parts=None, **case):
+def step(name, predicted, measured, *, setting="", fitted=False, partial=False, parts=None, **case):
     sides = {side: {"parts_s": values} for side, values in (parts or {}).items()}
     return RunRecord(
         kind="step", name=name, setting=setting, case={**case, **sides}, measured_s=(measured,), predicted_s=predicted,
-        fitted=fitted, notes=notes,
+        fitted=fitted, partial=partial,
     )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def test_errors_are_of_what_counts_by_kind():
         step("one", 1.1, 1.0, aggregation="allreduce"),
         step("two", 0.7, 1.0, aggregation="gossip"),
         step("fitted", 9.0, 1.0, fitted=True),
-        step("partial", 9.0, 1.0, notes=("partial: rank 1 died",)),
+        step("partial", 9.0, 1.0, partial=True),
         step("open", None, 1.0),
         collective("small", 2.0, 1.0, 2**10),
         collective("large", 1.0, 1.0),

@@ -88,5 +88,6 @@ def test_a_failed_run_keeps_what_it_measured_and_says_so():
         case, predicted(case), [made(4, 0.3, 2)], "rank 1 on host1 was killed by SIGKILL"
     )
     assert run.record().notes == ("partial: rank 1 on host1 was killed by SIGKILL",)
+    assert run.record().partial
     assert run.to_json()["partial"]
     assert step_run(case, predicted(case), [made(4, 0.3, 1)], "too early") is None
