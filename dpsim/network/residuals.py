@@ -71,9 +71,9 @@ def nccl_doubt(
     """The error of NCCL's model on machines of a ``generation``.
 
     ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where no more than two
-    machines of the generation were measured, the error is that of what is unlike all families: two
-    say less of a third than whole generations that were left out say of the next. So it is of what
-    is `beyond` the measured ones. ``residuals`` stand in for the shipped ones.
+    machines of the generation ran the operation, the error is that of what is unlike all families:
+    two say less of a third than whole generations that were left out say of the next. So it is of
+    what is `beyond` the measured ones. ``residuals`` stand in for the shipped ones.
     """
     table = _residuals() if residuals is None else residuals
     by_operation = {
@@ -82,7 +82,7 @@ def nccl_doubt(
         if generation in family["generations"] and family["sizes"] == sizes
     }
     whole = by_operation.get("any")
-    found = by_operation.get(operation) or whole
+    found = by_operation.get(operation)
     machines = found["machines"] if found else 0
     if found is None or machines < len(_FEW):
         # Where the generation has more machines, none of them ran this operation.

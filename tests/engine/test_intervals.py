@@ -81,6 +81,11 @@ def test_a_generation_of_one_machine_is_extrapolated():
     assert nccl_doubt("roce", False, "all_reduce", "from 1 MiB").extrapolated == ()
 
 
+def test_an_operation_that_no_machine_of_a_generation_ran_is_extrapolated():
+    doubt = nccl_doubt("roce", False, "broadcast", "from 1 MiB")
+    assert doubt.extrapolated == ("of broadcast of roce no machine was measured",)
+
+
 def on_nodes(count, node="hgx-h100-roce", **more):
     config = {"nodes": count, "node": nodes()[node], **more}
     return build_cluster(ClusterConfig.model_validate(config))

@@ -59,10 +59,10 @@ class StepRow:
         return self.doubt.around(self.predicted)
 
     def between(self, unit: float, name: str) -> dict[str, Any]:
-        """The ends of the interval in ``unit`` seconds, as keys ``low_name`` and ``high_name``."""
+        """The ends of the interval in ``unit`` seconds, ``low_name`` and ``high_name``, or None."""
         interval = self.interval
         if interval is None:
-            return {}
+            return {f"low_{name}": None, f"high_{name}": None, "extrapolated": []}
         return {
             f"low_{name}": interval.low / unit,
             f"high_{name}": interval.high / unit,
