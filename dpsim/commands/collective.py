@@ -154,7 +154,7 @@ def collective(
     """
     check_plot(plot)
     if html is not None and not steps:
-        raise DpsimError("--html: must stand with --steps, but got it alone")
+        raise DpsimError("--html: must be given with --steps, but got it alone")
     named = algorithm or "ring"
     if msccl is not None:
         write_msccl(msccl, ranks, cluster, nodes, named, operation)
@@ -202,7 +202,9 @@ class _Described(NamedTuple):
         if self.cluster is None:
             network, gamma = self._switch(), 0.0
         elif self.ranks is not None or self.bandwidth is not None:
-            raise DpsimError("--cluster must stand without --ranks and --bandwidth, but got both")
+            raise DpsimError(
+                "--cluster must not be given with --ranks and --bandwidth, but got both"
+            )
         else:
             network, gamma = named_cluster(self.cluster, self.nodes)
         return network, MessageCosts(_time("--overhead", self.overhead), gamma)

@@ -131,7 +131,7 @@ def write_nccl_tuner(
     if sizes[0] == 0:
         raise DpsimError("-b: must be above 0, but got '0'")
     if cluster is None:
-        raise DpsimError("--nccl-tuner: must stand with --cluster, but got no cluster")
+        raise DpsimError("--nccl-tuner: must be given with --cluster, but got no cluster")
     with limited():
         found = nccl_choices(named_cluster(cluster, nodes)[0], sizes, operation, itemsize)
     write_whole(path, nccl_tuner_text(found))

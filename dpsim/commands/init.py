@@ -127,7 +127,7 @@ def init(
     Example: dpsim init --from ds_config.json --model llama3-8b --nodes 2 -o run.yaml
     """
     if output is not None and output.is_file() and not force:
-        raise DpsimError(f"{output}: must be a new file, or stand with --force, but is there")
+        raise DpsimError(f"{output}: must be a new file, or be given with --force, but exists")
     given: dict[str, Any] = {
         "gpu": gpu,
         "nodes": nodes,
@@ -182,7 +182,7 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
         if name in known:
             continue
         option = name.replace("_", "-")
-        raise DpsimError(f"--{option}: must stand without --from, but stands with it")
+        raise DpsimError(f"--{option}: must not be given with --from, but is given with it")
 
     sizes = imports.TrainingSizes(**said)
     content = imports.read_input(source)

@@ -39,7 +39,7 @@ def results(
     from dpsim.studies.sweep import query
 
     if as_json and as_csv:
-        raise DpsimError("--json must stand without --csv, but got both")
+        raise DpsimError("--json must not be given with --csv, but got both")
     answer = query(folder) if sql is None else query(folder, sql)
     if answer.done < answer.points:
         narrate(

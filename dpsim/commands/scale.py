@@ -70,9 +70,9 @@ def scale(
     if by not in _KINDS:
         raise UnknownNameError("way to scale (--by)", by, _KINDS)
     if fixed_global_batch and by != "workers":
-        raise DpsimError(f"--fixed-global-batch must stand with --by workers, but got --by {by}")
+        raise DpsimError(f"--fixed-global-batch must be given with --by workers, but got --by {by}")
     if batches is not None and by != "batch":
-        raise DpsimError(f"--batches must stand with --by batch, but got --by {by}")
+        raise DpsimError(f"--batches must be given with --by batch, but got --by {by}")
 
     check_plot(plot)
     if by == "nodes":

@@ -35,7 +35,9 @@ def scenarios(
 
     files = shipped()
     if name is None and output is not None:
-        raise DpsimError(f"-o {output}: must stand with the scenario to copy, but stands alone")
+        raise DpsimError(
+            f"-o {output}: must be given with the scenario to copy, but is given alone"
+        )
     if name is not None:
         _copy(name, files, output)
         return

@@ -82,8 +82,8 @@ def sweep(
     check_plot(plot)
     if workers is not None and dask is not None:
         raise DpsimError(
-            "--workers must stand without --dask, whose cluster has workers of its own, but got "
-            f"{workers}"
+            "--workers must not be given with --dask, whose cluster has workers of its own, but "
+            f"got {workers}"
         )
     with _bar() as (started, done):
         swept = run(

@@ -174,7 +174,7 @@ class CrashesConfig(Config):
         if (self.checkpoint_size is None) != (self.storage_rate is None):
             raise ValueError("checkpoint_size and storage_rate must be given together")
         if self.asynchronous and self.checkpoint_size is None:
-            raise ValueError("asynchronous must stand with checkpoint_size and storage_rate")
+            raise ValueError("asynchronous must be given with checkpoint_size and storage_rate")
         if self.slowdown and not self.asynchronous:
             raise ValueError(f"slowdown must be 0 unless asynchronous, but got {self.slowdown:g}")
         if self.checkpoint_cost and self.checkpoint_size and not self.asynchronous:

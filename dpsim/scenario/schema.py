@@ -191,7 +191,7 @@ class Scenario(Config):
         cluster = info.data.get("cluster")
         if testbed is not None and cluster is not None and cluster != testbed.cluster():
             raise ValueError(
-                "testbed must stand without cluster, which follows from it, but got another "
+                "testbed must not be given with cluster, which follows from it, but got another "
                 "cluster beside it"
             )
         return testbed
@@ -227,7 +227,7 @@ class Scenario(Config):
             )
         if strategy.aggregation.all_reduce is None or strategy.sync.outer_step is not None:
             raise ValueError(
-                "calibration.cell must stand with all-reduces of all cells, but got aggregation "
+                "calibration.cell must be used with all-reduces of all cells, but got aggregation "
                 f"{strategy.aggregation.kind} and sync {strategy.sync.kind}"
             )
         if self.workload.learners_per_gpu > 1:

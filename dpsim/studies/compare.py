@@ -202,7 +202,7 @@ def compare(
     ]
     rows, left_out = _simulated(scenarios, progress)
     if all(ranking.read(row.result) is None for row in rows):
-        raise DpsimError(f"--by {by}: must be known of a variant, but is of none")
+        raise DpsimError(f"--by {by}: must be known for at least one variant, but is for none")
     if ranking.of_money:
         _check_currency(by, (row.result for row in rows))
     rows.sort(key=lambda row: _place(ranking, row))

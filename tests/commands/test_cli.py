@@ -274,7 +274,7 @@ WRONG = {
     "no network": (["collective"], "--cluster, or --ranks with --bandwidth"),
     "two networks": (
         ["collective", "--ranks", "8", "--cluster", "dgx-a100"],
-        "--cluster must stand without",
+        "--cluster must not be given with",
     ),
     "unknown node": (["collective", "--cluster", "dgx-a10"], "did you mean 'dgx-a100'?"),
     "unknown algorithm": (

@@ -110,7 +110,7 @@ def test_a_short_name_is_a_field_of_a_section_or_stands_beside_the_last():
         (["--vary", "nodes=1,2", "--by", "tme"], "must be a known ranking, but got 'tme'"),
         (
             ["--vary", "nodes=1,2", "--by", "time-to-target", "--set", "workload.model=vgg19"],
-            "--by time-to-target: must be known of a variant, but is of none",
+            "--by time-to-target: must be known for at least one variant, but is for none",
         ),
     ],
 )

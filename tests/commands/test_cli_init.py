@@ -79,7 +79,7 @@ def test_a_file_that_is_there_is_kept(dpsim, tmp_path):
     code, _, err = dpsim("init", "-o", file)
     assert (code, err) == (
         2,
-        f"dpsim: {file}: must be a new file, or stand with --force, but is there\n",
+        f"dpsim: {file}: must be a new file, or be given with --force, but exists\n",
     )
     assert file.read_text() == "name: mine\n"
     assert dpsim("init", "-o", file, "--force")[0] == 0
@@ -122,7 +122,7 @@ def test_from_a_configuration_it_is_what_import_writes(dpsim):
         (["--from", "a.txt"], "--from: must end in .json, .toml, .yaml, .yml, but got 'a.txt'"),
         (
             ["--from", "a.json", "--gpu", "T4"],
-            "--gpu: must stand without --from, but stands with it",
+            "--gpu: must not be given with --from, but is given with it",
         ),
         (["--gpu", "h1000"], "--gpu: must be a known GPU, but got 'h1000' (did you mean 'h100'?)"),
         (["--nodes", "0"], "--nodes: must be at least 1, but got '0'"),
@@ -216,7 +216,7 @@ def test_scenarios_are_listed_and_copied(dpsim, tmp_path):
     code, _, said = dpsim("scenarios", "-o", copy)
     assert (code, said) == (
         2,
-        f"dpsim: -o {copy}: must stand with the scenario to copy, but stands alone\n",
+        f"dpsim: -o {copy}: must be given with the scenario to copy, but is given alone\n",
     )
     assert dpsim("scenarios", "quikstart")[2].startswith(
         "dpsim: must be a known scenario, but got 'quikstart' (did you mean 'quickstart'?)"

@@ -87,7 +87,7 @@ def test_its_json_is_documented(dpsim, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--ranks", "4"), r"--nccl-tuner: must stand with --cluster, but got no cluster"),
+        (("--ranks", "4"), r"--nccl-tuner: must be given with --cluster, but got no cluster"),
         (("--cluster", "dgx-h100", "--operation", "all-to-all"), r".*one way"),
         (("--cluster", "dgx-h100", "--operation", "gather"), r".*one that library nccl models"),
         (("--cluster", "dgx-h100", "-b", "0"), r"-b: must be above 0, but got '0'"),

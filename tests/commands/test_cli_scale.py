@@ -69,11 +69,11 @@ def test_the_table_marks_the_best_and_says_what_it_means(dpsim):
         ),
         (
             ["--fixed-global-batch"],
-            "--fixed-global-batch must stand with --by workers, but got --by nodes",
+            "--fixed-global-batch must be given with --by workers, but got --by nodes",
         ),
         (
             ["--by", "workers", "--batches", "8"],
-            "--batches must stand with --by batch, but got --by workers",
+            "--batches must be given with --by batch, but got --by workers",
         ),
         (
             ["--by", "batch", "--batches", "8,x"],

@@ -97,8 +97,8 @@ def test_cells_meet_in_any_way_of_all_reduces(celled, sync, overlap):
     ("cell", "strategy", "message"),
     [
         (3, {}, "calibration.cell must divide the 4 GPUs, but got 3"),
-        (2, {"aggregation": "sharded"}, "must stand with all-reduces of all cells"),
-        (2, {"sync": {"kind": "local-sgd", "group": 2}}, "must stand with all-reduces of all"),
+        (2, {"aggregation": "sharded"}, "must be used with all-reduces of all cells"),
+        (2, {"sync": {"kind": "local-sgd", "group": 2}}, "must be used with all-reduces of all"),
     ],
 )
 def test_what_cells_cannot_do_is_refused(celled, cell, strategy, message):

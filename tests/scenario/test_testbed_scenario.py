@@ -68,7 +68,7 @@ def test_what_was_loaded_reads_back(scenario, overrides):
 
 
 BAD = {
-    "cluster: {nodes: 4, node: single-gpu}": "testbed: testbed must stand without cluster, which follows from it, but got another",
+    "cluster: {nodes: 4, node: single-gpu}": "testbed: testbed must not be given with cluster, which follows from it, but got another",
     "calibration: other.json": "must be a profile of kind transport (dpsim validate calibrate), node (dpsim validate node) or nccl-tests, but 'ours' is of kind other",
     "calibration: odd.json": "parameters of a transport must be among latency, overhead",
     "calibration: none.json": "none.json: cannot be read: No such file or directory",

@@ -282,7 +282,7 @@ def test_llama_3_would_not_be_with_restarts_of_twenty_minutes():
     ("fields", "rule"),
     [
         ({"checkpoint_size": "1 TB"}, "must be given together"),
-        ({"asynchronous": True}, "must stand with checkpoint_size"),
+        ({"asynchronous": True}, "must be given with checkpoint_size"),
         ({"slowdown": 0.5}, "must be 0 unless asynchronous, but got 0.5"),
         (
             {"checkpoint_size": "1 TB", "storage_rate": "1 GB/s", "checkpoint_cost": "1 s"},

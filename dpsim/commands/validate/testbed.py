@@ -103,7 +103,7 @@ def _config(
     from validate.ranks.testbed import TestbedConfig, load_testbed
 
     if rate is not None and rates is not None:
-        raise DpsimError("--rate must stand without --rates, but got both")
+        raise DpsimError("--rate must not be given with --rates, but got both")
 
     given: dict[str, Any] = {}
     if rates is not None:

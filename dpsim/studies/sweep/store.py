@@ -54,7 +54,7 @@ class Store:
         """
         if self.exists and not resume:
             raise DpsimError(
-                f"{self.folder}: must be a new folder, or stand with --resume, but holds a sweep"
+                f"{self.folder}: must be a new folder, or be given with --resume, but holds a sweep"
             )
         is_foreign = not self.folder.is_dir() or _holds_other_things(self.folder)
         if self.folder.exists() and not self.exists and is_foreign:

@@ -54,7 +54,7 @@ def sweep(
         )
     planned = plan([paths] if isinstance(paths, (str, os.PathLike)) else paths, overrides)
     if repair and not resume:
-        raise DpsimError("repair must stand with resume, but stands without")
+        raise DpsimError("repair must be given with resume, but is given without")
     check_address(dask)
     with Store(output).open(resume) as store:
         if repair:

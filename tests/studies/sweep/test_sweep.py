@@ -75,7 +75,7 @@ def test_no_more_workers_than_points_and_none_without_memory_are_started(
 
 def test_resume_computes_what_is_new_and_skips_the_rest(swept, write, tmp_path):
     out, before = tmp_path / "out", (tmp_path / "out" / "results.parquet").read_bytes()
-    with pytest.raises(DpsimError, match="or stand with --resume, but holds a sweep"):
+    with pytest.raises(DpsimError, match="or be given with --resume, but holds a sweep"):
         sweep(write(SWEEP), out)
     again = sweep(write(SWEEP), out, workers=1, resume=True)
     assert (again.points, again.computed, again.skipped, again.failed) == (16, 0, 12, 10)
@@ -136,10 +136,10 @@ WRONG = {
         ["results", "nowhere"],
         "must be the folder of a sweep (dpsim sweep -o), but has no manifest.json",
     ),
-    "both forms": (["results", "out", "--csv", "--json"], "--json must stand without --csv"),
+    "both forms": (["results", "out", "--csv", "--json"], "--json must not be given with --csv"),
     "two kinds of workers": (
         ["sweep", "tiny.yaml", "-o", "new", "--workers", "1", "--dask", "tcp://x:1"],
-        "--workers must stand without --dask",
+        "--workers must not be given with --dask",
     ),
     "no such file": (["sweep", "nope.yaml", "-o", "new"], "there is none of this name"),
     "a folder of other things": (

@@ -111,7 +111,7 @@ def test_a_command_that_takes_too_long_is_ended(dpsim):
 BAD = {
     "two rates": (
         ["--rate", "1 Mbit/s", "--rates", "1 Mbit/s"],
-        "--rate must stand without --rates, but got both",
+        "--rate must not be given with --rates, but got both",
     ),
     "no unit": (
         ["--rates", "10 Mbit/s,5"],
