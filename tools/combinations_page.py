@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsim.scenario import shape_of
@@ -77,20 +77,19 @@ def _kinds(rule: Rule, part: str) -> list[str]:
     return [kind for kind in kinds if any(question(form) for form in forms_of(part, kind))]
 
 
+# A rule may ask for a field of a kind. Its question is then put to a form with that field.
+_FORMS: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = {
+    ("aggregation", "host"): ({"way": "single-process"},),
+    ("aggregation", "sharded"): ({"shard_group": "node"},),
+    ("sync", "local-sgd"): ({"group": 1}, {"group": 1, "every": 1}),
+}
+
+
 def forms_of(part: str, kind: str) -> list[Any]:
     """One of the kind as its name alone says, and others where rules tell its fields apart."""
-    forms: list[dict[str, Any]] = [{}]
-    if (part, kind) == ("aggregation", "host"):
-        # A rule may ask for a field of a kind. Its question is then put to a form with that field.
-        forms = [{"way": "copies"}, {"way": "single-process"}]
-    if (part, kind) == ("sync", "local-sgd"):
-        forms += [{"group": 1}, {"group": 1, "every": 1}]
-    if (part, kind) == ("aggregation", "sharded"):
-        forms.append({"shard_group": "node"})
-    return [
-        getattr(StrategyConfig.model_validate({part: {"kind": kind, **form}}), part)
-        for form in forms
-    ]
+    named = {"kind": kind}
+    given = [named, *({**named, **fields} for fields in _FORMS.get((part, kind), ()))]
+    return [getattr(StrategyConfig.model_validate({part: fields}), part) for fields in given]
 
 
 def _speaks_of(rule: Rule) -> str:

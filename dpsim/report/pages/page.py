@@ -211,6 +211,12 @@ def source_figures(source: Source) -> Iterator[go.Figure]:
     return _SHOWN[source.kind].figures(source)
 
 
+def chief_figure(source: Source) -> go.Figure:
+    """The figure that answers what a source is about."""
+    figures = [*source_figures(source)]
+    return figures[min(_SHOWN[source.kind].chief, len(figures) - 1)]
+
+
 def _collective_figures(source: Source) -> Iterator[go.Figure]:
     yield algorithms_figure(source.rows)
 
@@ -282,12 +288,14 @@ class _Shown:
 
     ``question`` names the first scenario (``name``), the file (``source``) or its number of
     ``rows``. ``predicts_steps``: whether assumptions on steps and their calibration lie behind it.
+    ``chief``: the place of the one of ``figures`` that answers the question, if there are as many.
     """
 
     question: str
     table: Callable[[Source], str] = _steps_table
     figures: Callable[[Source], Iterator[go.Figure]] = _step_figures
     predicts_steps: bool = True
+    chief: int = 0
 
 
 _SHOWN: Mapping[Kind, _Shown] = {
@@ -295,7 +303,8 @@ _SHOWN: Mapping[Kind, _Shown] = {
         "How long does a step of {name} take, and where does its time go?", figures=_run_figures
     ),
     "compare": _Shown("Which of {rows} variants of {name} is fastest, and why?"),
-    "scale": _Shown("How far does {name} scale?", figures=_scale_figures),
+    # Throughput comes second, after the parts of a step.
+    "scale": _Shown("How far does {name} scale?", figures=_scale_figures, chief=1),
     "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?", table=_ranked_table),
     "collective": _Shown(
         "Which algorithm is fastest at which size?",

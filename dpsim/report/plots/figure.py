@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,7 +14,7 @@ from dpsim.base.lazy import Shown
 from dpsim.report.figures.front_figure import front_figure
 from dpsim.report.figures.jitter_figure import jitter_figure
 from dpsim.report.figures.replay_figure import replay_figure
-from dpsim.report.pages.page import source_figures
+from dpsim.report.pages.page import chief_figure, source_figures
 from dpsim.report.pages.result_files import of_sweep, results_in
 from dpsim.studies.sweep import Sweep, query
 from dpsim.studies.tune import Tuning
@@ -75,13 +75,10 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     Of several scales of nodes it is throughput, else the parts of a step. Raises DpsimError for
     what no such command printed.
     """
-    if content.get("kind") == "converge":
-        return _curves(content, name)
-    if content.get("kind") == "fit-jitter":
-        return _jitter(content, name)
-    found = [*source_figures(results_in(content, name))]
-    # The first are the parts of a step; scaling is about throughput.
-    return found[1] if content.get("kind") == "scale" and len(found) > 1 else found[0]
+    for kind, figure in _NO_TABLES.items():
+        if content.get("kind") == kind:
+            return figure(content, name)
+    return chief_figure(results_in(content, name))
 
 
 def figure_of(answer: Shown) -> go.Figure:
@@ -119,3 +116,10 @@ def _jitter(content: Mapping[str, Any], name: str) -> go.Figure:
             f"{name}: must be JSON that dpsim fit-jitter printed, but {first_problem(error)}"
         ) from None
     return jitter_figure(read.model_dump())
+
+
+# Answers that pages of results have no table of, and so do not read.
+_NO_TABLES: Mapping[str, Callable[[Mapping[str, Any], str], go.Figure]] = {
+    "converge": _curves,
+    "fit-jitter": _jitter,
+}

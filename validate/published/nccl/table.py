@@ -7,7 +7,7 @@ left out whole in the specification regime. Times are seconds, sizes bytes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -143,11 +143,7 @@ def kind_of(path: Path) -> Kind:
 
 def _case(row: Row, kind: Kind, identity: dict[str, str]) -> Case:
     try:
-        if kind == "nccl-tests":
-            return _nccl_tests_case(row, identity)
-        if kind == "nccl-single-node":
-            return _system_case(row, identity)
-        return _vtrain_case(row, identity)
+        return _CASES[kind](row, identity)
     except DpsimError as error:
         if str(error).startswith(str(row.path)):
             raise
@@ -254,6 +250,14 @@ def _vtrain_case(row: Row, identity: dict[str, str]) -> Case:
         identity,
         notes=described.notes,
     )
+
+
+# How a row of each kind of table becomes a case.
+_CASES: Mapping[Kind, Callable[[Row, dict[str, str]], Case]] = {
+    "nccl-tests": _nccl_tests_case,
+    "nccl-single-node": _system_case,
+    "vtrain-allreduce": _vtrain_case,
+}
 
 
 def concatenate(works: Iterable[Work]) -> Work:
