@@ -1,16 +1,27 @@
 """How far calibrated curves of NCCL are off, and how far all other sizes of each would leave them.
 
 ``python -m tools.refits.nccl_calibrated`` (about a minute) prints both, mean over machines, for one
-node and for several. Nothing is written.
+node and for several. It writes ``validate/published/nccl/calibrated_residuals.json``: quantiles of
+ln(measured / predicted) of the sizes that were not known, for the next machine (see
+`tools.refits.nccl_residuals`), and how many rows they hold of machines that are left out of them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from dpsim.base.terminal import show
 from tools.refits.nccl_refit import training_cases
+from tools.refits.nccl_residuals import stretched
+from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from validate.published.nccl import (
+    CALIBRATED_FILE,
     MIB,
     Score,
     Shipped,
@@ -30,6 +41,53 @@ def main() -> None:
         machines = len({score.case.machine_name for score in rows})
         show(f"{heading}, {machines} machines: {_error(rows)}")
         show(f"  by all other sizes of a curve: {_error(by_other_sizes(part))}")
+    path = Path(str(files("validate.published.nccl"))) / CALIBRATED_FILE
+    path.write_text(json.dumps(residuals(scores), indent=1) + "\n", encoding="utf-8")
+
+
+def residuals(scores: Sequence[Score]) -> dict[str, Any]:
+    """The quantiles for one node and for several, below 1 MiB and from there on."""
+    families = []
+    for is_one_node in (True, False):
+        for large in (False, True):
+            rows = [
+                score
+                for score in scores
+                if score.counts
+                and (score.case.machine.nodes == 1, score.nbytes >= MIB) == (is_one_node, large)
+            ]
+            families.append(
+                {
+                    "is_one_node": is_one_node,
+                    "from_1MiB": large,
+                    "machines": len(_machines(rows)),
+                    "coverage": round(_coverage(rows), 3),
+                    "residuals": _of_the_next(rows),
+                }
+            )
+    return {"quantiles": list(QUANTILES), "families": families}
+
+
+def _of_the_next(rows: Sequence[Score]) -> list[float]:
+    residual = np.array([np.log(row.measured / row.predicted) for row in rows])
+    quantiles = residual_quantiles(residual, [row.case.machine_name for row in rows])
+    return [round(float(each), 4) for each in stretched(quantiles, len(_machines(rows)))]
+
+
+def _coverage(rows: Sequence[Score]) -> float:
+    """The mean over machines of each one's share of rows inside, its own left out."""
+    shares = []
+    for machine in sorted(_machines(rows)):
+        quantiles = _of_the_next([row for row in rows if row.case.machine_name != machine])
+        own = [
+            np.log(row.measured / row.predicted) for row in rows if row.case.machine_name == machine
+        ]
+        shares.append(np.mean([quantiles[0] <= each <= quantiles[-1] for each in own]))
+    return float(np.mean(shares))
+
+
+def _machines(rows: Sequence[Score]) -> set[str]:
+    return {row.case.machine_name for row in rows}
 
 
 def _scores() -> list[Score]:

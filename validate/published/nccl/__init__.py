@@ -1,5 +1,6 @@
 """Published times of collectives beside the models of NCCL."""
 
+from validate.published.nccl.calibrated_doubt import CALIBRATED_FILE, calibrated_doubt
 from validate.published.nccl.joint_fit import (
     fit_joint,
     fit_without,
@@ -22,6 +23,7 @@ from validate.published.nccl.table import KINDS, Case, Kind, read_table
 from validate.published.nccl.twins import beside_twins
 
 __all__ = [
+    "CALIBRATED_FILE",
     "KINDS",
     "LEFT_OUT_FILE",
     "MACHINE_KEY",
@@ -36,6 +38,7 @@ __all__ = [
     "build",
     "by_other_sizes",
     "calibrated",
+    "calibrated_doubt",
     "compare",
     "fit_joint",
     "fit_without",

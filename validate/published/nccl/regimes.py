@@ -33,12 +33,14 @@ class Predicted:
     """A case with seconds for each of its sizes, and which of them may count.
 
     Those count that nothing was fitted on. ``kin`` are measured machines that corrected it.
+    ``is_calibrated``: whether the others are known.
     """
 
     case: Case
     seconds: FloatArray
     counts: npt.NDArray[np.bool_]
     kin: tuple[str, ...] = ()
+    is_calibrated: bool = False
 
 
 Regime = Callable[[Sequence[Case], Mapping[Slot, float], Sequence[Kin]], list[Predicted]]
@@ -101,6 +103,7 @@ def calibrated(
             each,
             seconds=between_the_known(part, each.case, times, each.seconds, usual),
             counts=counts,
+            is_calibrated=True,
         )
         for each, times, (part, counts) in together
     ]

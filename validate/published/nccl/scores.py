@@ -12,6 +12,7 @@ import numpy as np
 from dpsim.base.doubt import PredictionInterval
 from dpsim.engine import machine_interval
 from dpsim.network.libraries.nccl import NVMESH, NVSWITCH, PCIE, NcclMachine
+from validate.published.nccl.calibrated_doubt import calibrated_doubt
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case
 
@@ -33,7 +34,8 @@ _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 class Score:
     """One row of a table beside its prediction; ``constants`` says what they were fitted on.
 
-    ``kin`` are the measured machines whose residuals corrected the prediction.
+    ``kin`` are the measured machines whose residuals corrected the prediction. ``is_calibrated``:
+    whether other sizes of its curve are known.
     """
 
     case: Case
@@ -44,6 +46,7 @@ class Score:
     constants: str
     counts: bool
     kin: tuple[str, ...] = ()
+    is_calibrated: bool = False
 
     @property
     def ape(self) -> float:
@@ -54,6 +57,8 @@ class Score:
     def interval(self) -> PredictionInterval:
         """Between which the measured time lies, by what the model leaves of machines like this."""
         case = self.case
+        if self.is_calibrated:
+            return calibrated_doubt(case.machine.nodes == 1, self.nbytes).around(self.predicted)
         return machine_interval(case.machine, case.op, self.nbytes, self.predicted)
 
     @property
@@ -104,6 +109,7 @@ def scored(predicted: Predicted, constants: str) -> list[Score]:
             constants,
             bool(at[row.nbytes][1]),
             predicted.kin,
+            predicted.is_calibrated,
         )
         for row in case.rows
     ]
