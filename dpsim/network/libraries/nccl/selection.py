@@ -21,6 +21,7 @@ from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, XGMI, NcclMac
 Choice = tuple[str, str]
 
 PROTOCOLS = ("LL", "LL128", "Simple")
+_LL, _LL128, _SIMPLE = range(3)  # their places in the tables below
 CHAINS = ("broadcast", "reduce")
 
 # NCCL's tables, by its protocols: LL, LL128, Simple.
@@ -180,7 +181,9 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
     # NCCL counts n steps of a chain, each of which carries the whole vector.
     steps = n if op in CHAINS else rounds * (n - 1)
     hardware = HARDWARE["nvlink" if g.nvlink else "pci"]["ring"][proto]
-    overhead = 0.0 if nodes == 1 else NET_OVERHEAD * (3 if proto == 2 else 1)
+    overhead = 0.0
+    if nodes > 1:
+        overhead = 3 * NET_OVERHEAD if proto == _SIMPLE else NET_OVERHEAD
     network = HARDWARE["net"]["ring"][proto]
     latency = BASE["ring"][proto] + (steps - hops) * max(hardware, overhead) + hops * network
     if op in CHAINS:
@@ -188,11 +191,11 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
         # here: long chains so run as Simple from smaller sizes on than is good for them.
         latency = BASE["ring"][proto] + (hardware if nodes == 1 else network)
     bus = g.ring_bus
-    if proto == 0:
+    if proto == _LL:
         # Half of what LL moves are flags, one with each word of data.
         row = g.row if nodes == 1 else 0
         bus = min(LL_MAX[row][g.column], bus * 0.5)
-    elif proto == 1:
+    elif proto == _LL128:
         bus = min(
             bus * 0.92, max(g.channels * RING_LL128_PER_CHANNEL[g.row], RING_LL128_LEAST[g.row])
         )
@@ -209,10 +212,10 @@ def _tree(machine: NcclMachine, g: _Graph, proto: int) -> tuple[float, float]:
         (local - 1) * hardware + levels * HARDWARE["net"]["tree"][proto]
     )
     bus = min(g.tree_bus * 0.92, g.channels * TREE_PER_CHANNEL[g.row][g.column])
-    if proto == 0:
+    if proto == _LL:
         row = g.row if nodes == 1 else 0
         bus = min(bus / 3.8, LL_MAX[row][g.column])
-    elif proto == 1:
+    elif proto == _LL128:
         bus = min(
             # Of each 128 bytes of LL128 the last 8 are a flag.
             bus * (7 / 9 if nodes == 1 else 120 / 128),
