@@ -257,12 +257,16 @@ def _long_time(seconds: float, digits: int) -> str:
 def size(nbytes: float) -> str:
     """An amount of data for people: whole binary units where it is such, ``"1 MiB"``.
 
-    Others have a decimal prefix.
+    Others have a decimal prefix, and so has 80 MB, which is 78,125 KiB.
     """
+    # Of two ways to write it exactly, the shorter one is how it was meant.
+    decimal = human(nbytes, DATA)
+    is_exact = nbytes > 0 and parse(decimal, DATA) == nbytes
     for power, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if nbytes >= power and nbytes % power == 0:
-            return f"{nbytes / power:,.0f} {unit}"
-    return human(nbytes, DATA)
+            binary = f"{nbytes / power:,.0f} {unit}"
+            return decimal if is_exact and len(decimal) < len(binary) else binary
+    return decimal
 
 
 def _quantity(dimension: Dimension) -> Any:

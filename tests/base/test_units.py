@@ -26,6 +26,7 @@ from dpsim.base.units import (
     exact,
     human,
     parse,
+    size,
     to_si,
 )
 
@@ -256,3 +257,19 @@ def test_a_bit_a_second_and_a_petabyte_a_second_are_rates():
 )
 def test_few_digits_make_no_exponent(value, digits, text):
     assert human(value, TIME, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [
+        (2**20, "1 MiB"),
+        (1536 * 2**20, "1,536 MiB"),
+        (1024, "1 KiB"),
+        (80e6, "80 MB"),
+        (1e9, "1 GB"),
+        (1000, "1 kB"),
+        (0, "0 B"),
+    ],
+)
+def test_a_size_is_written_as_it_was_meant(nbytes, text):
+    assert size(nbytes) == text
