@@ -226,7 +226,8 @@ class CalibrationProfile(Config):
     gpu: str = Field(default="", description="The catalogue's name of the GPU it was measured on.")
     residuals: Residuals
     residuals_by: dict[str, Residuals] = Field(
-        default={}, description="The same for parts of the rows, for the record."
+        default={},
+        description="The same for parts of the rows, by what they are of; residuals are of one.",
     )
     runs: dict[str, NonNegativeInt] = Field(
         default={}, description="How many measured cases each run file gave, for the record."
