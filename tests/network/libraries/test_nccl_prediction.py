@@ -22,6 +22,7 @@ from dpsim.network.libraries.nccl import (
     shipped_constants,
 )
 from dpsim.network.libraries.nccl.machine import Bus
+from dpsim.network.libraries.nccl.prediction import machine_constants
 from dpsim.network.libraries.nccl.selection import choose
 
 SIZES = np.exp2(np.arange(9, 31))
@@ -160,6 +161,36 @@ def test_how_a_benchmark_was_started_tells_nothing_of_large_sizes_over_nvlinks(s
     np.testing.assert_allclose(found[SIZES < 2**19], 1.0)
 
 
+def test_kin_hold_beyond_the_largest_size_that_they_were_measured_at_and_fade_below_the_smallest():
+    machine = describe_system({**H100, "system": "l40s"}).machine
+    measured = np.exp2(np.arange(15, 20))
+    model = predict(machine, "all_reduce", 2, measured, kin=()).seconds
+    kin = [Kin("own", machine, "all_reduce", 2, measured, 4 * model)]
+    asked = np.exp2([8, 10, 11, 15, 19, 20, 33])
+    found = predict(machine, "all_reduce", 2, asked, kin=kin).seconds
+    factor = found / predict(machine, "all_reduce", 2, asked, kin=()).seconds
+    np.testing.assert_allclose(factor, [1, 1, 2**0.2, 2, 2, 2, 2])
+
+
+@pytest.mark.parametrize("local", [8, 16, 72])
+def test_nvls_takes_longer_to_fill_the_more_gpus_stand_behind_the_switch(local):
+    def fill(ranks):
+        machine = nvswitch(100, ranks, forced_algorithm="nvls")
+        (launch,) = machine_constants(machine)["o"]
+        return predict(machine, "all_reduce", 2, [1], kin=()).seconds[0] - launch
+
+    assert fill(local) == pytest.approx(local / 8 * fill(8), rel=1e-3)
+    assert fill(4) == pytest.approx(fill(8), rel=1e-3)
+
+
+@pytest.mark.parametrize(("links", "weight"), [(1.0, 1.0), (0.5, 0.5), (1.1, 1.0)])
+def test_local_copies_are_as_quick_on_a_part_of_the_links(links, weight):
+    full, part = nvswitch(90), replace(nvswitch(90), intra_rate=links * NVLINKS[90])
+    for name in ("copy", "copy_ag", "copy_rs", "copy_p2p"):
+        (most,), (found,) = machine_constants(full)[name], machine_constants(part)[name]
+        assert found == pytest.approx(weight * most)
+
+
 @pytest.mark.parametrize("capability", sorted(NVLINKS))
 @pytest.mark.parametrize("op", ["all_gather", "reduce_scatter", "alltoall"])
 def test_large_sizes_approach_the_port_from_below(capability, op):
@@ -206,15 +237,19 @@ def test_two_of_eight_gpus_take_trees_of_the_simple_protocol_where_their_few_cha
     assert before != after == ("tree", "Simple")
 
 
-def test_between_bridged_pairs_two_rings_take_a_way_of_each_link():
+@pytest.mark.parametrize(
+    ("op", "local", "ways"),
+    [("all_reduce", 4, 2), ("all_reduce", 3, 1), ("alltoall", 4, 1), ("sendrecv", 4, 1)],
+)
+def test_between_bridged_pairs_two_rings_take_a_way_of_each_link(op, local, ways):
     huge = 2.0**34
     plain, bridged = (
         predict(
-            NcclMachine("gpu", 80, "pcie", 31.5e9, bus, gpus_per_node=4), "all_reduce", 4, [huge]
+            NcclMachine("gpu", 80, "pcie", 31.5e9, bus, gpus_per_node=local), op, 4, [huge]
         ).seconds[0]
         for bus in (Bus(), Bus(one_way=True))
     )
-    assert plain / bridged == pytest.approx(2, rel=0.01)
+    assert plain / bridged == pytest.approx(ways, rel=0.01)
 
 
 def test_tcp_by_the_card_answers_sooner_than_tcp_by_the_kernel():

@@ -36,6 +36,7 @@ BETWEEN = [
     ("A100", "HDR InfiniBand 200G (PCIe 4.0 x16)", "ib", 1600),
     ("V100", "dual-rail EDR InfiniBand", "ib", 200),
     ("V100", "dual EDR", "ib", 200),
+    ("P100", "2x Omni-Path 100Gb/s", "ib", 200),
     ("B200", "XDR 800G x8", "ib", 6400),
     ("B300", "8x CX-8 800G", "ib", 6400),
     ("H100", "RoCEv2 400GbE", "roce", 3200),

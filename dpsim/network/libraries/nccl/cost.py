@@ -66,6 +66,8 @@ WARM_BYTES = 12e3
 P2P_SWITCH_BYTES = 25e3
 # NCCL's own caps on an NVLSTree channel beyond two nodes against two (Hopper 45.5 / 57.7)
 NVLSTREE_MANY = 0.79
+# NVLS is taken to fill as fast among fewer GPUs, which was not measured.
+NVLS_RANKS = 8
 FLOOR_SHARPNESS = 4.0
 _NO_FLOOR = 1e-12  # s
 CHANNEL_RATE = 50e9  # B/s, about the most that NCCL's search plans for a channel between nodes
@@ -173,8 +175,18 @@ def _simple_ring(w: Work, p: Params) -> FloatArray:
 
 
 def _nvls(w: Work, p: Params) -> FloatArray:
-    transfer = 2 * w.nbytes * (w.ranks - 1) / w.ranks / p["B_N"]
-    return _power_mean(p["o"] + p["a_N"], transfer, p["r_N"])
+    # Switches multicast what is gathered: half of what an all-reduce sends.
+    transfer = w.rounds * w.nbytes * (w.ranks - 1) / w.ranks / p["B_N"]
+    return _power_mean(p["o"] + _nvls_fill(w, p), transfer, p["r_N"])
+
+
+def _nvls_fill(w: Work, p: Params) -> FloatArray:
+    """Seconds until NVLS moves bytes at its rate.
+
+    Each rank behind the switch has a chunk of its own in a loop of NCCL's kernel, so that a loop
+    moves the more the more they are (src/device/all_reduce.h).
+    """
+    return np.asarray(p["a_N"] * np.maximum(w.local / NVLS_RANKS, 1.0))
 
 
 def _p2p(w: Work, p: Params) -> FloatArray:
@@ -248,7 +260,7 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
             np.zeros_like(local),
             p["B_N"] * p["net_nvls"] * np.where(w.nodes > 2, NVLSTREE_MANY, 1.0),
         )
-        fixed = fixed + p["a_N"]
+        fixed = fixed + _nvls_fill(w, p)
     elif proto == "Simple":
         fixed = fixed + p["a_S"]
     latency = fixed + inside * step + hops * p["net_h_" + proto]

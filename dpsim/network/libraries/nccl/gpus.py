@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from dpsim.base.errors import DpsimError
-from dpsim.hardware import Gpu, Link, gpu_named_in, gpus
+from dpsim.hardware import Gpu, Link, gpu_named_in, gpus, typical_gpus
 
 # What tables that name no GPU are taken to be of: assumptions, about texts and not about GPUs.
 _ASSUMED = "a100-sxm-40gb"
@@ -61,6 +62,16 @@ def xgmi_between_gpus(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> 
         and second.startswith("gpu")
         and "xgmi" in link.name
     )
+
+
+@cache
+def full_nvlink_rate(capability: int) -> float:
+    """`nvlink_rate` of the GPUs of a compute capability (times ten) that have all their links.
+
+    Of a capability without such GPUs that of the latest before it, or else of the first after it.
+    """
+    rates = {capability_of(gpu): nvlink_rate(gpu) for gpu in typical_gpus() if nvlink_rate(gpu)}
+    return rates[max((known for known in rates if known <= capability), default=min(rates))]
 
 
 def pcie_generation(gpu: Gpu) -> int:

@@ -12,6 +12,9 @@ a network and its settings, and do not carry over.
 How a benchmark was started sets how long small sizes take, and the fabric what large ones do: a
 machine started in a way of its own has kin among those started as usual from `_LAUNCHED` bytes on.
 On PCIe it has none: rates there are the hosts', which differ more than kin tell.
+
+Residuals hold at all sizes above the measured ones, where they are those of a rate: if they ended
+there, twice the bytes could take half the time. Below the measured ones they fade.
 """
 
 from __future__ import annotations
@@ -31,14 +34,18 @@ from dpsim.network.libraries.nccl.machine import PCIE, Bus, NcclMachine
 
 KIN_FILE = "kin.json"
 NEAR = 6  # minor releases of NCCL, about two years
-_BEYOND = 1.0  # octaves outside the measured sizes that a residual still holds for
+_FADE = 5.0  # octaves below the measured sizes in which a residual fades to nothing
 _LAUNCHED = 2**20  # bytes from which on the way of starting no longer tells
+_LAUNCHED_FADE = 1.0  # octaves below these
 _USUAL = "default"  # way of starting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kin:
-    """A measured curve inside one node: whose, of what, and seconds by ascending bytes."""
+    """A measured curve inside one node: whose, of what, and seconds by ascending bytes.
+
+    ``large_alone``: what was measured below `_LAUNCHED` bytes is left out.
+    """
 
     name: str
     machine: NcclMachine
@@ -46,6 +53,7 @@ class Kin:
     element_bytes: int
     nbytes: FloatArray
     seconds: FloatArray
+    large_alone: bool = False
 
     def is_of(self, machine: NcclMachine, op: str, element_bytes: int) -> bool:
         """Whether it says something of ``op`` on ``machine``."""
@@ -65,7 +73,18 @@ class Kin:
         large = self.nbytes >= _LAUNCHED
         if mine != _USUAL or machine.intra == PCIE or not large.any():
             return None
-        return replace(self, nbytes=self.nbytes[large], seconds=self.seconds[large])
+        return replace(
+            self, nbytes=self.nbytes[large], seconds=self.seconds[large], large_alone=True
+        )
+
+    def faded(self, logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Octaves, and a residual whose ``logs`` are known at the curve's own sizes.
+
+        It begins with the octave at which it has faded to nothing.
+        """
+        octaves = np.log2(self.nbytes)
+        fade = _LAUNCHED_FADE if self.large_alone else _FADE
+        return np.append(octaves[0] - fade, octaves), np.append(0.0, logs)
 
     def versions_apart(self, machine: NcclMachine) -> int:
         """Minor releases between its NCCL and that of ``machine``; 0 where one is not stated."""
@@ -100,12 +119,10 @@ class Correction:
     names: tuple[str, ...] = ()
 
     def factor(self, nbytes: FloatArray) -> FloatArray:
-        """The factor at each size: 1 where no kin was measured near it."""
+        """The factor at each size: 1 far below what was measured, as at its largest above it."""
         if not self.names:
             return np.ones_like(nbytes)
-        place = np.log2(nbytes)
-        near = (place >= self.octaves[0] - _BEYOND) & (place <= self.octaves[-1] + _BEYOND)
-        return np.where(near, np.exp(np.interp(place, self.octaves, self.logs)), 1.0)
+        return np.asarray(np.exp(np.interp(np.log2(nbytes), self.octaves, self.logs)))
 
 
 NO_CORRECTION = Correction(np.zeros(0), np.zeros(0))
@@ -129,26 +146,19 @@ def nearest(
 
 
 def correction(residuals: Mapping[str, Sequence[tuple[FloatArray, FloatArray]]]) -> Correction:
-    """From the residuals of each kin: curves of (bytes, ln(measured / model))."""
+    """From the residuals of each kin: curves of (octave, ln(measured / model)) as `Kin.faded`."""
     if not residuals:
         return NO_CORRECTION
-    every = [nbytes for curves in residuals.values() for nbytes, _ in curves]
-    octaves = np.unique(np.log2(np.concatenate(every)))
+    octaves = np.unique(np.concatenate([own for curves in residuals.values() for own, _ in curves]))
     total, count = np.zeros_like(octaves), np.zeros_like(octaves)
     for curves in residuals.values():
         # (curves, octaves): a machine that was measured several times counts once, by their median.
-        own = np.array([_on(octaves, np.log2(nbytes), logs) for nbytes, logs in curves])
+        own = np.array([np.interp(octaves, *curve, left=np.nan) for curve in curves])
         known = np.isfinite(own).any(axis=0)
         total[known] += np.nanmedian(own[:, known], axis=0)
         count += known
     # One more than there are: shrunk towards no correction, the more the fewer kin were measured.
     return Correction(octaves, total / (count + 1), tuple(sorted(residuals)))
-
-
-def _on(octaves: FloatArray, own: FloatArray, logs: FloatArray) -> FloatArray:
-    """A curve at all ``octaves``, NaN where they are outside its own."""
-    near = (octaves >= own[0] - _BEYOND) & (octaves <= own[-1] + _BEYOND)
-    return np.where(near, np.interp(octaves, own, logs), np.nan)
 
 
 @cache

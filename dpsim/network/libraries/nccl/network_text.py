@@ -37,7 +37,7 @@ _WORD = r"(?i:xdr|ndr200|ndr|hdr100|hdr|edr|fdr|qdr)"
 _NUMERIC = rf"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>{_UNIT})\b"
 _SPEED = rf"(?:{_NUMERIC}|(?:\b|(?<=[x×*]))(?P<word>{_WORD})\d*\b)"
 # Names of cards stand between their number and their rate: "4x Slingshot-11 NICs (200 Gb/s each)".
-_NAMES = r"(?:[A-Za-z]+[-\d]*[\s(@]+)*"
+_NAMES = r"(?:[A-Za-z]+(?:-[A-Za-z]+)*[-\d]*[\s(@]+)*"
 _COUNT = rf"(?<![-\w.])(?P<count>\d+(?=\s*[x×*])|(?i:{_NUMBER_WORDS}))"
 _COUNTED = re.compile(rf"{_COUNT}(?:\s*[x×*]|[\s-])\s*{_NAMES}{_SPEED}")
 # "200G x8", but not the lanes of "200G (PCIe 4.0 x16)".
@@ -67,6 +67,8 @@ _TRANSPORTS = (
     (r"\broce|rdma over converged|spectrum-?x\b|\berdma\b|\bthor\d?\b|pollara", "roce"),
     # Cards that do both: over Ethernet it is RoCE.
     (r"(?=.*(?:connectx|\bcx-?\d|bluefield|\bbf-?\d|\brdma\b))(?=.*(?:gbe\b|ethernet))", "roce"),
+    # Cards of Omni-Path are reached by InfiniBand's verbs.
+    (r"\bomni-?\s?path|\bopa\b", "ib"),
     (r"infiniband|\bib\b|connectx|(?:\b|\dx)[xnhefq]dr\d*\b|quantum", "ib"),
     (r"\bcx-?\d|bluefield|\bbf-?\d|\bmlx\d|\brdma\b", "ib"),
     (r"tcp|socket|ethernet|gbe\b|gige|\bgvnic\b|\bena\b", "tcp"),

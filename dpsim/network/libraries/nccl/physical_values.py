@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.libraries.nccl.machine import PCIE, NcclMachine
+from dpsim.network.libraries.nccl.gpus import full_nvlink_rate
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
 from dpsim.network.libraries.nccl.parameters import FULL_NODE, NAMES, OLD_NCCL
 
 BoolArray = npt.NDArray[np.bool_]
@@ -24,9 +25,11 @@ class Facts:
     """What machines are, an array over them each; see `NcclMachine` and `Bus`.
 
     ``calls`` are the launches that one thread makes one after the other, 0 where there is no floor.
+    ``linked`` is the share of its generation's NVLinks that a GPU has or uses, 1 without NVLinks.
     """
 
     rate: FloatArray
+    linked: FloatArray
     local: FloatArray
     on_bus: BoolArray
     staged: BoolArray
@@ -45,6 +48,7 @@ def facts_of(machines: Sequence[NcclMachine]) -> Facts:
     calls = {"default": 0, "torch": 1}
     return Facts(
         rate=np.array([m.intra_rate for m in machines]),
+        linked=np.array([_linked(m) for m in machines]),
         local=np.array([float(m.gpus_per_node) for m in machines]),
         on_bus=np.array([m.intra == PCIE for m in machines]),
         staged=np.array([m.bus.staged for m in machines]),
@@ -59,14 +63,24 @@ def facts_of(machines: Sequence[NcclMachine]) -> Facts:
     )
 
 
+def _linked(machine: NcclMachine) -> float:
+    if machine.intra not in (NVSWITCH, NVMESH):
+        return 1.0
+    return min(machine.intra_rate / full_nvlink_rate(machine.capability), 1.0)
+
+
 def physical(logs: FloatArray, facts: Facts) -> Constants:
     """Ln theta (machines x constants) -> what `dpsim.network.libraries.nccl.cost.seconds` takes."""
     # A trial step of the fit may go far out: exp must stay finite for it to be refused.
     values = np.exp(np.clip(logs.T, -50, 50))
     theta = dict(zip(NAMES, values, strict=True))
     port = _port_rate(theta, facts)
-    for protocol in ("LL", "LL128", "S", "N", "P"):
-        theta["B_" + protocol] = theta["f_" + protocol] * port
+    theta["B_P"] = theta["f_P"] * port
+    for protocol in ("LL", "LL128", "S", "N"):
+        theta["B_" + protocol] = theta["f_" + protocol] * port * _ways(facts)
+    # Local copies run in the GPU's memory: over fewer links all else takes longer, but not they.
+    for copy in ("copy", "copy_ag", "copy_rs", "copy_p2p"):
+        theta[copy] = theta[copy] * facts.linked
     theta["a_P"] = theta["a_P"] * np.where(facts.twice_the_channels, theta["p2p_low"], 1.0)
     # A machine that is slow to launch shows it in the floor where there is one.
     theta["o"] = theta["o"] * np.where(facts.calls > 0, 1.0, theta["launch"])
@@ -103,10 +117,18 @@ def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
     slower = (kernel**-HOST_SHARPNESS + uplink**-HOST_SHARPNESS) ** (-1 / HOST_SHARPNESS)
     through_host = np.where(facts.copy_engine, uplink, slower) * theta["host_share"]
     share = np.where(facts.staged, through_host, over_sockets)
-    # Of two rings in opposite directions each takes one way of a GPU's link.
-    rings = np.where(facts.one_way, 2.0, 1.0)
-    on_bus = np.where(facts.on_bus, share * rings, 1.0)
+    on_bus = np.where(facts.on_bus, share, 1.0)
     return np.asarray(facts.rate * theta["port_share"] * on_bus)
+
+
+def _ways(facts: Facts) -> FloatArray:
+    """How many rings over bridged pairs each have one way of the GPUs' links to themselves.
+
+    Two, in opposite directions, where no GPU is without a partner. What ranks send to others by
+    themselves crosses a link once.
+    """
+    paired = facts.on_bus & facts.one_way & (facts.local % 2 == 0)
+    return np.where(paired, 2.0, 1.0)
 
 
 def _chain(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:

@@ -89,7 +89,7 @@ def kin_correction(
         return _shipped_correction(machine, op, element_bytes)
     curves = shipped_kin() if kin is None else kin
     residuals = {
-        name: [(curve.nbytes, _residual(curve, known)) for curve in own]
+        name: [curve.faded(_residual(curve, known)) for curve in own]
         for name, own in nearest(curves, machine, op, element_bytes).items()
     }
     return correction(residuals)
