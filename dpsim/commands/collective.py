@@ -303,12 +303,14 @@ def _times(
 
 
 def _show(found: CollectiveTimes, as_json: bool) -> None:
-    from dpsim.report.text.tables import collective_table
+    from dpsim.report.text.collective import collective_notes, collective_table
 
     if as_json:
         show_json(found.to_json())
-    else:
-        show(collective_table(found.rows))
+        return
+    show(collective_table(found.rows))
+    for note in collective_notes(found.rows):
+        show(note)
 
 
 def _model_kind(name: str) -> ModelKind:

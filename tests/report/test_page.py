@@ -90,6 +90,8 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
     assert "algorithm ring" in page.all("td")
     assert "2 nodes" in page.all("td")
     assert "USD per million samples" in page.all("th")
+    assert "90% by the model's error" in page.all("th")
+    assert "of tcp one machine was measured" in page.all("td")
     assert any(
         re.match(r"Compute times come from the catalogue's figures.*median error \d+%", line)
         for line in page.all("li")

@@ -102,6 +102,13 @@ class _Profile(_Part):
     residuals: _Residuals
 
 
+class _Interval(_Part):
+    low: _Number
+    high: _Number
+    confidence: _Number
+    extrapolated: list[str]
+
+
 class SweptAnswer(_Part):
     """A point of ``dpsim sweep``, in the shape of ``dpsim run`` as far as it goes."""
 
@@ -115,6 +122,7 @@ class SweptAnswer(_Part):
     bytes_sent_per_worker: _Number
     tokens_per_s: _Number | None = None
     mfu: _Number | None = None
+    interval_s: _Interval | None = None
 
 
 class RunAnswer(SweptAnswer):

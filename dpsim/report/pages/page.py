@@ -186,6 +186,7 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
         "workers": f"{row['workers']:,}",
         "step": human(step["mean"], TIME),
         "95 % over seeds": f"{human(step['low'], TIME)} to {human(step['high'], TIME)}",
+        **_model_error(row),
         PARTS["compute"].words: human(parts["compute"], TIME, 3),
         PARTS["exposed_comm"].words: human(parts["exposed_comm"], TIME, 3),
         "waiting": human(parts["straggler_wait"] + parts["input"], TIME, 3),
@@ -194,6 +195,18 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
         "sent per worker": human(row["bytes_sent_per_worker"], DATA, 3),
         **spent,
     }
+
+
+def _model_error(row: Answer) -> dict[str, str]:
+    """Between which the measured step lies, as far as models were compared, and what is beyond."""
+    interval = row.get("interval_s")
+    if interval is None:
+        return {}
+    heading = f"{interval['confidence']:.0%} by the model's error"
+    said = {heading: f"{human(interval['low'], TIME)} to {human(interval['high'], TIME)}"}
+    if interval["extrapolated"]:
+        said["extrapolated"] = "; ".join(interval["extrapolated"])
+    return said
 
 
 def _rates(row: Answer) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from dpsim.base.config import first_problem
+from dpsim.base.doubt import CONFIDENCE
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_text_limited
 from dpsim.engine import PARTS
@@ -171,4 +172,19 @@ def _answer(row: Answer) -> Answer:
         "bytes_sent_per_worker": row["bytes_sent_per_worker"],
         "notes": [row["notes"]] if row["notes"] else [],
         "calibration": row["calibration"],
+        "interval_s": _interval(row),
+    }
+
+
+def _interval(row: Answer) -> Answer | None:
+    """The model's error of a flat row, which older files lack."""
+    low, high = row.get("interval_low_s"), row.get("interval_high_s")
+    if low is None or high is None:
+        return None
+    apart = row.get("extrapolated")
+    return {
+        "low": low,
+        "high": high,
+        "confidence": CONFIDENCE,
+        "extrapolated": [apart] if apart else [],
     }

@@ -13,11 +13,11 @@ from rich.table import Table
 
 from dpsim.engine import Result
 from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
+from dpsim.report.text.collective import collective_table
 from dpsim.report.text.explanation import explanation_notes, knobs_table, path_table
 from dpsim.report.text.replay import replay_notes, replay_table
 from dpsim.report.text.sweep import sweep_table
 from dpsim.report.text.tables import (
-    collective_table,
     compare_table,
     comparison_table,
     run_notes,

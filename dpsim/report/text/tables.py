@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dpsim.base.doubt import PredictionInterval
-from dpsim.base.units import DATA, POWER, RATE, TIME, human, size
+from dpsim.base.units import DATA, POWER, RATE, TIME, human
 from dpsim.engine import (
     PARTS,
     Cost,
@@ -22,7 +22,6 @@ from dpsim.engine import (
 )
 
 if TYPE_CHECKING:
-    from dpsim.studies.collective import CollectiveRow
     from dpsim.studies.compare import Comparison
 
 _MANIFOLD = 9.0  # from this change on it is said as a factor
@@ -328,25 +327,6 @@ def headings(paths: Iterable[str]) -> list[str]:
     ]
     last = Counter(each[-1] for each in words)
     return [each[-1] if last[each[-1]] == 1 else ".".join(each[-2:]) for each in words]
-
-
-def collective_table(rows: Iterable[CollectiveRow]) -> Table:
-    """Sizes in the columns of nccl-tests: size, time, algbw, busbw; and traffic."""
-    table = Table(show_edge=False)
-    for heading in ("size", "algorithm", "time", "algbw", "busbw", "sent, busiest", "sent, all"):
-        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
-    for row in rows:
-        table.add_row(
-            size(row.bytes),
-            # What `auto` chose at this size stands behind it.
-            row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
-            human(row.time_s, TIME),
-            human(row.algbw_Bps, RATE),
-            human(row.busbw_Bps, RATE),
-            human(row.bytes_sent_busiest, DATA),
-            human(row.bytes_sent_total, DATA),
-        )
-    return table
 
 
 def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Table:
