@@ -17,7 +17,7 @@ NETWORKS = (
     {"fabric": "rail-optimised", "nic": "ib-ndr"},
     {"fabric": "ring", "nic": "10GbE", "nics_per_node": 1},
 )
-LIBRARIES = ("ideal", "ideal", "ideal", "nccl", "gloo")
+LIBRARIES = ("ideal", "ideal", "ideal", "nccl", "gloo", "mpi")
 
 
 def four_a100s_a_node():
