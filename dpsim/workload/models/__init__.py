@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
-from dpsim.workload.models.catalogue import (
-    ATTENTION_OF,
-    MODELS,
-    Attention,
-    FamilyModel,
-    Images,
-    Tokens,
-    build_model,
-    canonical_name,
-)
+from dpsim.workload.models.built import ATTENTION_OF, Attention, Images, Tokens
+from dpsim.workload.models.catalogue import MODELS, FamilyModel, build_model, canonical_name
 
 if TYPE_CHECKING:
     from dpsim.workload.models.hf_config import from_config

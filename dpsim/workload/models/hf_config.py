@@ -14,7 +14,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.workload.layer import Model
 from dpsim.workload.models.bert import bert
-from dpsim.workload.models.catalogue import ATTENTION_OF, Attention, Images, Tokens
+from dpsim.workload.models.built import ATTENTION_OF, Attention, Images, Tokens
 from dpsim.workload.models.gpt import gpt
 from dpsim.workload.models.llama import Llama, of_shape
 from dpsim.workload.models.neox import neox, phi

@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError, UnknownNameError, how_to_install
 from dpsim.workload.layer import Model
-from dpsim.workload.models.catalogue import Images, Tokens
+from dpsim.workload.models.built import Images, Tokens
 
 _USUAL = 4096  # tokens when none are asked for, of models that could take more
 _LONGEST = 2**20  # where the configuration does not say it
