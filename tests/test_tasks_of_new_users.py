@@ -123,9 +123,9 @@ def test_a_sweep_to_csv_and_a_plot(typed, tmp_path):
         "nodes",
         "algorithm",
         "step",
+        "90% within",
         "samples/s",
         "efficiency",
-        "exposed comm.",
         "memory",
     ]
     rows = [*csv.DictReader(io.StringIO(typed("dpsim results results --csv")))]

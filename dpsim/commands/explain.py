@@ -173,9 +173,12 @@ def collective(
 
 def _show(found: Explanation) -> None:
     from dpsim.base.units import DATA, TIME, human
+    from dpsim.report.text.collective import kin_notes
+    from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 
     show(
-        f"{found.nbytes:,} B by {found.chosen}: {human(found.predicted, TIME)}",
+        f"{found.nbytes:,} B by {found.chosen}: {human(found.predicted, TIME)}, "
+        f"{WITHIN} {within_cell(found.interval)}",
         f"why: {found.reason}",
         "",
     )
@@ -190,22 +193,25 @@ def _show(found: Explanation) -> None:
         if change is not None:
             show(f"from {human(change[0], DATA, 3)} {word} it would be {change[1]}")
     show(f"constants: {', '.join(found.constants)}")
-    if found.kin:
-        show(f"corrected by measured kin: {'; '.join(found.kin)}")
+    show(*kin_notes(found.kin), *extrapolation_notes([found.interval]))
 
 
 def _rivals(found: Explanation) -> Table:
     from rich.table import Table
 
     from dpsim.base.units import TIME, human
+    from dpsim.report.text.model_error import WITHIN, within_cell
 
     table = Table(show_edge=False)
     table.add_column("algorithm/protocol")
-    table.add_column("NCCL's own estimate, on which it chooses", justify="right")
-    table.add_column("predicted time", justify="right")
+    for heading in ("NCCL's own estimate", "predicted time", WITHIN):
+        table.add_column(heading, justify="right")
     for rival in found.rivals:
         mark = " (chosen)" if rival.name == found.chosen else ""
         table.add_row(
-            rival.name + mark, human(rival.nccl_estimate, TIME, 3), human(rival.predicted, TIME, 3)
+            rival.name + mark,
+            human(rival.nccl_estimate, TIME, 3),
+            human(rival.predicted, TIME, 3),
+            within_cell(rival.interval),
         )
     return table

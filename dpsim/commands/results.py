@@ -52,6 +52,9 @@ def results(
         # As all other text here: csv's own line ends are those of Windows.
         csv.writer(sys.stdout, lineterminator="\n").writerows([answer.columns, *answer.rows])
     else:
-        from dpsim.report.text.sweep import answer_table, sweep_table
+        from dpsim.report.text.sweep import answer_table, sweep_notes, sweep_table
 
-        show(sweep_table(answer) if sql is None else answer_table(answer))
+        if sql is None:
+            show(sweep_table(answer), *sweep_notes(answer))
+        else:
+            show(answer_table(answer))

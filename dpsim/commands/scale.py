@@ -95,7 +95,8 @@ def _by_nodes(
     if as_json:
         show_json(found.to_json())
         return
-    from dpsim.report.text.tables import compare_table
+    from dpsim.report.text.model_error import extrapolation_notes
+    from dpsim.report.text.tables import scaling_table
 
     saturates = found.saturates_at_nodes
     end = (
@@ -103,11 +104,8 @@ def _by_nodes(
         if saturates is None
         else f"throughput peaks at {saturates} nodes"
     )
-    rows = [
-        ({"nodes": str(count)}, result)
-        for count, result in zip(found.nodes, found.results, strict=True)
-    ]
-    show(compare_table(rows), "", end, *map(str, found.left_out))
+    notes = extrapolation_notes(result.interval for result in found.results)
+    show(scaling_table(found), "", end, *notes, *map(str, found.left_out))
 
 
 def _study(

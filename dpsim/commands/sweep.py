@@ -170,7 +170,7 @@ def _said(swept: Sweep) -> list[str]:
 
 def _show_best(swept: Sweep) -> None:
     """The best points, with what was varied among them and what came out."""
-    from dpsim.report.text.sweep import sweep_table
+    from dpsim.report.text.sweep import sweep_notes, sweep_table
 
     # By point second, so that equal ones come out in the same order each time.
     ranked = "order by throughput_samples_per_s desc, point"
@@ -179,7 +179,8 @@ def _show_best(swept: Sweep) -> None:
         return
     show("", sweep_table(answer, _SHOWN_POINTS))
     more = len(answer.rows) - _SHOWN_POINTS
-    show(*([f"... and {more:,} slower ones: dpsim results {swept.folder}"] if more > 0 else []), "")
+    slower = [f"... and {more:,} slower ones: dpsim results {swept.folder}"] if more > 0 else []
+    show(*slower, *sweep_notes(answer, _SHOWN_POINTS), "")
 
 
 def _counted(count: int, what: str) -> str:

@@ -161,6 +161,11 @@ class CollectiveModel(ABC):
             return ideal_doubt(nodes, nbytes, of, self.compared)
         return ideal_doubt(nodes, nbytes, of)
 
+    @property
+    def kin(self) -> tuple[str, ...] | None:
+        """Measured machines that correct its times; None of a model that is corrected by none."""
+        return None
+
     def sustained(self) -> float:
         """The share of its busiest link's rate at which it sends many bytes: an ideal one all."""
         return 1.0

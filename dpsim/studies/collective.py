@@ -36,7 +36,8 @@ class CollectiveRow:
 
     ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
     ``max_utilisation``: of the busiest link, the share of its rate over that time. ``interval``:
-    of the time; None on a switch that is described by its numbers.
+    of the time; None on a switch that is described by its numbers. ``kin``: the measured machines
+    that corrected it; None of models that are corrected by none.
     """
 
     bytes: int
@@ -51,10 +52,12 @@ class CollectiveRow:
     library: str
     max_utilisation: float
     interval: PredictionInterval | None
+    kin: tuple[str, ...] | None
 
     def to_json(self) -> dict[str, Any]:
         """Its fields by name; what the interval extrapolates stands beside it."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "interval"}
+        fields["kin"] = None if self.kin is None else list(self.kin)
         if self.interval is None:
             return {**fields, "interval_s": None, "extrapolated": []}
         interval = self.interval.to_json()
@@ -143,6 +146,7 @@ def _row(
         # From the first start on: nothing could be carried before it.
         max_utilisation=busy / (time - float(begin.min())) if busy else 0.0,
         interval=model.doubt(size).around(time) if measured else None,
+        kin=model.kin,
     )
 
 

@@ -133,7 +133,8 @@ def test_explain_names_algorithm_protocol_and_reason(dpsim):
         "explain", "collective", "--cluster", "dgx-h100", "--library", "nccl", "-b", "1M"
     )
     assert code == 0
-    assert re.search(r"1,048,576 B by ring/LL: [\d.]+ us", out)
+    assert re.search(r"1,048,576 B by ring/LL: [\d.]+ us, 90% within [\d.]+ to [\d.]+ us", out)
+    assert re.search(r"nvls/Simple .* │ +[\d.]+ to [\d.]+ us", out)
     assert "why: NCCL estimates ring/LL" in out
     assert "most of it is latency" in out
     assert "up it would be nvls/Simple" in out
@@ -154,6 +155,30 @@ def test_explain_json_has_the_documented_keys(dpsim):
         for key in re.findall(r"`(\w+)`", line.split("|")[1])
     }
     assert set(json.loads(out)) == {"schema_version", "kind", *documented}
+
+
+def test_an_explained_time_has_the_interval_and_the_kin_that_it_has_unexplained(dpsim):
+    machine = ["--cluster", "dgx-h100", "--library", "nccl", "-b", "1M", "--json"]
+    explained = json.loads(dpsim("explain", "collective", *machine)[1])
+    (row,) = json.loads(dpsim("collective", *machine)[1])["rows"]
+    assert explained["interval_s"] == {**row["interval_s"], "extrapolated": row["extrapolated"]}
+    assert explained["interval_s"]["low"] < explained["time_s"] < explained["interval_s"]["high"]
+    assert explained["rivals"][0]["interval_s"] == explained["interval_s"]
+    assert explained["kin"] == row["kin"] != []
+
+
+def test_what_no_machine_measured_is_told_of_an_explained_time(dpsim):
+    _, out, _ = dpsim("explain", "collective", "--cluster", "gcp-a3-high", "--nodes", 2, "-b", "1G")
+    assert out.splitlines()[-1].startswith("extrapolated: of all_reduce of tcpx no machine")
+
+
+def test_rows_name_the_kin_that_corrected_them(dpsim):
+    sizes = ["--cluster", "dgx-h100", "-b", "1M", "-e", "2M"]
+    text = dpsim("collective", *sizes, "--library", "nccl")[1]
+    assert text.count("corrected by measured kin: ") == 1
+    for library, nodes, kin in (("nccl", 2, []), ("gloo", 1, None)):
+        answer = dpsim("collective", *sizes, "--library", library, "--nodes", nodes, "--json")[1]
+        assert [row["kin"] for row in json.loads(answer)["rows"]] == [kin, kin]
 
 
 WRONG = {

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from dpsim.base.units import size
-from dpsim.report.text.sweep import answer_table, sweep_table
+from dpsim.report.text.sweep import answer_table, sweep_notes, sweep_table
 from dpsim.studies.sweep import COLUMNS, Answer
 
 RESULTS = {column.name: None for column in COLUMNS}
@@ -12,7 +12,9 @@ FOUND = {
     "step_time_s": 0.25,
     "throughput_samples_per_s": 51.234,
     "scaling_efficiency": 0.875,
-    "exposed_comm_s": 0.0321,
+    "interval_low_s": 0.1554,
+    "interval_high_s": 0.3,
+    "extrapolated": "no 8 nodes; no RoCE",
     "memory_bytes": 7.354e9,
 }
 
@@ -38,7 +40,7 @@ def heads(table):
     return [str(column.header) for column in table.columns]
 
 
-RESULTS_SHOWN = ["step", "samples/s", "efficiency", "exposed comm.", "memory"]
+RESULTS_SHOWN = ["step", "90% within", "samples/s", "efficiency", "memory"]
 
 
 def test_it_has_what_differs_and_five_results_and_fits_80_columns():
@@ -48,7 +50,7 @@ def test_it_has_what_differs_and_five_results_and_fits_80_columns():
     assert heads(table) == ["point", "nodes", *RESULTS_SHOWN]
     assert Console(width=200).measure(table).maximum <= 80
     cells = [next(iter(column.cells)) for column in table.columns]
-    assert cells == ["0", "1", "250 ms", "51.2", "87.5%", "32.1 ms", "7.35 GB"]
+    assert cells == ["0", "1", "250 ms", "155 to 300 ms", "51.2", "87.5%", "7.35 GB"]
 
 
 def test_kinds_are_called_by_what_has_them():
@@ -62,6 +64,12 @@ def test_kinds_are_called_by_what_has_them():
 def test_the_first_are_shown():
     table = sweep_table(answer(*({"nodes": count} for count in range(9))), 4)
     assert [*table.columns[0].cells] == ["0", "1", "2", "3"]
+
+
+def test_what_is_extrapolated_is_told_once_below_it():
+    found = answer({"nodes": 1}, {"nodes": 2})
+    assert sweep_notes(found) == ["extrapolated: no 8 nodes", "extrapolated: no RoCE"]
+    assert sweep_notes(found, 0) == []
 
 
 def test_amounts_of_data_have_their_unit():

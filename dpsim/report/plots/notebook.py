@@ -18,10 +18,10 @@ from dpsim.report.text.explanation import explanation_notes, knobs_table, path_t
 from dpsim.report.text.replay import replay_notes, replay_table
 from dpsim.report.text.sweep import sweep_table
 from dpsim.report.text.tables import (
-    compare_table,
     comparison_table,
     run_notes,
     run_table,
+    scaling_table,
 )
 from dpsim.report.text.tuning import front_table, tuning_notes, tuning_table
 from dpsim.studies.collective import CollectiveTimes
@@ -64,8 +64,7 @@ def _(answer: Comparison) -> Parts:
 
 @parts.register
 def _(answer: Scaling) -> Parts:
-    named = zip(answer.nodes, answer.results, strict=True)
-    return (compare_table([({"nodes": str(count)}, result) for count, result in named]),)
+    return (scaling_table(answer),)
 
 
 @parts.register

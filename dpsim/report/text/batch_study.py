@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
+from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 from dpsim.report.text.tables import rate_cells
 from dpsim.studies.scale import BatchPoint, BatchStudy
 
@@ -29,7 +30,7 @@ def batch_study_table(study: BatchStudy) -> Table:
 
 
 def batch_study_notes(study: BatchStudy) -> list[str]:
-    """Where more workers stop helping, doubts about batches, and what was left out."""
+    """Where more workers stop helping, doubts of batches, extrapolations, what was left out."""
     end = study.stops_helping_at_nodes
     grows = "each larger number of nodes still gains more than 5 %"
     lines = [
@@ -43,6 +44,7 @@ def batch_study_notes(study: BatchStudy) -> list[str]:
                 f"{point.nodes} nodes, {point.to_target.batch.verdict}: "
                 f"{point.to_target.batch.text}"
             )
+    lines += extrapolation_notes(point.result.interval for point in study.points)
     return lines + [f"left out: {reason}" for reason in study.left_out]
 
 
@@ -68,6 +70,7 @@ def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
         **accumulated,
         "global batch": f"{point.global_batch:,}",
         "step": human(result.step_time_s["mean"], TIME, 3),
+        WITHIN: within_cell(result.interval),
         **rate_cells(result, tokens=tokens),
         "efficiency": f"{result.scaling_efficiency:.1%}",
         **known,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from dpsim.base.doubt import CONFIDENCE, PredictionInterval
 from dpsim.base.units import DATA, RATE, TIME, human, size
+from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 
 if TYPE_CHECKING:
     from dpsim.studies.collective import CollectiveRow
@@ -20,7 +20,7 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
     The model's error stands beside the time where it is known.
     """
     known = any(row.interval is not None for row in rows)
-    errors = [f"{CONFIDENCE:.0%} within"] if known else []
+    errors = [WITHIN] if known else []
     table = Table(show_edge=False)
     for heading in (
         *("size", "algorithm", "time", *errors, "algbw", "busbw"),
@@ -33,7 +33,7 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
             # What `auto` chose at this size stands behind it.
             row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
             human(row.time_s, TIME),
-            *([_within(row.interval)] if known else []),
+            *([within_cell(row.interval)] if known else []),
             human(row.algbw_Bps, RATE),
             human(row.busbw_Bps, RATE),
             human(row.bytes_sent_busiest, DATA),
@@ -42,14 +42,12 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
     return table
 
 
-def _within(interval: PredictionInterval | None) -> str:
-    if interval is None:
-        return ""
-    return f"{human(interval.low, TIME, 3)} to {human(interval.high, TIME, 3)}"
-
-
 def collective_notes(rows: Sequence[CollectiveRow]) -> list[str]:
-    """What the models' errors extrapolate, each once."""
-    known = (row.interval for row in rows if row.interval is not None)
-    every = dict.fromkeys(each for interval in known for each in interval.extrapolated)
-    return [f"extrapolated: {each}" for each in every]
+    """The kin that corrected times, and what the models' errors extrapolate, each once."""
+    told = dict.fromkeys(note for row in rows for note in kin_notes(row.kin or ()))
+    return [*told, *extrapolation_notes(row.interval for row in rows)]
+
+
+def kin_notes(kin: Sequence[str]) -> list[str]:
+    """A line that names the measured machines that corrected a time; none where none did."""
+    return [f"corrected by measured kin: {'; '.join(kin)}"] if kin else []

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from rich.table import Table
 
 from dpsim.base.units import DATA, TIME, human, size
+from dpsim.report.text.model_error import WITHIN, within
 from dpsim.report.text.tables import amount, headings
-from dpsim.studies.sweep import COLUMNS, Answer
+from dpsim.studies.sweep import BETWEEN_SENTENCES, COLUMNS, Answer
 
 _DIGITS = 6
 _FIRST_RESULT = COLUMNS[0].name
-_SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
-    "step_time_s": ("step", lambda value: human(value, TIME)),
-    "throughput_samples_per_s": ("samples/s", amount),
-    "scaling_efficiency": ("efficiency", lambda value: f"{value:.1%}"),
-    "exposed_comm_s": ("exposed comm.", lambda value: human(value, TIME, 3)),
-    "memory_bytes": ("memory", lambda value: human(value, DATA, 3)),
+# By heading the columns that a result is made of, and how it is said. Exposed communication, of
+# which efficiency tells too, would make the table wider than a terminal.
+_SHOWN: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    "step": (("step_time_s",), lambda value: human(value, TIME)),
+    WITHIN: (("interval_low_s", "interval_high_s"), within),
+    "samples/s": (("throughput_samples_per_s",), amount),
+    "efficiency": (("scaling_efficiency",), lambda value: f"{value:.1%}"),
+    "memory": (("memory_bytes",), lambda value: human(value, DATA, 3)),
 }
 
 
@@ -35,18 +39,31 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
     for name, heading in zip(told, headings(told), strict=True):
         is_number = all(not isinstance(row[places[name]], str) for row in answer.rows)
         table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
-    for heading, _ in _SHOWN.values():
+    for heading in _SHOWN:
         table.add_column(heading, justify="right")
 
     for row in answer.rows[:most]:
-        found = (row[places[name]] for name in _SHOWN)
-        shown = zip(found, _SHOWN.values(), strict=True)
+        values = {name: row[place] for name, place in places.items()}
         table.add_row(
             str(row[0]),
-            *(_cell(row[places[name]], name) for name in told),
-            *("" if value is None else said(value) for value, (_, said) in shown),
+            *(_cell(values[name], name) for name in told),
+            *(_result(values, names, said) for names, said in _SHOWN.values()),
         )
     return table
+
+
+def _result(values: dict[str, Any], names: tuple[str, ...], said: Callable[..., str]) -> str:
+    """The cell of a result that is made of the columns ``names``; empty where one is missing."""
+    found = [values[name] for name in names]
+    return "" if None in found else said(*found)
+
+
+def sweep_notes(answer: Answer, most: int | None = None) -> list[str]:
+    """What the models' errors extrapolate in the first ``most`` points, each once."""
+    place = answer.columns.index("extrapolated")
+    told = (row[place] or "" for row in islice(answer.rows, most))
+    every = dict.fromkeys(each for text in told for each in text.split(BETWEEN_SENTENCES) if each)
+    return [f"extrapolated: {each}" for each in every]
 
 
 def _telling_apart(answer: Answer, places: dict[str, int]) -> list[str]:

@@ -20,9 +20,10 @@ from dpsim.engine import (
     TimeToTarget,
     Utilisation,
 )
+from dpsim.report.text.model_error import WITHIN, within_cell
 
 if TYPE_CHECKING:
-    from dpsim.studies.compare import Comparison
+    from dpsim.studies.compare import Comparison, Scaling
 
 _MANIFOLD = 9.0  # from this change on it is said as a factor
 # The parts of a step that variants are compared by; the others seldom differ.
@@ -254,15 +255,25 @@ def comparison_table(found: Comparison) -> Table:
     return table
 
 
+def scaling_table(found: Scaling) -> Table:
+    """A row for each number of nodes."""
+    numbered = zip(found.nodes, found.results, strict=True)
+    rows = [({"nodes": str(count)}, result) for count, result in numbered]
+    return compare_table(rows, errors=True)
+
+
 def compare_table(
     rows: Iterable[tuple[Mapping[str, str], Result]],
     changes: Iterable[float | None] | None = None,
     alike: Iterable[bool] | None = None,
+    *,
+    errors: bool = False,
 ) -> Table:
     """Variants side by side, in the order given.
 
     A field that a variant leaves as it is in the file is ``-``. ``changes`` are shares; of the step
-    time against the first where they are left out. Those that are ``alike`` are marked.
+    time against the first where they are left out. Those that are ``alike`` are marked. With
+    ``errors`` the models' error of the step stands beside it.
     """
     listed = list(rows)
     # Columns of tokens only where some model reads text.
@@ -283,19 +294,9 @@ def compare_table(
     paths = dict.fromkeys(path for variant, _ in listed for path in variant)
     for heading in headings(paths):
         table.add_column(heading)
-    # A part that no variant has is no column of zeros.
-    parts = {
-        heading: part
-        for heading, part in _COMPARED.items()
-        if any(result.parts_s[part] > 0 for _, result in listed)
-    }
-    for heading in (
-        "step",
-        "change",
-        *parts,
-        *cells(listed[0][1]),
-        "efficiency",
-    ):
+    parts = _parts_of_any(result for _, result in listed)
+    known = [WITHIN] if errors else []
+    for heading in ("step", *known, "change", *parts, *cells(listed[0][1]), "efficiency"):
         table.add_column(heading, justify="right")
 
     marks = [False] * len(listed) if alike is None else alike
@@ -303,12 +304,23 @@ def compare_table(
         table.add_row(
             *(variant.get(path, "-") for path in paths),
             human(result.step_time_s["mean"], TIME),
+            *([within_cell(result.interval)] if errors else []),
             f"~ {_change(change)}" if marked else _change(change),
             *(human(result.parts_s[part], TIME, 3) for part in parts.values()),
             *cells(result).values(),
             f"{result.scaling_efficiency:.1%}",
         )
     return table
+
+
+def _parts_of_any(results: Iterable[Result]) -> dict[str, PartName]:
+    """The parts that are compared, by heading: one that no result has is no column of zeros."""
+    listed = list(results)
+    return {
+        heading: part
+        for heading, part in _COMPARED.items()
+        if any(result.parts_s[part] > 0 for result in listed)
+    }
 
 
 def _change(share: float | None) -> str:

@@ -13,7 +13,7 @@ from dpsim.studies.sweep.sweep import sweep
 if TYPE_CHECKING:
     from dpsim.studies.sweep.answer import Answer, query, results
     from dpsim.studies.sweep.axis import split
-    from dpsim.studies.sweep.columns import COLUMNS, Column
+    from dpsim.studies.sweep.columns import BETWEEN_SENTENCES, COLUMNS, Column
     from dpsim.studies.sweep.expand import Plan, plan
     from dpsim.studies.sweep.key import scenario_key
     from dpsim.studies.sweep.summary import Sweep
@@ -21,6 +21,7 @@ else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
+    "BETWEEN_SENTENCES",
     "COLUMNS",
     "Answer",
     "Column",

@@ -18,6 +18,7 @@ Cell: TypeAlias = str | int | float | bool | None
 
 OF_A_POINT = ("point", "file", "name", "seed")  # before the varied fields; the first counts from 0
 ERROR = "error"
+BETWEEN_SENTENCES = "; "  # in columns that hold several
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ COLUMNS = (
         "extrapolated",
         "what is unlike all that was measured",
         str,
-        lambda result: "" if result.interval is None else "; ".join(result.interval.extrapolated),
+        lambda result: (
+            "" if result.interval is None else BETWEEN_SENTENCES.join(result.interval.extrapolated)
+        ),
     ),
     # Of every part, also of those that a scenario has none of: all sweeps have the same columns.
     *map(_part, PARTS),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.base.doubt import Doubt, PredictionInterval
 from dpsim.network.libraries.nccl.cost import BRANCHES, seconds
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.prediction import (
@@ -31,12 +32,22 @@ _SIZES = np.exp2(
 class Rival:
     """An algorithm and protocol that could run.
 
-    NCCL's own estimate (s), on which it chooses, and this model's time (s).
+    NCCL's own estimate (s), on which it chooses, and this model's time (s) with its interval.
     """
 
     name: str
     nccl_estimate: float
     predicted: float
+    interval: PredictionInterval
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name; times in s."""
+        return {
+            "name": self.name,
+            "nccl_estimate_s": self.nccl_estimate,
+            "predicted_s": self.predicted,
+            "interval_s": self.interval.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +56,14 @@ class Explanation:
 
     ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less what
     overlaps). ``below`` and ``above`` say from which size (bytes) down and up another choice is
-    made, and which. ``kin`` are the measured machines whose residuals corrected the time.
+    made, and which. ``interval``: of the time. ``kin`` are the measured machines whose residuals
+    corrected it.
     """
 
     nbytes: int
     chosen: str
     predicted: float
+    interval: PredictionInterval
     rivals: tuple[Rival, ...]
     terms: dict[str, float]
     below: tuple[int, str] | None
@@ -78,11 +91,9 @@ class Explanation:
             "bytes": self.nbytes,
             "chosen": self.chosen,
             "time_s": self.predicted,
+            "interval_s": self.interval.to_json(),
             "reason": self.reason,
-            "rivals": [
-                {"name": r.name, "nccl_estimate_s": r.nccl_estimate, "predicted_s": r.predicted}
-                for r in self.rivals
-            ],
+            "rivals": [rival.to_json() for rival in self.rivals],
             "terms_s": self.terms,
             "dominant": self.dominant,
             "changes_below": None
@@ -98,16 +109,20 @@ class Explanation:
 
 def explain(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> Explanation:
     """Explain operation ``op`` of ``nbytes``. Raises DpsimError as `predict` does."""
+    from dpsim.network.residuals import machine_doubt
+
     found = predict(machine, op, element_bytes, [nbytes])
     chosen = _name(found, 0)
     below, above = _switches(machine, op, element_bytes, nbytes, chosen)
     corrected = kin_correction(machine, op, element_bytes)
     factor = float(corrected.factor(np.array([float(nbytes)]))[0])
+    doubt = machine_doubt(machine, op, nbytes)
     return Explanation(
         nbytes,
         chosen,
         float(found.seconds[0]),
-        _rivals(machine, op, element_bytes, nbytes, factor),
+        doubt.around(float(found.seconds[0])),
+        _rivals(machine, op, element_bytes, nbytes, factor, doubt),
         _terms(machine, op, element_bytes, nbytes, chosen, factor),
         below,
         above,
@@ -138,7 +153,7 @@ def _on_branch(
 
 
 def _rivals(
-    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, factor: float
+    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, factor: float, doubt: Doubt
 ) -> tuple[Rival, ...]:
     if op in ("alltoall", "sendrecv") or machine.ranks == 1:
         return ()
@@ -146,10 +161,11 @@ def _rivals(
     names = {
         f"{algorithm}/{protocol}": float(time[0]) for (algorithm, protocol), time in table.items()
     }
-    return tuple(
-        Rival(name, estimate, _on_branch(machine, op, element_bytes, [nbytes], name, factor)[0])
-        for name, estimate in sorted(names.items(), key=lambda item: item[1])
-    )
+    rivals = []
+    for name, estimate in sorted(names.items(), key=lambda item: item[1]):
+        (time,) = _on_branch(machine, op, element_bytes, [nbytes], name, factor)
+        rivals.append(Rival(name, estimate, time, doubt.around(time)))
+    return tuple(rivals)
 
 
 def _terms(

@@ -247,6 +247,11 @@ class NcclModel(CollectiveModel):
 
         return machine_doubt(self.machine, self.operation, nbytes)
 
+    @cached_property
+    def kin(self) -> tuple[str, ...]:
+        """The measured machines of its kind whose residuals correct its times inside a node."""
+        return predict(self.machine, self.operation, self.itemsize, [1]).kin
+
     def explain(self, nbytes: int) -> Explanation:
         """Why NCCL chooses what it does at this size."""
         from dpsim.network.libraries.nccl.explanation import explain

@@ -1,0 +1,30 @@
+"""How far models may be off, as a column of a table and lines below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpsim.base.doubt import CONFIDENCE, PredictionInterval
+from dpsim.base.units import TIME, human
+
+WITHIN = f"{CONFIDENCE:.0%} within"
+"""The heading of intervals."""
+
+
+def within(low: float, high: float) -> str:
+    """Both ends (s), ``"155 to 300 ms"``; the first with its own unit where that is another."""
+    first, last = human(low, TIME, 3), human(high, TIME, 3)
+    number, unit = first.split()
+    return f"{number if last.endswith(f' {unit}') else first} to {last}"
+
+
+def within_cell(interval: PredictionInterval | None) -> str:
+    """The cell of an interval; empty where none is known."""
+    return "" if interval is None else within(interval.low, interval.high)
+
+
+def extrapolation_notes(intervals: Iterable[PredictionInterval | None]) -> list[str]:
+    """What the models' errors extrapolate, each once."""
+    known = (interval for interval in intervals if interval is not None)
+    every = dict.fromkeys(each for interval in known for each in interval.extrapolated)
+    return [f"extrapolated: {each}" for each in every]
