@@ -22,7 +22,7 @@ _DRAWS = 4000
 
 @dataclass(frozen=True, slots=True)
 class PredictionInterval:
-    """Seconds between which what is predicted lies with a probability of ``confidence``.
+    """Seconds, or bytes, between which a prediction lies with a probability of ``confidence``.
 
     ``basis``: the measurements by which the models were judged. ``extrapolated``: what is unlike
     all of them, for which whole generations were left out; a sentence each. ``drawn``: the
@@ -37,7 +37,7 @@ class PredictionInterval:
     drawn: FloatArray | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The object ``interval_s`` of JSON answers."""
+        """The object ``interval_s``, or ``interval_bytes``, of JSON answers."""
         return {
             "low": self.low,
             "high": self.high,
@@ -74,17 +74,19 @@ class Doubt:
     of: str = ""
     drawn_as: str = ""
 
-    def around(self, seconds: float) -> PredictionInterval:
-        """The interval of what is predicted to take ``seconds``."""
+    def around(self, predicted: float) -> PredictionInterval:
+        """The interval of what is predicted to take so many seconds, or bytes."""
         if not self.levels:
-            return PredictionInterval(seconds, seconds, CONFIDENCE, self.basis, self.extrapolated)
-        low, high = self.ppf(np.array(ENDS)) * seconds
+            return PredictionInterval(
+                predicted, predicted, CONFIDENCE, self.basis, self.extrapolated
+            )
+        low, high = self.ppf(np.array(ENDS)) * predicted
         return PredictionInterval(
             float(low), float(high), CONFIDENCE, self.basis, self.extrapolated
         )
 
     def ppf(self, levels: FloatArray) -> FloatArray:
-        """Measured over predicted seconds at ``levels`` from 0 to 1, named as scipy's are."""
+        """Measured over predicted at ``levels`` from 0 to 1, named as scipy's are."""
         if not self.levels:
             return np.ones_like(levels)
         return np.asarray(np.exp(np.interp(levels, self.levels, self.quantiles)))

@@ -23,6 +23,7 @@ from dpsim.workload import (
 )
 
 if TYPE_CHECKING:
+    from dpsim.base.doubt import PredictionInterval
     from dpsim.workload import Remedy, SplitWays
 
 
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 class MemoryUse:
     """What one of the ``workers`` takes of its GPU's memory; ``held`` are its parts, in bytes.
 
+    ``architecture`` is the GPU's generation.
     ``of_length`` gives the model for sequences of another length; None where it has none to choose.
     """
 
     gpu: str
+    architecture: str
     capacity: float
     model: Model
     setup: Setup
@@ -58,6 +61,25 @@ class MemoryUse:
     def spare(self) -> float:
         """Bytes left over; negative where it does not fit."""
         return self.capacity - self.held.total
+
+    @property
+    def interval(self) -> PredictionInterval:
+        """The bytes between which the peak lies, by the errors of published peaks."""
+        from dpsim.engine.memory_interval import memory_doubt
+
+        return memory_doubt(self).around(self.held.total)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Where the GPU's memory lies inside the interval: that the verdict may be wrong."""
+        found = self.interval
+        if not found.low <= self.capacity < found.high:
+            return []
+        low, high, capacity = (
+            human(size, DATA, 3) for size in (found.low, found.high, self.capacity)
+        )
+        verdict = "not fit" if self.fits else "fit all the same"
+        return [f"may {verdict}: {low} to {high} of {capacity}, by the model's error"]
 
     @property
     def largest_batch(self) -> int:
@@ -196,6 +218,8 @@ class MemoryUse:
             "checkpointing": self.setup.checkpointing,
             "learners_per_gpu": self.setup.learners,
             **self.to_json(),
+            "interval_bytes": self.interval.to_json(),
+            "warnings": self.warnings,
             "spare_bytes": self.spare,
             "largest_batch": self.largest_batch,
             "bytes_per_parameter": self.held.model_state / self.model.parameters,
@@ -258,7 +282,8 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         execution=workload.execution,
         kernels=workload.kernels,
     )
-    return MemoryUse(gpu.name, gpu.memory.value, model, setup, footprint(model, setup), of_length)
+    held = footprint(model, setup)
+    return MemoryUse(gpu.name, gpu.architecture, gpu.memory.value, model, setup, held, of_length)
 
 
 def _of_length(scenario: Scenario, tokens: int) -> Model:

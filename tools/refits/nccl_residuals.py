@@ -31,7 +31,7 @@ Family = tuple[str, str, str]
 _MEDIAN = QUANTILES.index(0.5)
 # As how many machines more the residuals of all families count beside those of one: a few machines
 # do not show how far off the next may be.
-_BORROWED = 2
+BORROWED = 2
 _DIGITS = 4
 _EXTRAPOLATED = "extrapolated"
 
@@ -87,7 +87,7 @@ def _of_the_next(scores: Sequence[Score], of_all: FloatArray) -> FloatArray:
     """Residuals of one more machine of a family, with a share of those ``of_all`` families."""
     machines = len(_machines(scores))
     own = stretched(_quantiles(scores), machines)
-    return np.array(mixed(QUANTILES, np.array([own, of_all]), [machines, _BORROWED]))
+    return np.array(mixed(QUANTILES, np.array([own, of_all]), [machines, BORROWED]))
 
 
 def _unlike(

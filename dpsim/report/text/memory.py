@@ -8,6 +8,7 @@ from rich.table import Table
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse
+from dpsim.report.text.model_error import interval_notes
 from dpsim.workload import STAGE_NAMES, LearnersRow
 
 PART_NAMES = {
@@ -36,7 +37,7 @@ def parts_table(name: str, use: MemoryUse) -> Table:
 
 
 def memory_notes(use: MemoryUse) -> list[str]:
-    """Whether it fits and by how much, the largest batch, and what to do where it does not.
+    """Whether it fits, how sure that is, the largest batch, and what to do where it does not.
 
     A line each.
     """
@@ -51,6 +52,8 @@ def memory_notes(use: MemoryUse) -> list[str]:
     several = "byte" if f"{per_parameter:.3g}" == "1" else "bytes"
     lines = [
         f"verdict     {verdict}",
+        *interval_notes(use.interval, _size),
+        *(f"warning     {warning}" for warning in use.warnings),
         f"state       {per_parameter:.3g} {several} on a GPU for each of {use.model.parameters:,} "
         f"parameters ({setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on "
         f"{setup.shards if setup.stage else setup.workers} workers)",

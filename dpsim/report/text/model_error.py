@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dpsim.base.doubt import CONFIDENCE, PredictionInterval
 from dpsim.base.units import TIME, human
@@ -28,3 +28,12 @@ def extrapolation_notes(intervals: Iterable[PredictionInterval | None]) -> list[
     known = (interval for interval in intervals if interval is not None)
     every = dict.fromkeys(each for interval in known for each in interval.extrapolated)
     return [f"extrapolated: {each}" for each in every]
+
+
+def interval_notes(interval: PredictionInterval, shown: Callable[[float], str]) -> list[str]:
+    """The interval, its ends as ``shown`` writes them, and what is extrapolated; a line each."""
+    line = (
+        f"model error {shown(interval.low)} to {shown(interval.high)} "
+        f"({100 * interval.confidence:.0f} % of what no fit saw)"
+    )
+    return [line, *(f"            extrapolated: {each}" for each in interval.extrapolated)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from dpsim.base.doubt import PredictionInterval
 from dpsim.base.units import DATA, POWER, RATE, TIME, human
 from dpsim.engine import (
     PARTS,
@@ -20,7 +20,7 @@ from dpsim.engine import (
     TimeToTarget,
     Utilisation,
 )
-from dpsim.report.text.model_error import WITHIN, within_cell
+from dpsim.report.text.model_error import WITHIN, interval_notes, within_cell
 
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
@@ -59,12 +59,12 @@ def run_notes(result: Result) -> list[str]:
     step, traffic = result.step_time_s, result.traffic
     samples_per_s, efficiency = result.throughput_samples_per_s, result.scaling_efficiency
     hidden, bytes_per_sample = result.overlapped_comm_s, result.bytes_per_sample
-    warnings, spent = result.warnings, result.spent
+    warnings, spent, interval = result.warnings, result.spent, result.interval
     lines = [
         f"step        median {human(step['median'], TIME)}, 95th percentile "
         f"{human(step['p95'], TIME)}, "
         f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} over seeds (95 %)",
-        *_interval_notes(result.interval),
+        *([] if interval is None else interval_notes(interval, partial(human, dimension=TIME))),
         f"throughput  {amount(samples_per_s)} samples/s on {result.workers} workers, "
         f"scaling efficiency {efficiency:.1%}",
         *_utilisation_notes(result.utilisation),
@@ -87,17 +87,6 @@ def run_notes(result: Result) -> list[str]:
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += _spending_notes(spent.cost, spent.energy)
     return [*lines, _calibration_note(result.calibration)]
-
-
-def _interval_notes(interval: PredictionInterval | None) -> list[str]:
-    """How far the model may be off, which is not the noise of seeds."""
-    if interval is None:
-        return []
-    line = (
-        f"model error {human(interval.low, TIME)} to {human(interval.high, TIME)} "
-        f"({100 * interval.confidence:.0f} % of what no fit saw)"
-    )
-    return [line, *(f"            extrapolated: {each}" for each in interval.extrapolated)]
 
 
 def _utilisation_notes(found: Utilisation) -> list[str]:

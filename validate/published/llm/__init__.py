@@ -9,7 +9,8 @@ from validate.published.llm.comparison import (
     shipped_without,
 )
 from validate.published.llm.fit import REFERENCE_KERNELS, Constants, fit
-from validate.published.llm.rows import REQUIRED, LlmRow
+from validate.published.llm.rows import REQUIRED, LlmRow, NotSimulatedError, read_row
+from validate.published.llm.scenarios import scenario_of
 from validate.published.llm.simulate import job_of, step_of, works_of
 from validate.published.llm.work import RowWork, Work
 
@@ -20,6 +21,7 @@ __all__ = [
     "Constants",
     "LlmRow",
     "LlmStep",
+    "NotSimulatedError",
     "RowWork",
     "Work",
     "compare",
@@ -27,6 +29,8 @@ __all__ = [
     "fitted_rows",
     "group_of",
     "job_of",
+    "read_row",
+    "scenario_of",
     "shipped_without",
     "step_of",
     "works_of",

@@ -1,0 +1,74 @@
+"""How far a peak of memory may be off, and what that says of whether it fits."""
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim import load_scenario
+from dpsim.engine import memory_use
+
+QUICKSTART = "scenarios/quickstart.yaml"
+MEASURED = [
+    "cluster.node=dgx-h100",
+    "cluster.gpus_per_node=8",
+    "workload.model=llama3-8b",
+    "workload.precision=bf16",
+    "workload.optimizer=adam",
+    "workload.batch_per_gpu=1",
+    "strategy.aggregation={kind: sharded, stage: 3}",
+]
+
+
+def use_of(*overrides):
+    return memory_use(load_scenario(QUICKSTART, overrides))
+
+
+def test_what_was_measured_is_not_extrapolated():
+    use = use_of(*MEASURED)
+    found = use.interval
+    assert found.extrapolated == ()
+    assert found.confidence == 0.9
+    assert found.basis == "memory: 8 published peaks of llama3-8b, of 5 configurations"
+    assert found.low < use.held.total < found.high
+
+
+@pytest.mark.parametrize(
+    ("override", "apart"),
+    [
+        ("workload.model=gpt2-xl", "of gpt2-xl"),
+        ("cluster.node=dgx-b200", "on b200"),
+        ("workload.precision=fp16", "in fp16"),
+        ("strategy.aggregation.stage=2", "at sharding stage 2 (ZeRO 2)"),
+    ],
+)
+def test_what_no_peak_had_is_extrapolated_and_less_sure(override, apart):
+    known, other = use_of(*MEASURED), use_of(*MEASURED, override)
+    (sentence,) = other.interval.extrapolated
+    assert sentence.startswith(f"no peak {apart}")
+    spread = [each.interval.high / each.interval.low for each in (known, other)]
+    assert spread[0] < spread[1]
+
+
+def test_a_model_of_convolutions_is_unlike_all_of_them():
+    sentences = use_of().interval.extrapolated
+    assert "no peak of resnet50 was measured" in sentences
+    assert "no peak on v100-sxm2-16gb or its generation was measured" in sentences
+
+
+def test_a_verdict_that_the_error_may_turn_is_a_warning():
+    use = use_of(*MEASURED)
+    low, high = use.interval.low, use.interval.high
+    tight, loose = replace(use, capacity=low * 1.001), replace(use, capacity=high * 0.999)
+    assert not tight.fits
+    assert tight.warnings[0].startswith("may fit all the same: ")
+    assert loose.fits
+    assert loose.warnings[0].startswith("may not fit: ")
+    for capacity in (0.999 * low, high):
+        assert replace(use, capacity=capacity).warnings == []
+
+
+def test_what_ran_is_never_surely_too_large():
+    """ResNet-50 with 128 images ran on a K80 of 12 GB; 7 % more than that is predicted."""
+    k80 = replace(use_of("workload.batch_per_gpu=128"), capacity=12e9)
+    assert not k80.fits
+    assert "may fit all the same" in k80.warnings[0]

@@ -1,0 +1,110 @@
+"""What the model of memory leaves of the peaks that were published.
+
+Writes ``dpsim/engine/memory_residuals.json``: quantiles of ln(measured / predicted). Nothing is
+fitted on these peaks, so that no row is left out. Rows of one configuration count together as much
+as another's, and a peak of what is like them is that of one more configuration. Of what is unlike
+them the draws are generations of GPUs. Run ``python -m tools.refits.memory_residuals`` after a
+change to what memory is counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.doubt import mixed
+from dpsim.engine import memory_use
+from tools.refits.nccl_residuals import BORROWED, stretched
+from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
+from validate.published.llm import REQUIRED, TABLE, NotSimulatedError, read_row, scenario_of
+from validate.published.tables import packaged_table
+
+FILE = Path(str(files("dpsim.engine"))) / "memory_residuals.json"
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """A published peak of a GPU's memory: its residual, and the traits by which others are alike.
+
+    ``case`` is the configuration, whatever its number of GPUs.
+    """
+
+    case: str
+    model: str
+    architecture: str
+    precision: str
+    stage: int
+    residual: float
+
+
+def peaks() -> list[Peak]:
+    """The simulated rows of the language models' table that state a peak, of any quality."""
+    table = packaged_table(TABLE, REQUIRED)
+    stated = table.text("mem_gb_per_gpu") != ""
+    found = []
+    with TemporaryDirectory() as folder:
+        for index in np.flatnonzero(stated).tolist():
+            try:
+                row = read_row(table, index)
+                use = memory_use(scenario_of(row, Path(folder)))
+            except NotSimulatedError:
+                continue
+            assert row.memory_gb is not None
+            residual = float(np.log(row.memory_gb * 1e9 / use.held.total))
+            kind = (row.gpu.architecture, row.precision, use.setup.stage)
+            found.append(Peak(row.case_id, row.model, *kind, residual))
+    return found
+
+
+def residual_table(found: Sequence[Peak]) -> dict[str, Any]:
+    """What is kept: the measured traits, and quantiles of what is like them and unlike them."""
+    unlike = _next(found, [peak.architecture for peak in found])
+    cases = [peak.case for peak in found]
+    weights = [len(set(cases)), BORROWED]
+    alike = mixed(QUANTILES, np.array([_next(found, cases), unlike]), weights)
+    return {
+        "quantiles": list(QUANTILES),
+        "peaks": len(found),
+        "configurations": len(set(cases)),
+        "models": sorted({peak.model for peak in found}),
+        "architectures": sorted({peak.architecture for peak in found}),
+        "precisions": sorted({peak.precision for peak in found}),
+        "stages": sorted({peak.stage for peak in found}),
+        "alike": [round(level, _DIGITS) for level in alike],
+        "unlike": [round(level, _DIGITS) for level in unlike.tolist()],
+    }
+
+
+def coverage(found: Sequence[Peak]) -> float:
+    """The share of peaks inside their interval, their configuration left out of the quantiles."""
+    inside = []
+    for peak in found:
+        table = residual_table([other for other in found if other.case != peak.case])
+        ends = np.interp((0.05, 0.95), QUANTILES, table["alike"])
+        inside.append(ends[0] <= peak.residual <= ends[1])
+    return float(np.mean(inside))
+
+
+def _next(found: Sequence[Peak], names: Sequence[str]) -> FloatArray:
+    """Quantiles of one more draw, where peaks of one name are one draw."""
+    residual = np.array([peak.residual for peak in found])
+    return stretched(residual_quantiles(residual, names), len(set(names)))
+
+
+def write() -> None:
+    """Write the file."""
+    content = residual_table(peaks())
+    FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
