@@ -16,7 +16,7 @@ from campaign import tried
 from command_cases import case
 from command_line import commands
 
-FEW, MANY = 60, 2_000
+FEW, MANY = 40, 2_000
 LONG = 20_000
 
 

@@ -141,10 +141,11 @@ def test_a_slow_worker_computes_longer_and_the_others_wait_for_it(rows):
 
 
 def test_a_slow_loader_is_waited_for(rows):
-    # One loader that takes 4 x 50 ms a batch: no step can be shorter. On a busy processor computing
-    # takes more of it, and what is left is waited for.
+    # One loader that takes 4 x 50 ms a batch, so that a step takes as long, less what the loader was
+    # ahead when it began. On a busy processor computing takes more of it, and what is left is
+    # waited for.
     found = steps("input", rows)
-    assert found.step[1:].mean() > 0.19
+    assert found.step[1:].mean() > 0.15
     assert (found.input + found.compute)[1:].mean() > 0.15
     assert found.input[1:].mean() > 0
 
