@@ -1,6 +1,6 @@
-"""YAML files that come with dpsim.
+"""YAML and JSON files that come with dpsim.
 
-Parsing them would be a sixth of a short run, so what they hold is kept as JSON in the user's cache.
+Parsing YAML would be a sixth of a short run, so what it holds is kept as JSON in the user's cache.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import os
 import tempfile
 from contextlib import suppress
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,12 @@ def shipped(file: Traversable) -> Any:
     with suppress(OSError):  # without a cache it takes a little longer each time
         _keep(kept, json.dumps(content))
     return content
+
+
+@cache
+def shipped_json(package: str, name: str) -> Any:
+    """What a JSON file ``name`` in one of our packages holds, read once; nobody may change it."""
+    return json.loads(files(package).joinpath(name).read_bytes())
 
 
 def _keep(path: Path, content: str) -> None:

@@ -8,17 +8,15 @@ moves what hides behind what. This is the model's error; the noise of seeds is a
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval
+from dpsim.base.shipped import shipped_json
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import Gpu
@@ -99,7 +97,7 @@ def compute_doubt(job: Job) -> Doubt:
     ]
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
     of = f"{job.model.name} on {', '.join(gpus)}"
-    table = _of_steps()
+    table = shipped_json("dpsim.engine", "step_residuals.json")
     # Their residuals are of measured generations alone: for another one those of single GPUs stand
     # in, of which whole generations were left out.
     if has_own_law(job.model, scenario.workload.precision) and not apart:
@@ -129,11 +127,3 @@ def machine_interval(
 ) -> PredictionInterval:
     """The interval of NCCL's ``operation``, by its own name, on a machine that is described."""
     return machine_doubt(machine, operation, nbytes).around(seconds)
-
-
-@cache
-def _of_steps() -> Mapping[str, Any]:
-    content: Mapping[str, Any] = json.loads(
-        files("dpsim.engine").joinpath("step_residuals.json").read_bytes()
-    )
-    return content

@@ -6,13 +6,11 @@ than they show, so that of it one more generation of GPUs is the draw, not one m
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.doubt import Doubt
+from dpsim.base.shipped import shipped_json
 from dpsim.workload import STAGE_NAMES
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 def memory_doubt(use: MemoryUse) -> Doubt:
     """The error of the bytes that ``use`` takes in all, of which no part has one of its own."""
-    table = _residuals()
+    table = shipped_json("dpsim.engine", "memory_residuals.json")
     apart = tuple(_unlike_the_measured(use, table))
     basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
     if apart:
@@ -42,11 +40,3 @@ def _unlike_the_measured(use: MemoryUse, table: Mapping[str, Any]) -> list[str]:
         f"at sharding stage {stage}": setup.stage in table["stages"],
     }
     return [f"no peak {what} was measured" for what, known in measured.items() if not known]
-
-
-@cache
-def _residuals() -> Mapping[str, Any]:
-    content: Mapping[str, Any] = json.loads(
-        files("dpsim.engine").joinpath("memory_residuals.json").read_bytes()
-    )
-    return content

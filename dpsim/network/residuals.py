@@ -7,14 +7,12 @@ are of the next machine or generation: the fewer there are, the wider.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.doubt import Doubt
+from dpsim.base.shipped import shipped_json
 from dpsim.topology import Cluster, Network
 
 if TYPE_CHECKING:
@@ -130,9 +128,6 @@ def _unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[s
     return Doubt(basis, table["quantiles"], found["residuals"], (apart,), of)
 
 
-@cache
 def _residuals() -> Mapping[str, Any]:
-    content: Mapping[str, Any] = json.loads(
-        files("dpsim.network").joinpath("libraries/nccl/residuals.json").read_bytes()
-    )
-    return content
+    found: Mapping[str, Any] = shipped_json("dpsim.network.libraries.nccl", "residuals.json")
+    return found

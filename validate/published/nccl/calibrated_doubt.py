@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Any
-
 from dpsim.base.doubt import Doubt
+from dpsim.base.shipped import shipped_json
 
 CALIBRATED_FILE = "calibrated_residuals.json"
-_MIB = 2**20
 
 
-def calibrated_doubt(is_one_node: bool, nbytes: float) -> Doubt:
-    """What calibration left of the sizes between, of machines that no fit before it saw."""
-    content = _residuals()
-    large = nbytes >= _MIB
+def calibrated_doubt(is_one_node: bool, large: bool) -> Doubt:
+    """What calibration left of the sizes between, of machines that no fit before it saw.
+
+    ``large``: of sizes from 1 MiB on.
+    """
+    content = shipped_json("validate.published.nccl", CALIBRATED_FILE)
     found = next(
         each
         for each in content["families"]
@@ -25,10 +21,3 @@ def calibrated_doubt(is_one_node: bool, nbytes: float) -> Doubt:
     )
     basis = f"communication: {found['machines']} machines calibrated by every fourth of their sizes"
     return Doubt(basis, content["quantiles"], found["residuals"])
-
-
-@cache
-def _residuals() -> Mapping[str, Any]:
-    path = files("validate.published.nccl").joinpath(CALIBRATED_FILE)
-    content: Mapping[str, Any] = json.loads(path.read_bytes())
-    return content

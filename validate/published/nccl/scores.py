@@ -58,7 +58,8 @@ class Score:
         """Between which the measured time lies, by what the model leaves of machines like this."""
         case = self.case
         if self.is_calibrated:
-            return calibrated_doubt(case.machine.nodes == 1, self.nbytes).around(self.predicted)
+            doubt = calibrated_doubt(case.machine.nodes == 1, self.nbytes >= MIB)
+            return doubt.around(self.predicted)
         return machine_interval(case.machine, case.op, self.nbytes, self.predicted)
 
     @property
