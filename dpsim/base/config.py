@@ -40,13 +40,22 @@ class Config(BaseModel):
     @field_validator("*")
     @classmethod
     def _of_64_bits(cls, value: Any) -> Any:
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, int) and abs(one) > LARGEST_INTEGER:
-                raise ValueError(
-                    f"must be an integer of 64 bits, at most {LARGEST_INTEGER}, but got one of "
-                    f"{len(str(one))} digits"
-                )
+        # Of every field of every part: most are no integers, and are through at once.
+        if isinstance(value, int):
+            _check_64_bits(value)
+        elif isinstance(value, tuple):
+            for one in value:
+                if isinstance(one, int):
+                    _check_64_bits(one)
         return value
+
+
+def _check_64_bits(value: int) -> None:
+    if abs(value) > LARGEST_INTEGER:
+        raise ValueError(
+            f"must be an integer of 64 bits, at most {LARGEST_INTEGER}, but got one of "
+            f"{len(str(value))} digits"
+        )
 
 
 class Problem(NamedTuple):

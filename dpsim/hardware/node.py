@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from fnmatch import fnmatchcase
-from functools import cache
+from collections.abc import Callable, Collection
+from fnmatch import translate
+from functools import cache, lru_cache
 from itertools import combinations, product
 from typing import Annotated
 
@@ -171,10 +171,14 @@ def _joined(node: Node) -> dict[tuple[str, str], Edge]:
     return joined
 
 
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> Callable[[str], object]:
+    """What is true of the names that a shell's ``pattern`` matches."""
+    return re.compile(translate(pattern)).match
+
+
 def _pairs(between: tuple[str, str], devices: list[str]) -> list[tuple[str, str]]:
-    first, second = (
-        [device for device in devices if fnmatchcase(device, pattern)] for pattern in between
-    )
+    first, second = (list(filter(_matcher(pattern), devices)) for pattern in between)
     for pattern, matches in zip(between, (first, second), strict=True):
         if not matches:
             raise UnknownNameError("device of the node", pattern, devices)

@@ -115,11 +115,13 @@ class Shape:
 
     def below(self, part: str | int) -> Shape:
         """What may stand under a key or a list index; an empty shape where that is not known."""
-        field = self.fields().get(part) if isinstance(part, str) else None
-        if field is not None:
-            return _field_shape(field)
-        shapes = [self] if len(self.options) == 1 else self.alternatives()
-        items = (_item_shape(option, part) for shape in shapes for option in shape.options)
+        if isinstance(part, str):
+            # Of models with the same key the last counts, as in `fields`.
+            for model in reversed(self.models()):
+                if part in (shapes := _field_shapes(model)):
+                    return shapes[part]
+        each = [self] if len(self.options) == 1 else self.alternatives()
+        items = (_item_shape(option, part) for shape in each for option in shape.options)
         return next(filter(None, items), Shape())
 
     @property
@@ -164,6 +166,12 @@ def misplaced_booleans(node: Node, shape: Shape, path: Path = ()) -> Iterator[Pr
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     """A model's fields by their keys in the file."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+@cache
+def _field_shapes(model: type[BaseModel]) -> dict[str, Shape]:
+    """The shape of each field by its key in the file: every scenario asks for them anew."""
+    return {key: _field_shape(field) for key, field in fields_of(model).items()}
 
 
 def _field_shape(field: FieldInfo) -> Shape:

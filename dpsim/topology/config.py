@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from pydantic import Field, PositiveInt, ValidationError, model_validator
@@ -217,8 +219,8 @@ class ClusterConfig(Config):
             # The node as it is used: library models read its GPU and its network link.
             nics = part.node.nics.model_copy(update={"link": self._link(part)})
             node = part.node.model_copy(update={"nics": nics, "gpu": part.accelerator})
-            graph = NodeGraph(node, self._cards(part), part.gpus_per_node, host=host)
-            groups.append((graph, part.nodes))
+            used = _UsedNode(node, self._cards(part), part.gpus_per_node, host)
+            groups.append((_graph(used), part.nodes))
         if ports is None:
             return Cluster(groups, None)
         return Cluster(
@@ -236,6 +238,27 @@ class ClusterConfig(Config):
         rate = _of_ports(links, ends, lambda link: link.bandwidth)
         latency = _of_ports(links, ends, lambda link: link.latency.value)
         return Ports(int(cards.sum()), rate, latency, cards)
+
+
+@dataclass(frozen=True, slots=True)
+class _UsedNode:
+    """A node with the parts of it that a cluster uses, to be looked up by."""
+
+    node: Node
+    nics: int
+    gpus: int | None
+    host: bool
+
+    def __hash__(self) -> int:
+        # Of what can be hashed in no time; a node's mappings cannot. Equality looks at all of it.
+        return hash((self.node.name, self.nics, self.gpus, self.host))
+
+
+# A study builds clusters of the same nodes many times, and of all that is in one, the graphs of its
+# nodes take longest.
+@lru_cache(maxsize=8)
+def _graph(used: _UsedNode) -> NodeGraph:
+    return NodeGraph(used.node, used.nics, used.gpus, host=used.host)
 
 
 def build_cluster(config: ClusterConfig) -> Cluster:

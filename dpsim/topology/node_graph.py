@@ -56,8 +56,8 @@ class NodeGraph:
         }
         self.links = _links(edges, self.devices)
         self.names: list[str] = []
-        self.capacities: FloatArray = np.empty(0)
-        self._number_capacities(limits)
+        self._limits = self._number_capacities(limits)
+        self.capacities: FloatArray = np.array(self._limits)
         # Shortest paths from a device to all others, kept: a search gives them all at once.
         self._trees: dict[str, dict[str, list[str]]] = {}
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
@@ -69,8 +69,11 @@ class NodeGraph:
         self.nic_of = self._affinity()
         self.between_gpus, self.to_nic, self.from_nic = self._tables()
 
-    def _number_capacities(self, own: Mapping[str, float | None]) -> None:
-        """Number each direction of a link, then each device that has a limit of its ``own``."""
+    def _number_capacities(self, own: Mapping[str, float | None]) -> list[float]:
+        """Number each direction of a link, then each device that has a limit of its ``own``.
+
+        Returns the capacities (B/s) in the order of their numbers.
+        """
         limits: list[float] = []
         for a, ways in self.links.items():
             for b, data in ways.items():
@@ -83,7 +86,7 @@ class NodeGraph:
                 data["number"] = len(limits)
                 self.names.append(device)
                 limits.append(limit)
-        self.capacities = np.array(limits)
+        return limits
 
     def path(self, a: str, b: str) -> list[str]:
         """The devices from ``a`` to ``b``, both included."""
@@ -132,7 +135,7 @@ class NodeGraph:
     def _bandwidth(self, a: str, b: str) -> float:
         if a == b:
             return np.inf
-        return float(self.capacities[self.path_links(self.path(a, b))].min())
+        return min(self._limits[link] for link in self.path_links(self.path(a, b)))
 
     def _affinity(self) -> list[int]:
         """The network card of each GPU: the nearest one.

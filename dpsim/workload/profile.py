@@ -7,6 +7,7 @@ name.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from dpsim.base.files import read_limited
 from dpsim.workload.layer import Kind, Layer, Model
 
 MOST_BYTES = 64 * 2**20
+_MOST_KEPT = 2**18  # bytes of a profile that is kept for whoever asks for it again
 
 _PerLayer = tuple[NonNegativeFloat, ...]
 
@@ -237,10 +239,17 @@ def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
 
     Raises DpsimError where there is none, or it is not one.
     """
+    text = read_file(path)
     try:
-        return ModelProfile.model_validate_json(read_file(path))
+        return _kept(text) if len(text) <= _MOST_KEPT else ModelProfile.model_validate_json(text)
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
+
+
+# A run asks for its model's profile several times, and a study for each of its runs.
+@lru_cache(maxsize=8)
+def _kept(text: bytes) -> ModelProfile:
+    return ModelProfile.model_validate_json(text)
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
