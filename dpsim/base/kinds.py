@@ -18,13 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, reduce
 from operator import or_
+from pkgutil import resolve_name
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
-
-from dpsim.base.lazy import imported
 
 
 class Kinds:
@@ -41,11 +40,11 @@ class Kinds:
     def model(self, kind: object) -> type[BaseModel] | None:
         """The model of one kind, imported now; None for what is no kind."""
         home = self._homes.get(kind) if isinstance(kind, str) else None
-        return None if home is None else imported(home)
+        return None if home is None else resolve_name(home)
 
     def models(self) -> dict[str, type[BaseModel]]:
         """All models by their kinds, imported now."""
-        return {kind: imported(home) for kind, home in self._homes.items()}
+        return {kind: resolve_name(home) for kind, home in self._homes.items()}
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler

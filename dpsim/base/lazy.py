@@ -22,13 +22,8 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
-
-
-def imported(home: str) -> Any:
-    """What stands at ``home``: ``imported("dpsim.commands.run:run")`` is that function."""
-    module, _, name = home.partition(":")
-    return getattr(import_module(module), name)
 
 
 def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -43,7 +38,7 @@ def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = imported(homes[name])
+        found = resolve_name(homes[name])
         setattr(sys.modules[package], name, found)  # Python asks here only for what is not there
         return found
 
@@ -67,7 +62,7 @@ class Shown:
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Its rows, or itself as the one; values inside values by ``outer.inner``."""
-        rows: list[dict[str, Any]] = imported("dpsim.base.terminal:flat_rows")(self.to_json())
+        rows: list[dict[str, Any]] = resolve_name("dpsim.base.terminal:flat_rows")(self.to_json())
         return rows
 
     def to_pandas(self) -> Any:
@@ -83,13 +78,13 @@ class Shown:
 
         ``.html``, ``.png`` or ``.svg``. Raises DpsimError where it has no figure.
         """
-        figure = imported("dpsim.report.plots.figure:figure_of")(self)
+        figure = resolve_name("dpsim.report.plots.figure:figure_of")(self)
         if path is not None:
-            imported("dpsim.report.plots.files:write_figure")(figure, Path(path))
+            resolve_name("dpsim.report.plots.files:write_figure")(figure, Path(path))
         return figure
 
     def _repr_html_(self) -> str:
-        html: str = imported("dpsim.report.plots.notebook:html_of")(self)
+        html: str = resolve_name("dpsim.report.plots.notebook:html_of")(self)
         return html
 
 

@@ -6,10 +6,10 @@ A new member is one file and one line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from dpsim.base.errors import UnknownNameError
-from dpsim.base.lazy import imported
 
 T = TypeVar("T")
 
@@ -57,5 +57,5 @@ class LazyRegistry(Registry[T]):
 
     def __getitem__(self, name: str) -> T:
         home: Any = super().__getitem__(name)
-        member: T = imported(home)
+        member: T = resolve_name(home)
         return member

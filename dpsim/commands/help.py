@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -19,7 +20,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from dpsim.base.errors import DpsimError, clear_line
 from dpsim.base.files import refuse_code
-from dpsim.base.lazy import imported
 from dpsim.base.terminal import Talk, answer_goes, narrate, set_talk
 
 EXAMPLE = "Example: "
@@ -329,7 +329,7 @@ def _program(
 
 def _loaded(name: str, home: str) -> Any:
     """The command or group at ``home``, such as ``"dpsim.commands.run:run"``."""
-    found = imported(home)
+    found = resolve_name(home)
     if isinstance(found, Commands):
         command = typer.main.get_command(found)
         command.name = name

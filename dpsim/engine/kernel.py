@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast
 from dpsim.base.errors import DpsimError
-from dpsim.base.lazy import imported
 from dpsim.disturbance import compute_factors, random_stream
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
@@ -102,7 +102,7 @@ def exact_for(job: Job) -> str | None:
     one_group = all(len(model.members) == 1 for model in models)
     if undisturbed and one_group and len(together) <= 1:
         return None
-    reason: str | None = imported("dpsim.engine.events:inexact_because")(job)
+    reason: str | None = resolve_name("dpsim.engine.events:inexact_because")(job)
     return reason
 
 
@@ -120,7 +120,7 @@ def engine_for(job: Job) -> Engine:
     reason = exact_for(job)
     if reason is None:
         return Engine("vector")
-    if asked == "auto" and imported("dpsim.engine.events:takes_a_moment")(job):
+    if asked == "auto" and resolve_name("dpsim.engine.events:takes_a_moment")(job):
         return Engine("events")
     return Engine("vector", f"each collective is timed alone on its links, but {reason}")
 
@@ -150,12 +150,12 @@ def simulate_steps(
     done = Forecast(job.counted.stop, progress).done
     if not job.acts_alone:
         by_events = (engine or engine_for(job)).name == "events"
-        run = imported("dpsim.engine.events:run_events") if by_events else run_together
+        run = resolve_name("dpsim.engine.events:run_events") if by_events else run_together
         steps: Steps = run(job, slowed, done, timeline, log)
         return steps
     from dpsim.engine.alone import World
 
-    point = imported(_MEETING_POINTS[job.meeting])(job)
+    point = resolve_name(_MEETING_POINTS[job.meeting])(job)
     return World(job, point, slowed, done, timeline, log).run()
 
 

@@ -1,11 +1,12 @@
 """Imports that wait until what they bring is asked for."""
 
 import sys
+from importlib import import_module
 
 import pytest
 
 from dpsim.base.errors import UnknownNameError
-from dpsim.base.lazy import imported, on_demand
+from dpsim.base.lazy import on_demand
 from dpsim.base.registry import LazyRegistry
 
 DOOR = """
@@ -30,7 +31,7 @@ def rooms(tmp_path, monkeypatch):
     (folder / "__init__.py").write_text(DOOR)
     (folder / "far.py").write_text("class Far: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    yield imported("lazy_rooms:__name__") and sys.modules["lazy_rooms"]
+    yield import_module("lazy_rooms")
     for name in [name for name in sys.modules if name.startswith("lazy_rooms")]:
         del sys.modules[name]
 

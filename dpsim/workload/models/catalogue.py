@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from pkgutil import resolve_name
 from typing import Any
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.base.lazy import imported
 from dpsim.base.registry import Registry
 from dpsim.workload.layer import Model
 from dpsim.workload.models.built import Images, Tokens
@@ -33,7 +33,7 @@ class FamilyModel:
     @lru_cache(maxsize=2)  # noqa: B019 - the catalogue's families live as long as the program
     def __call__(self, *sequence_length: int, **more: bool) -> Model:
         """The model, for sequences of that length where it is one of sequences."""
-        function: Callable[..., Model] = imported(self.home)
+        function: Callable[..., Model] = resolve_name(self.home)
         return function(*self.arguments, *sequence_length, **self.settings, **more)
 
 
