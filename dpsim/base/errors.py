@@ -45,31 +45,6 @@ def without_ways_out(error: DpsimError) -> str:
     return str(error).partition(";")[0]
 
 
-_LONGEST_LINE = 800  # characters
-
-
-def clear_line(text: str) -> str:
-    """A line that does nothing to a terminal, and is not endless.
-
-    Messages repeat what users and files said, and what libraries say of those.
-    """
-    shown = spelled_out(text)
-    if len(shown) <= _LONGEST_LINE:
-        return shown
-    # Both ends are kept: messages begin with where, and end with what was got.
-    half = _LONGEST_LINE // 2 - 3
-    return f"{shown[:half]} ... {shown[-half:]}"
-
-
-def spelled_out(text: str) -> str:
-    """A text with what would drive a terminal spelled out, lines apart."""
-    if text.isprintable():
-        return text
-    return "".join(
-        sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
-    )
-
-
 def how_to_install(extra: str) -> str:
     """What a message says where an optional part is missing.
 

@@ -21,7 +21,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsim.base.errors import DpsimError, spelled_out
+from dpsim.base.errors import DpsimError
 from dpsim.base.files import is_input, shown_path
 
 if TYPE_CHECKING:
@@ -29,7 +29,30 @@ if TYPE_CHECKING:
     from rich.table import Column, Table
 
 _WIDE = 160  # columns
+_LONGEST_LINE = 800  # characters
 _LONGEST_WORD = 20  # columns that a column of prose has at least, even if it has longer words
+
+
+def clear_line(text: str) -> str:
+    """A line that does nothing to a terminal, and is not endless.
+
+    Messages repeat what users and files said, and what libraries say of those.
+    """
+    shown = spelled_out(text)
+    if len(shown) <= _LONGEST_LINE:
+        return shown
+    # Both ends are kept: messages begin with where, and end with what was got.
+    half = _LONGEST_LINE // 2 - 3
+    return f"{shown[:half]} ... {shown[-half:]}"
+
+
+def spelled_out(text: str) -> str:
+    """A text with what would drive a terminal spelled out, lines apart."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
+    )
 
 
 def show(*parts: Table | str) -> None:

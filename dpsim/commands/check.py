@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.errors import ScenarioError, clear_line
-from dpsim.base.terminal import show_json
+from dpsim.base.errors import ScenarioError
+from dpsim.base.terminal import clear_line, show_json
 from dpsim.commands.options import Json
 
 

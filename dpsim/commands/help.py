@@ -18,9 +18,9 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dpsim.base.errors import DpsimError, clear_line
+from dpsim.base.errors import DpsimError
 from dpsim.base.files import refuse_code
-from dpsim.base.terminal import Talk, answer_goes, narrate, set_talk
+from dpsim.base.terminal import Talk, answer_goes, clear_line, narrate, set_talk
 
 EXAMPLE = "Example: "
 _OF_ALL = ("quiet", "verbose")

@@ -103,7 +103,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    from dpsim.base.errors import clear_line
+    from dpsim.base.terminal import clear_line
 
     for line in message.splitlines():
         sys.stderr.write(f"dpsim: {clear_line(line)}\n")
