@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from dpsim.base.errors import DpsimError
@@ -14,26 +12,12 @@ from dpsim.base.errors import DpsimError
 _LONGEST_SHOWN = 200
 _GZIP = b"\x1f\x8b"  # how what gzip packs begins
 
-# Device and number of every file that was read, while somebody asks for them.
-_read: ContextVar[set[tuple[int, int]] | None] = ContextVar("read", default=None)
-
+# Device and number of every file that was read. Whoever sets it to a set has them noted there, so
+# that `is_input` knows them and none is written over.
+files_read: ContextVar[set[tuple[int, int]] | None] = ContextVar("files read", default=None)
 
 # Whether files may name code that is run.
 _runs_code: ContextVar[bool] = ContextVar("runs_code", default=True)
-
-
-@contextmanager
-def inputs_kept() -> Iterator[None]:
-    """Notes which files are read, so that ``is_input`` knows them and none is written over.
-
-    What ``refuse_code`` says inside holds inside.
-    """
-    read, code = _read.set(set()), _runs_code.set(True)
-    try:
-        yield
-    finally:
-        _read.reset(read)
-        _runs_code.reset(code)
 
 
 def refuse_code() -> None:
@@ -47,12 +31,12 @@ def runs_code() -> bool:
 
 
 def is_input(status: os.stat_result) -> bool:
-    """Whether the file with this status was read since ``inputs_kept`` began."""
-    return (status.st_dev, status.st_ino) in (_read.get() or ())
+    """Whether the file with this status was read since ``files_read`` was set."""
+    return (status.st_dev, status.st_ino) in (files_read.get() or ())
 
 
 def _note(status: os.stat_result) -> None:
-    noted = _read.get()
+    noted = files_read.get()
     if noted is not None and stat.S_ISREG(status.st_mode):
         noted.add((status.st_dev, status.st_ino))
 

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
@@ -242,17 +241,6 @@ class Talk(IntEnum):
 _talk: ContextVar[Talk] = ContextVar("talk", default=Talk.NORMAL)
 # The file that the answer goes to, stdout if None, and whether as CSV.
 _answer: ContextVar[tuple[Path | None, bool]] = ContextVar("answer", default=(None, False))
-
-
-@contextmanager
-def choices_kept() -> Iterator[None]:
-    """How much is said, and where the answer goes, holds inside if it is set inside."""
-    talk, answer = _talk.set(Talk.NORMAL), _answer.set((None, False))
-    try:
-        yield
-    finally:
-        _talk.reset(talk)
-        _answer.reset(answer)
 
 
 def set_talk(talk: Talk) -> None:

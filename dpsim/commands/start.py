@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextvars import copy_context
 from types import FrameType
 from typing import Any
 
@@ -34,7 +35,8 @@ def start(program: Callable[[], Any]) -> None:
         # Where the shell has it ignored, as with nohup and &, it stays so.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)
-        _run(program())
+        # What it is told to say, and what it reads, holds for this command alone.
+        copy_context().run(_run, program())
     except KeyboardInterrupt:
         _fail("interrupted", 130)  # as shells say it: 128 and the signal's number
     finally:
@@ -46,31 +48,31 @@ def start(program: Callable[[], Any]) -> None:
 def _run(program: Any) -> None:
     # Importing takes a while, in which users may change their minds.
     from dpsim.base.errors import DpsimError
-    from dpsim.base.files import inputs_kept, shown_path
-    from dpsim.base.terminal import Talk, choices_kept, says
+    from dpsim.base.files import files_read, shown_path
+    from dpsim.base.terminal import Talk, says
     from dpsim.commands.help import Interrupted
 
-    with inputs_kept(), choices_kept():
+    files_read.set(set())
+    try:
         try:
-            try:
-                program()
-            finally:
-                _flush()
-        except Interrupted:
-            raise KeyboardInterrupt from None
-        except DpsimError as error:
-            _fail(str(error), error.status)
-        except BrokenPipeError:
-            # Nobody reads on. What Python flushes when it ends must not meet the closed pipe.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(1) from None
-        except OSError as error:
-            named = f"{shown_path(str(error.filename))}: " if error.filename else ""
-            _fail(f"{named}{error.strerror or error}", 1)
-        except Exception as error:
-            if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
-                raise
-            _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
+            program()
+        finally:
+            _flush()
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    except DpsimError as error:
+        _fail(str(error), error.status)
+    except BrokenPipeError:
+        # Nobody reads on. What Python flushes when it ends must not meet the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except OSError as error:
+        named = f"{shown_path(str(error.filename))}: " if error.filename else ""
+        _fail(f"{named}{error.strerror or error}", 1)
+    except Exception as error:
+        if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
+            raise
+        _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
 
 
 def _flush() -> None:
