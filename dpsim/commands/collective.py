@@ -152,7 +152,8 @@ def collective(
     Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
     Example: dpsim collective --ranks 8 --algorithm ring --msccl ring.xml
     """
-    check_plot(plot)
+    if plot is not None:
+        check_plot(plot)
     if html is not None and not steps:
         raise DpsimError("--html: must be given with --steps, but got it alone")
     named = algorithm or "ring"
@@ -175,7 +176,8 @@ def collective(
         return
     asked = _Asked(algorithm, library, operation, _model_kind(network_model), itemsize)
     found = _times(described, asked, sizes, skew, seed)
-    draw(plot, found.to_json())
+    if plot is not None:
+        draw(plot, found.to_json())
     _show(found, as_json)
 
 

@@ -64,7 +64,8 @@ def compare(
     if len(files) == 1 and not vary and not alternative:
         raise DpsimError("must have --vary, --alternative or a second file, but got one file alone")
 
-    check_plot(plot)
+    if plot is not None:
+        check_plot(plot)
     count = len(files) * len(variants(vary or (), alternative or ()))
     with progress("simulating variants", count) as done, _said_of_options(vary, alternative):
         found = comparison(
@@ -77,7 +78,8 @@ def compare(
             progress=done,
         )
 
-    draw(plot, found.to_json())
+    if plot is not None:
+        draw(plot, found.to_json())
     if as_json:
         show_json(found.to_json())
         return

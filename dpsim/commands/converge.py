@@ -46,7 +46,8 @@ def converge(
     from dpsim.scenario import load_scenario
     from dpsim.studies.replay import replay
 
-    check_plot(plot)
+    if plot is not None:
+        check_plot(plot)
     scenario = load_scenario(file, set_ or ())
     with bars() as progress:
         result = replay(scenario, progress)

@@ -61,7 +61,8 @@ def fit_jitter(
     from dpsim.disturbance import fit_jitter as fitted
     from dpsim.disturbance import pooled
 
-    check_plot(plot)
+    if plot is not None:
+        check_plot(plot)
     jobs = _jobs(file, job, gpus_per_node)
     first = next(iter(jobs.values()))
     times, nodes = pooled(file, list(jobs.values()))
@@ -75,7 +76,8 @@ def fit_jitter(
         named = {"schema_version": 1, "kind": "fit-jitter", **told}
         fitted_on = {**named, "jobs": rows, "quantiles": quantiles, "disturbance": block}
         answer = {**fitted_on, **found.curves(times, nodes)}
-        draw(plot, answer)
+        if plot is not None:
+            draw(plot, answer)
         if as_json:
             show_json(answer)
             return

@@ -40,18 +40,16 @@ Operation = Annotated[str, typer.Option(help="The collective operation.")]
 Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 
 
-def check_plot(path: Path | None) -> None:
+def check_plot(path: Path) -> None:
     """Raise DpsimError or FailedError where ``--plot`` cannot be drawn, before time is spent."""
-    if path is not None and path != _TERMINAL:
+    if path != _TERMINAL:
         from dpsim.report.plots.files import check_ending
 
         check_ending(path)
 
 
-def draw(path: Path | None, content: Mapping[str, Any] | Path) -> None:
-    """Draw what a command prints as JSON, or a sweep's folder, to ``--plot`` if it was given."""
-    if path is None:
-        return
+def draw(path: Path, content: Mapping[str, Any] | Path) -> None:
+    """Draw what a command prints as JSON, or a sweep's folder, to ``--plot``."""
     from dpsim.report.plots.figure import answer_figure, sweep_figure
     from dpsim.report.plots.files import write_figure
     from dpsim.report.plots.small import small

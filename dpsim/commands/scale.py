@@ -74,7 +74,8 @@ def scale(
     if batches is not None and by != "batch":
         raise DpsimError(f"--batches must be given with --by batch, but got --by {by}")
 
-    check_plot(plot)
+    if plot is not None:
+        check_plot(plot)
     if by == "nodes":
         _by_nodes(file, nodes or _NODES, set_ or [], plot, as_json)
     else:
@@ -137,7 +138,8 @@ def _study(
 
     how = {"by": by, "fixed_global_batch": fixed_global_batch}
     told = {"schema_version": 1, "kind": "scale", **how, **study.to_json()}
-    draw(plot, told)
+    if plot is not None:
+        draw(plot, told)
     if as_json:
         show_json(told)
         return
