@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic, thread_time
 
 from dpsim.base.errors import DpsimError, FailedError
@@ -84,16 +84,18 @@ def check() -> None:
         )
 
 
+@dataclass(slots=True)
 class Forecast:
     """Tells from the parts done of ``total`` equal ones how long all will take.
 
     The first, which prepares, does not count. ``progress`` is told, too, how many are done.
     """
 
-    def __init__(self, total: int, progress: Callable[[int], None]) -> None:
-        self._total, self._begun, self._first = total, thread_time(), 0
-        self._look = -math.inf  # s of the clock
-        self._progress = progress
+    total: int
+    progress: Callable[[int], None]
+    _begun: float = field(default_factory=thread_time, init=False)
+    _first: int = field(default=0, init=False)
+    _look: float = field(default=-math.inf, init=False)  # s of the clock
 
     def done(self, done: int) -> None:
         """So many are done.
@@ -101,7 +103,7 @@ class Forecast:
         Raises FailedError where all would take more than twice the time that is left.
         """
         self._check(done)
-        self._progress(done)
+        self.progress(done)
 
     def _check(self, done: int) -> None:
         # Thousands of workers end steps of their own, and a thread's time is dear to ask for.
@@ -116,10 +118,10 @@ class Forecast:
         spent, counted = now - self._begun, done - self._first
         if not counted or spent < _SURE * (end - self._begun):
             return
-        whole = spent / counted * self._total
+        whole = spent / counted * self.total
         if self._begun + whole / _DOUBT > end:
             raise FailedError(
-                f"would take about {whole:,.0f} s of the processor for {self._total:,} steps "
+                f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "
                 f"({counted:,} took {spent:.2g} s), "
                 f"the limit is {time_limit():,.4g} s: {_WAY_OUT}, or set {TIME_LIMIT} (s)"
             )

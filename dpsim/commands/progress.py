@@ -14,8 +14,11 @@ from dpsim.base.terminal import Talk, says
 def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr, only for work that takes longer than a moment.
 
-    With ``rate`` it also says how many are done a second.
+    With ``rate`` it also says how many are done a second. None where stderr is no terminal.
     """
+    if not _is_shown():
+        yield lambda done: None
+        return
     from time import monotonic
 
     start = monotonic()
@@ -25,7 +28,7 @@ def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[
         nonlocal bar
         # Most commands are done before a bar would help, and Rich takes a while to import.
         if bar is None:
-            if monotonic() - start < 1 or not _is_shown():
+            if monotonic() - start < 1:
                 return
             from rich.console import Console
             from rich.progress import (
