@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from dpsim.strategy.aggregation import Aggregation, Meeting
 from dpsim.strategy.compression import Codec
@@ -39,6 +39,9 @@ class Parts(Protocol):
     @property
     def average_loss(self) -> bool:
         """Whether the loss is averaged, too."""
+
+
+S = TypeVar("S", bound=Parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +247,11 @@ def refusal(strategy: Parts) -> str | None:
     """Why the parts of ``strategy`` do not go together, in words; None where they do."""
     rule = rule_against(strategy)
     return None if rule is None else f"{rule.said(strategy)} means nothing: {rule.why}"
+
+
+def checked(strategy: S) -> S:
+    """The strategy itself. Raises ValueError where its parts do not go together."""
+    why = refusal(strategy)
+    if why is not None:
+        raise ValueError(why)
+    return strategy

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from dpsim.base.config import Config
 from dpsim.strategy.aggregation import AggregationConfig, AllReduceConfig
-from dpsim.strategy.combinations import refusal
+from dpsim.strategy.combinations import checked
 from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
 from dpsim.strategy.overlap import BucketsConfig, OverlapConfig
 from dpsim.strategy.sync import BspConfig, SyncConfig
@@ -32,6 +32,8 @@ class StrategyConfig(Config):
         description="All workers average their loss after each forward pass, to report it.",
     )
 
+    _go_together = model_validator(mode="after")(checked)
+
     @property
     def inexact(self) -> list[str]:
         """What makes other updates than plain synchronous training, in words; empty if nothing.
@@ -50,10 +52,3 @@ class StrategyConfig(Config):
     def peers(self, mesh: Mesh) -> Mesh:
         """Of the workers of ``mesh`` those who exchange gradients: all, or those of a group."""
         return Mesh(self.sync.group_size(mesh), None) if self.sync.has_groups else mesh
-
-    @model_validator(mode="after")
-    def _go_together(self) -> StrategyConfig:
-        why = refusal(self)
-        if why is not None:
-            raise ValueError(why)
-        return self
