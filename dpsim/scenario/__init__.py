@@ -19,8 +19,9 @@ from dpsim.scenario.document import (
     Scalar,
     error,
     node_of,
+    validate,
 )
-from dpsim.scenario.loader import load, load_scenario, load_yaml, validate
+from dpsim.scenario.loader import load, load_scenario, load_yaml
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.schema import ComputeScale, MeasuredCell, MeasuredStep, RunConfig, Scenario
 from dpsim.scenario.shape import Shape, fields_of, shape_of

@@ -6,21 +6,14 @@ Every problem is a line of one ScenarioError, with file, line, column, path and 
 from __future__ import annotations
 
 import os
-import pathlib
 import stat
 from collections.abc import Iterable
-from typing import TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.files import read_limited, shown_path
-from dpsim.scenario.document import Document, Place, Problem, error
+from dpsim.scenario.document import Document, Model, Place, Problem, error, validate
 from dpsim.scenario.schema import Scenario
-from dpsim.scenario.shape import misplaced_booleans, shape_of
 from dpsim.scenario.yaml_text import from_text
-
-Model = TypeVar("Model", bound=BaseModel)
 
 MAX_BYTES = 2**20
 
@@ -58,32 +51,6 @@ def load_yaml(path: str | os.PathLike[str]) -> Document:
     # Control characters in a name could rewrite what stands on the terminal.
     source = source if source.isprintable() else repr(source)
     return from_text(_text(path, source), source)
-
-
-def validate(
-    document: Document, model: type[Model], folder: os.PathLike[str] | None = None
-) -> Model:
-    """The ``model`` with a document's values.
-
-    Raises ScenarioError with all problems, sorted by place.
-
-    Files that a scenario names are looked for in ``folder``, beside it if that is None.
-    """
-    values, refused = document.plain(), list[Problem]()
-    try:
-        looked_in = pathlib.Path(document.source).parent if folder is None else folder
-        checked = model.model_validate(values, context={"folder": looked_in})
-    except ValidationError as err:
-        from dpsim.scenario.wording import problems
-
-        refused = problems(err.errors(include_url=False), model, document.root)
-    # Where a truth value stands for a number, pydantic may have another objection to it, or none.
-    booleans = list(misplaced_booleans(document.root, shape_of(model)))
-    paths = {problem.path for problem in booleans}
-    found = [*booleans, *(problem for problem in refused if problem.path not in paths)]
-    if found:
-        raise error(found)
-    return checked
 
 
 def _copies(path: str | os.PathLike[str]) -> str:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Discriminator
 from pydantic.fields import FieldInfo
 
 from dpsim.base.kinds import Kinds
-from dpsim.scenario.document import Node, Path, Problem, show
+from dpsim.scenario.document import Node, Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +149,13 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     return Shape(options, discriminator)
 
 
-def misplaced_booleans(node: Node, shape: Shape, path: Path = ()) -> Iterator[Problem]:
-    """Truth values where a number is wanted, which pydantic would take for 0 and 1."""
-    if isinstance(node.value, bool) and shape.options and set(shape.options) <= {int, float}:
-        number = "a number" if float in shape.options else "an integer"
-        yield Problem(node.place, path, f"must be {number}, but got {show(node)}")
-    elif isinstance(node.value, (dict, tuple)):
-        narrow = shape.select(node)
-        for part, below in (
-            node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
-        ):
-            yield from misplaced_booleans(below, narrow.below(part), (*path, part))
+def shape_at(root: Node, model: type[BaseModel], path: Path) -> Shape:
+    """What may stand at a path of the values of a ``model``, by the kinds that they say."""
+    node, shape = root, shape_of(model)
+    for part in path:
+        shape = shape.select(node).below(part)
+        node = node.nearest((part,))
+    return shape
 
 
 @cache

@@ -9,8 +9,8 @@ import pytest
 from stand_in import GOOD, Scenario
 
 from dpsim.base.errors import ScenarioError
-from dpsim.scenario.document import SHOWN_PROBLEMS
-from dpsim.scenario.loader import MAX_BYTES, load, validate
+from dpsim.scenario.document import SHOWN_PROBLEMS, validate
+from dpsim.scenario.loader import MAX_BYTES, load
 from dpsim.scenario.yaml_text import from_text
 
 # A file that is good, to which a table's row adds from line 3 on.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stand_in import GOOD, Scenario
 
 from dpsim.base.errors import ScenarioError
-from dpsim.scenario.loader import validate
+from dpsim.scenario import validate
 from dpsim.scenario.overrides import apply_overrides
 from dpsim.scenario.yaml_text import from_text
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from stand_in import GOOD, Buckets, Scenario, Ssp
 
+from dpsim.scenario import load, validate
 from dpsim.scenario.document import Document
-from dpsim.scenario.loader import load, validate
 from dpsim.scenario.yaml_text import from_text, resolve
 
 

@@ -4,8 +4,8 @@ import pytest
 from stand_in import GOOD, Backup, Bsp, Buckets, Network, Scenario, Sequential, Ssp
 
 from dpsim.base.errors import ScenarioError
+from dpsim.scenario import validate
 from dpsim.scenario.document import Document
-from dpsim.scenario.loader import validate
 from dpsim.scenario.overrides import Override, apply_overrides
 from dpsim.scenario.yaml_text import from_text
 
