@@ -21,8 +21,3 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
         seconds += max(0.0, end - max(begin, reached))
         reached = max(reached, end)
     return float(seconds)
-
-
-def latest(times: FloatArray) -> float:
-    """The last of some times (s): of a few workers in half of the time that their `max` takes."""
-    return float(np.maximum.reduce(times))

@@ -5,7 +5,7 @@ The strategy plans it, its codec encodes it, and its aggregation says by which c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,11 +43,7 @@ class StagedCall:
     decode: FloatArray
     group: Group = "all"
     lag: int = 0
-    takes_encoding: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Asked for in every step, so that it is not left to each of them to find out.
-        object.__setattr__(self, "takes_encoding", bool(self.encode.any()))
+    takes_encoding: bool = False
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
         """Whether ``later`` is the same a pass later.
@@ -94,6 +90,8 @@ def staged(
         decode,
         call.group,
         call.lag,
+        # Asked for in every step, so that it is not left to each of them to find out.
+        takes_encoding=bool(encode.any()),
     )
 
 

@@ -91,4 +91,5 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
             stages=tuple(stages) if groups.ranks > 1 else (),
             encode=sent.encode + part * _MOVEMENT_TRAFFIC / rates,
             decode=sent.decode + part * step_traffic / rates,
+            takes_encoding=True,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray, latest
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
@@ -52,7 +52,6 @@ def run_together(
         starts[step] = walk.time
         rounds = len(run.rounds)
         done[step] = run.step(step)
-        walk.end()
         over[step] = walk.time.max()
         if likeness is not None:
             now = walk.state()
@@ -87,11 +86,13 @@ class _Likeness:
 
     @classmethod
     def of(cls, job: Job, factors: FloatArray, timeline: Timeline | None) -> _Likeness | None:
-        """None where links change, or input or collectives come at their own times."""
+        """None where no step is, or links, input or collectives have times of their own."""
         in_turns = any(len(models) > 1 for models in job.collectives.values())
         if in_turns or job.input is not None or job.scenario.disturbance.links:
             return None
         unlike = np.flatnonzero(np.any(factors[1:] != factors[:-1], axis=1)) + 1
+        if len(unlike) == len(factors) - 1:
+            return None
         recorded = 0 if timeline is None else timeline.steps.stop - 1
         return cls(job, unlike, len(factors), recorded)
 
@@ -143,7 +144,8 @@ class _Plan:
     """What a step sends: by the pass that triggers it, then what follows the optimiser's step.
 
     ``alike[p]`` is how many passes right after p send the same as p. ``marks`` are the positions
-    whose times are asked for when the walk has passed them.
+    whose times are asked for when the walk has passed them. Decoding takes as many seconds on each
+    kind of GPU; None where it takes no time.
     """
 
     gradients: tuple[StagedCall, ...]
@@ -151,11 +153,15 @@ class _Plan:
     passes: tuple[tuple[StagedCall, ...], ...]
     alike: tuple[int, ...]
     marks: frozenset[int]
+    decode_gradients: FloatArray | None
+    decode_models: FloatArray | None
 
     @classmethod
     def of(cls, program: Program, calls: tuple[StagedCall, ...]) -> _Plan:
         """The calls of a step, which are in order, divided among its passes."""
-        gradients = tuple(call for call in calls if call.ready < program.updated)
+        gradients = tuple(call for call in calls if call.ready <= program.end)
+        models = calls[len(gradients) :]
+        decode_gradients, decode_models = _decoding(gradients), _decoding(models)
         passes: list[list[StagedCall]] = [[] for _ in range(program.passes)]
         for call in gradients:
             passes[program.pass_of(call.ready)].append(call)
@@ -176,11 +182,21 @@ class _Plan:
             furthest = max(furthest, call.ready)
         return cls(
             gradients,
-            calls[len(gradients) :],
+            models,
             tuple(tuple(each) for each in passes),
             tuple(reversed(alike)),
             frozenset(marks),
+            decode_gradients,
+            decode_models,
         )
+
+
+def _decoding(calls: tuple[StagedCall, ...]) -> FloatArray | None:
+    """Seconds to decode what has arrived of ``calls``, on each kind of GPU; None for no time."""
+    # Of what lags behind nothing has arrived.
+    arrived = [call.decode for call in calls if not call.lag]
+    seconds = sum(arrived, start=np.zeros(1))
+    return seconds if seconds.any() else None
 
 
 class _Run:
@@ -227,12 +243,14 @@ class _Run:
         )
         if gradients:
             self.rounds.append((self.begun, self.ended))
-        walk.decode(gradients)
+        if plan.decode_gradients is not None:
+            walk.decode(plan.decode_gradients)
         walk.to(self.updated)
         busy += self._communicate(step, models)
         if models:
             self.rounds.append((self.begun, self.ended))
-        walk.decode(models)
+        if plan.decode_models is not None:
+            walk.decode(plan.decode_models)
 
         records = self.records
         records.compute[step] = self.factors[step] * self.whole
@@ -280,16 +298,19 @@ class _Run:
         walk, busy = self.walk, 0.0
         for call in calls:
             check()
-            there = self.gate.takes_part(walk.encode(call))
+            there = walk.encode(call)
+            # Where all are waited for, nobody comes too late for it.
+            if not self.job.keeps_pace:
+                there = self.gate.takes_part(there)
             free = walk.free[call.group]
             for name, nbytes in call.stages:
                 # A communicator carries out one operation after the other, as NCCL's stream does.
                 starts = np.maximum(there, free)
-                self.begun = latest(starts)
+                self.begun = float(starts.max())
                 model = self.job.collective(name, step)
                 outcome = model.finish_after(starts, nbytes, walk.rested_at)
                 free, walk.rested_at = outcome.finishes, outcome.rested_at
-                self.ended = latest(free)
+                self.ended = float(free.max())
                 # From when the last has come: those that came before only waited for it.
                 busy += self.ended - self.begun
                 walk.note("communication", f"{call.name}: {name}", starts, free)

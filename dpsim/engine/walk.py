@@ -129,7 +129,13 @@ class Walk:
         return self.time - before
 
     def begin(self, factor: FloatArray) -> None:
-        """Start a step in which each worker's compute time is multiplied by ``factor``."""
+        """Start a step in which each worker's compute time is multiplied by ``factor``.
+
+        What is still awaited from the step before is awaited in this one.
+        """
+        step = len(self.positions) - 1
+        self._awaited = {where - step: call for where, call in self._awaited.items()}
+        self._due = {where - step: seconds for where, seconds in self._due.items()}
         self._factor = factor
         self._at = self._asked = 0
         self._reached.clear()
@@ -137,12 +143,6 @@ class Walk:
         self.straggler = np.zeros_like(self.time)
         self.coding = np.zeros_like(self.time)
         self._arrive(0)
-
-    def end(self) -> None:
-        """End the step: what is still awaited is awaited in the next one."""
-        step = len(self.positions) - 1
-        self._awaited = {where - step: call for where, call in self._awaited.items()}
-        self._due = {where - step: seconds for where, seconds in self._due.items()}
 
     def encode(self, call: StagedCall) -> FloatArray:
         """Compute up to where ``call`` is ready and encode it; returns when each worker has.
@@ -157,20 +157,15 @@ class Walk:
         self.note("compute", f"encode {call.name}", before, self.time)
         return np.maximum(there + call.encode[self.kind_of], self.time)
 
-    def decode(self, calls: tuple[StagedCall, ...]) -> None:
-        """Decode what has arrived; of what lags behind, nothing has."""
-        arrived = [call.decode for call in calls if not call.lag]
-        if arrived:
-            self._decode(sum(arrived, start=np.zeros(self.positions.shape[1])))
+    def decode(self, seconds: FloatArray) -> None:
+        """Decode what has arrived, which takes so many ``seconds`` on each kind of GPU."""
+        before = self.time
+        self._spend(seconds)
+        self.note("compute", "decode", before, self.time)
 
     def decode_at(self, position: int, call: StagedCall) -> None:
         """Decode ``call`` when it has arrived, before anything past ``position``."""
         self._due[position] = self._due.get(position, 0.0) + call.decode
-
-    def _decode(self, seconds: FloatArray) -> None:
-        before = self.time
-        self._spend(seconds)
-        self.note("compute", "decode", before, self.time)
 
     def _spend(self, seconds: FloatArray) -> None:
         self.time = self.time + seconds[self.kind_of]
@@ -315,7 +310,7 @@ class Walk:
         if position in self._awaited and position < len(self.positions) - 1:
             self._wait(*self._awaited.pop(position))
             if position in self._due:
-                self._decode(self._due.pop(position))
+                self.decode(self._due.pop(position))
 
     def _wait(self, ends: FloatArray, among: int) -> None:
         """Wait until ``ends``, and say whose fault it is."""
@@ -334,10 +329,14 @@ def waiting(
     Until the last worker that is waited for has come it is that worker's fault, and from then on
     the network's. ``among`` so many neighbours each: a worker's group, or all.
     """
-    last: FloatArray | float = gate.enough_at(there)
+    last: FloatArray | float
     if among < len(there):
         # Groups are consecutive workers: a row each.
         last = there.reshape(-1, among).max(axis=1).repeat(among)
+    elif gate.quorum < among:
+        last = gate.enough_at(there)
+    else:
+        last = float(there.max())
     # In place: of 100,000 workers new arrays would take as long as the sums.
     waits = ends - there
     np.maximum(waits, 0.0, out=waits)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray, latest
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, ranks_array, traffic
 from dpsim.topology import Network
@@ -89,7 +89,7 @@ def leaving_together(starts: FloatArray, members: IntArray, seconds: float) -> F
     """When ranks leave: those of each row of ``members`` so long after the last has entered."""
     ends = np.empty(len(starts))
     if len(members) == 1:  # all of them, in whichever order
-        ends.fill(latest(starts) + seconds)
+        ends.fill(starts.max() + seconds)
         return ends
     ends[members] = starts[members].max(axis=1, keepdims=True) + seconds
     return ends

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray, latest
+from dpsim.base.arrays import FloatArray, IntArray
 
 DROPPED = -1  # the update of a gradient that is part of none
 
@@ -143,8 +143,6 @@ class Gate(ABC):
 
     def enough_at(self, there: FloatArray) -> float:
         """When enough workers are there, of which worker i is there at ``there[i]``."""
-        if self.quorum == len(there):
-            return latest(there)
         # A partition finds the time of the last who is waited for without sorting all.
         last = self.quorum - 1
         return float(np.partition(there, last)[last])
@@ -153,8 +151,6 @@ class Gate(ABC):
         """When each worker takes part in a collective: those that come late, from its begin on."""
         # A late worker's communication thread takes part for it, with zeros or an older gradient:
         # a partial collective (Li et al., PPoPP 2020).
-        if self.quorum == len(there):
-            return there
         return np.minimum(there, self.enough_at(there))
 
     def versions(
