@@ -86,7 +86,8 @@ def run(
     for note in result.notes:
         narrate(f"note: {note}")
 
-    _write(simulated, trace, html, chakra)
+    if trace or html or chakra:
+        _write(simulated, trace, html, chakra)
     if plot is not None:
         draw(plot, result.to_json())
     if as_json:

@@ -20,7 +20,6 @@ from dpsim.engine.link_loads import (
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
-    from dpsim.engine.answer import one_time_costs
     from dpsim.engine.attempt import try_simulate
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use, remedy_values
     from dpsim.engine.memory_contention import overlapped_bytes
+    from dpsim.engine.one_time import one_time_costs
     from dpsim.engine.preparation import (
         learner_times,
         prepare,

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 from dpsim.base.provenance import provenance
 from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
 from dpsim.engine.job import Job
-from dpsim.engine.link_loads import step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
-from dpsim.engine.result import OneTimeCosts, Result
-from dpsim.engine.spending import spending
+from dpsim.engine.one_time import one_time_costs
+from dpsim.engine.result import Result
 from dpsim.engine.to_target import time_to_target
-from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
-from dpsim.strategy.aggregation import ELEMENT
-from dpsim.workload import OPTIMIZER_STATES, LearnersRow
+from dpsim.workload import LearnersRow
 
 if TYPE_CHECKING:
     from dpsim.engine.run import Run
@@ -32,22 +29,19 @@ def answer(run: Run) -> Result:
     samples = workload.samples_per_gpu
     memory = memory_use(scenario, job.model)
     calibration, learners = _calibration(job, memory), _learners(scenario, memory)
-    one_time = one_time_costs(job)
     return Result(
+        job=job,
         name=scenario.name,
         workers=job.workers,
         batch_per_worker=samples,
         steps=run.steps,
-        traffic=step_traffic(job, run.link_loads),
+        traffic=run.traffic,
         alone=job.acts_alone,
         engine=run.engine.name,
         approximation=run.engine.approximation,
         own_pace=job.own_pace,
         unsettled=run.unsettled,
-        one_time=one_time,
         to_target=time_to_target(scenario, run.step_time),
-        spending=spending(scenario),
-        work=work(scenario, job.model, job.cluster),
         calibration=calibration,
         seed=scenario.run.seed,
         provenance=provenance(),
@@ -59,7 +53,7 @@ def answer(run: Run) -> Result:
         libraries=tuple(job.setting.libraries),
         goodput=None
         if crashes is None
-        else crashes.goodput(job.workers, one_time.startup_s, job.workers_of_nodes),
+        else crashes.goodput(job.workers, one_time_costs(job).startup_s, job.workers_of_nodes),
         interval=prediction_interval(job, run.steps),
         cautions=_cautions(job),
     )
@@ -106,18 +100,6 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
         said = calibration.model_dump(include=_OF_PROFILE)
         return {"compute": compute, **said, "residuals_of": calibration.residuals_of}
     return compute
-
-
-def one_time_costs(job: Job) -> OneTimeCosts:
-    """What ``job`` pays once."""
-    aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
-    # Of a cell each GPU holds a part, and gets that alone.
-    parameters = -(-parameters // job.scenario.cell)
-    # The weights themselves, and as much again for each state that the optimiser keeps.
-    state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
-    consensus = aggregation.consensus(parameters * ELEMENT, job.setting)
-    startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
-    return OneTimeCosts(startup, consensus)
 
 
 def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:

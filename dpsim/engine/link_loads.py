@@ -12,6 +12,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.units import DATA, human
 from dpsim.engine.job import Job
+from dpsim.network import CollectiveModel
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
@@ -46,16 +47,16 @@ class LinkLoads:
 
 @dataclass(frozen=True, slots=True)
 class StepTraffic:
-    """What one step sends on average: bytes of the busiest worker, and of all, every ``time_s``.
+    """What one step sends on average: bytes of the busiest worker, of all, and on the links.
 
-    ``busiest_link_utilisation`` is the share of its capacity that the busiest link carries in that
-    time. ``algorithms`` are those that carry it, in the order of their names: of ``auto``, those
-    chosen.
+    ``busiest_link_utilisation`` is the share of its capacity that the busiest link carries in the
+    time of ``links``. ``algorithms`` are those that carry it, in the order of their names: of
+    ``auto``, those chosen.
     """
 
     sent_by_busiest: int
     sent_in_total: int
-    time_s: float
+    links: LinkLoads
     busiest_link: str | None
     busiest_link_utilisation: float
     algorithms: tuple[str, ...] = ()
@@ -71,17 +72,17 @@ class _Collective(NamedTuple):
 
 def collective_loads(job: Job, collective: str, nbytes: int, turn: int = 0) -> FloatArray:
     """Bytes on each capacity, of a collective that all enter together."""
+    model = job.collective(collective, turn)
     # Without stragglers: loads are about what the links carry, not about who comes late.
-    return _on_network(job, job.collective(collective, turn).loads(nbytes))
+    return model.loads(nbytes) if _on_network(job, model) else np.zeros(len(job.network.capacities))
 
 
-def _on_network(job: Job, loads: FloatArray) -> FloatArray:
-    """``loads`` on the capacities of the job's network; none of a collective on another one.
+def _on_network(job: Job, model: CollectiveModel) -> bool:
+    """Whether a collective is on the job's network.
 
     A loss that is averaged beside servers goes over the bare cluster.
     """
-    capacities = len(job.network.capacities)
-    return loads if len(loads) == capacities else np.zeros(capacities)
+    return len(model.network.capacities) == len(job.network.capacities)
 
 
 @limited()
@@ -102,8 +103,10 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     if nbytes is not None:
         sent = [(sent[0][0], nbytes)]
     for collective, size in sent:
-        outcome = job.collective(collective).finish(np.zeros(job.workers), size)
-        loads += _on_network(job, outcome.loads)
+        model = job.collective(collective)
+        outcome = model.finish(np.zeros(job.workers), size)
+        if _on_network(job, model):
+            loads += outcome.loads
         seconds += float(outcome.finishes.max())
     used = {job.collective(collective).algorithm_for(size) for collective, size in sent}
     amount = human(sum(size for _, size in sent), DATA, 3)
@@ -183,34 +186,29 @@ def _kind(graph: nx.DiGraph[str], device: str) -> str:
     return str(kind) if kind else device.rpartition("/")[2].rstrip("0123456789")
 
 
-def mean_step_loads(job: Job, step_time: float) -> LinkLoads:
-    """The loads of the mean of all steps that count, which takes ``step_time`` seconds."""
-    loads = np.zeros(len(job.network.capacities))
-    for each, share in _collectives(job).items():
-        loads += share * collective_loads(job, *each)
-    return LinkLoads("a step", loads, step_time, "over the step")
-
-
-def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:
-    """What a step sends on average, given `mean_step_loads`."""
-    sent, by_others = np.zeros(job.workers), 0.0
+def step_traffic(job: Job, step_time: float) -> StepTraffic:
+    """What the mean of all steps that count sends; it takes ``step_time`` seconds."""
+    capacities = job.network.capacities
+    loads, sent, by_others = np.zeros(len(capacities)), np.zeros(job.workers), 0.0
     algorithms = set()
     for each, share in _collectives(job).items():
+        loads += share * collective_loads(job, *each)
         model = job.collective(each.collective, each.turn)
         algorithms.add(model.algorithm_for(each.nbytes))
         moved = model.traffic(each.nbytes)
         sent += share * moved.sent
         by_others += share * moved.by_others
+    links = LinkLoads("a step", loads, step_time, "over the step")
     total = float(sent.sum()) + by_others
     if not total:
-        return StepTraffic(0, 0, loads.time_s, None, 0.0)
-    utilisation = loads.utilisation(job.network.capacities)
+        return StepTraffic(0, 0, links, None, 0.0)
+    utilisation = links.utilisation(capacities)
     busiest = int(utilisation.argmax())
     return StepTraffic(
         # A mean over unlike steps need not be whole bytes.
         sent_by_busiest=round(sent.max()),
         sent_in_total=round(total),
-        time_s=loads.time_s,
+        links=links,
         busiest_link=job.network.link_name(busiest),
         busiest_link_utilisation=float(utilisation[busiest]),
         algorithms=tuple(sorted(algorithms)),

@@ -5,7 +5,7 @@ Step time, its parts, throughput, traffic, and where they come from.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,32 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import limited
 from dpsim.base.doubt import PredictionInterval
 from dpsim.base.lazy import Shown
 from dpsim.disturbance import Goodput
+from dpsim.engine.job import Job
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
-from dpsim.engine.spending import Cost, Energy, Spending, Spent
+from dpsim.engine.one_time import OneTimeCosts, one_time_costs
+from dpsim.engine.spending import Cost, Energy, Spending, spending
 from dpsim.engine.steps import PARTS, PartName, Steps
 from dpsim.engine.to_target import TimeToTarget
-from dpsim.engine.utilisation import Utilisation, Work
+from dpsim.engine.utilisation import Utilisation, work
 from dpsim.strategy.aggregation import LibraryChoice
 from dpsim.strategy.sync import DROPPED
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 _RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to so many blocks before they are resampled
-
-
-@dataclass(frozen=True, slots=True)
-class OneTimeCosts:
-    """``startup_s``: until all have what rank 0 has, at the start and after a restart.
-
-    ``consensus_s``: the round at the end.
-    """
-
-    startup_s: float
-    consensus_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +43,7 @@ class Result(Shown):
     that more steps would have another mean.
     """
 
+    job: Job
     name: str
     workers: int
     batch_per_worker: int
@@ -67,15 +60,12 @@ class Result(Shown):
     notes: tuple[str, ...] = ()
     libraries: tuple[LibraryChoice, ...] = ()
     cautions: tuple[str, ...] = ()
-    one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
     engine: str = "vector"
     approximation: str | None = None
     own_pace: bool = False
     unsettled: str | None = None
     to_target: TimeToTarget | None = None
-    spending: Spending | None = None
-    work: Work | None = None
     interval: PredictionInterval | None = None
 
     def __repr__(self) -> str:
@@ -209,15 +199,15 @@ class Result(Shown):
     @cached_property
     def utilisation(self) -> Utilisation:
         """Tokens per second and shares of the GPUs' peak that the throughput is."""
-        if self.work is None:
-            return Utilisation()
-        return self.work.at(self.throughput_samples_per_s)
+        job = self.job
+        each = work(job.scenario, job.model, job.cluster)
+        return each.at(self.throughput_samples_per_s)
 
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample whose gradient counted."""
-        # Traffic is that of its own ``time_s``, which no worker's step need be.
-        samples = self.throughput_samples_per_s * self.traffic.time_s
+        # Traffic is that of its own time, which no worker's step need be.
+        samples = self.throughput_samples_per_s * self.traffic.links.time_s
         return self.traffic.sent_in_total / samples if samples else 0.0
 
     @property
@@ -257,29 +247,41 @@ class Result(Shown):
         return _spread(self.steps.step.mean(axis=0))
 
     @cached_property
-    def spent(self) -> Spent:
-        """What the steps cost and draw."""
-        if self.spending is None:
-            return Spent(None, None)
-        # Encoding and decoding are kernels of the GPU, too; all else is waiting.
-        busy = float((self.steps.compute + self.steps.encode).mean()) / self.mean_step
-        return self.spending.at(
-            step_s=self.step_of_all_s,
-            busy_share=busy,
-            samples_per_s=self.throughput_samples_per_s,
-            to_target_s=self.time_to_target_s,
-            tokens_per_s=self.utilisation.tokens_per_s,
-        )
+    @limited()
+    def one_time(self) -> OneTimeCosts:
+        """What the run pays once, worked out when it is asked for."""
+        return one_time_costs(self.job)
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What a second of the cluster costs."""
+        return spending(self.job.scenario)
 
     @property
     def cost(self) -> Cost | None:
         """What the steps cost; None without a price."""
-        return self.spent.cost
+        price = self.job.scenario.cost.price_per_gpu_hour
+        if price is None:
+            return None
+        return self.spending.cost(
+            price,
+            step_s=self.step_of_all_s,
+            samples_per_s=self.throughput_samples_per_s,
+            tokens_per_s=self.utilisation.tokens_per_s,
+            to_target_s=self.time_to_target_s,
+        )
 
     @property
     def energy(self) -> Energy | None:
         """What the steps draw; None where a GPU's power is not known."""
-        return self.spent.energy
+        # Encoding and decoding are kernels of the GPU, too; all else is waiting.
+        busy = float((self.steps.compute + self.steps.encode).mean()) / self.mean_step
+        return self.spending.energy(
+            step_s=self.step_of_all_s,
+            busy_share=busy,
+            samples_per_s=self.throughput_samples_per_s,
+            to_target_s=self.time_to_target_s,
+        )
 
     @property
     def time_to_target_s(self) -> float | None:

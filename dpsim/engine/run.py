@@ -16,7 +16,7 @@ from dpsim.engine.answer import answer
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job
 from dpsim.engine.kernel import Engine, Recording, engine_for, simulate_steps
-from dpsim.engine.link_loads import LinkLoads, mean_step_loads
+from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
 from dpsim.engine.memory import memory_use
 from dpsim.engine.result import Result
 from dpsim.engine.run_length import MOST_RECORDS, has_events, settled_length, warming_up
@@ -248,7 +248,12 @@ class Run:
     @cached_property
     def link_loads(self) -> LinkLoads:
         """Bytes that each link carries in a step on average."""
-        return mean_step_loads(self.job, self.time_between_sends)
+        return self.traffic.links
+
+    @cached_property
+    def traffic(self) -> StepTraffic:
+        """What a step sends on average."""
+        return step_traffic(self.job, self.time_between_sends)
 
     @cached_property
     @limited()

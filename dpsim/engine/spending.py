@@ -12,7 +12,6 @@ long: the energy it gives is an upper bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dpsim.hardware import GIVEN
 from dpsim.scenario import CostConfig, Scenario
@@ -53,13 +52,6 @@ class Energy:
     source: str
 
 
-class Spent(NamedTuple):
-    """What steps cost, None without a price, and draw, None where a GPU's power is not known."""
-
-    cost: Cost | None
-    energy: Energy | None
-
-
 @dataclass(frozen=True, slots=True)
 class Spending:
     """What a second of the scenario's cluster costs.
@@ -73,31 +65,19 @@ class Spending:
     gpu_watts: float | None
     source: str
 
-    def at(
+    def cost(
         self,
+        price: float,
+        *,
         step_s: float,
-        busy_share: float,
         samples_per_s: float,
         tokens_per_s: float | None,
         to_target_s: float | None,
-    ) -> Spent:
-        """What steps of ``step_s`` seconds take, with GPUs that compute for ``busy_share`` of them.
+    ) -> Cost:
+        """What steps of ``step_s`` seconds cost, at so much for each GPU and hour.
 
         ``to_target_s`` is how long it is to the target, None where that is not known.
         """
-        cost = self._cost(step_s, samples_per_s, tokens_per_s, to_target_s)
-        return Spent(cost, self._energy(step_s, busy_share, samples_per_s, to_target_s))
-
-    def _cost(
-        self,
-        step_s: float,
-        samples_per_s: float,
-        tokens_per_s: float | None,
-        to_target_s: float | None,
-    ) -> Cost | None:
-        price = self.config.price_per_gpu_hour
-        if price is None:
-            return None
         hourly = price * self.gpus
         return Cost(
             price_per_gpu_hour=price,
@@ -111,9 +91,13 @@ class Spending:
             to_target=None if to_target_s is None else hourly * to_target_s / _HOUR,
         )
 
-    def _energy(
-        self, step_s: float, busy_share: float, samples_per_s: float, to_target_s: float | None
+    def energy(
+        self, *, step_s: float, busy_share: float, samples_per_s: float, to_target_s: float | None
     ) -> Energy | None:
+        """What steps draw with GPUs that compute for ``busy_share`` of them.
+
+        None where a GPU's power is not known.
+        """
         if self.gpu_watts is None:
             return None
         at_work = busy_share + (1 - busy_share) * self.config.waiting_power

@@ -59,7 +59,8 @@ def run_notes(result: Result) -> list[str]:
     step, traffic = result.step_time_s, result.traffic
     samples_per_s, efficiency = result.throughput_samples_per_s, result.scaling_efficiency
     hidden, bytes_per_sample = result.overlapped_comm_s, result.bytes_per_sample
-    warnings, spent, interval = result.warnings, result.spent, result.interval
+    warnings, interval, cost = result.warnings, result.interval, result.cost
+    utilisation = result.utilisation
     lines = [
         f"step        median {human(step['median'], TIME)}, 95th percentile "
         f"{human(step['p95'], TIME)}, "
@@ -67,7 +68,7 @@ def run_notes(result: Result) -> list[str]:
         *([] if interval is None else interval_notes(interval, partial(human, dimension=TIME))),
         f"throughput  {amount(samples_per_s)} samples/s on {result.workers} workers, "
         f"scaling efficiency {efficiency:.1%}",
-        *_utilisation_notes(result.utilisation),
+        *_utilisation_notes(utilisation),
         f"hidden      {human(hidden, TIME, 3)} of communication runs beside computation",
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
         f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
@@ -85,7 +86,7 @@ def run_notes(result: Result) -> list[str]:
     lines += [f"warning     {warning}" for warning in warnings]
     lines += _resource_notes(result)
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
-    lines += _spending_notes(spent.cost, spent.energy)
+    lines += [] if cost is None else _spending_notes(cost, result.energy)
     return [*lines, _calibration_note(result.calibration)]
 
 
@@ -210,10 +211,8 @@ def _resource_notes(result: Result) -> list[str]:
     return lines
 
 
-def _spending_notes(cost: Cost | None, energy: Energy | None) -> list[str]:
-    """Money and energy, where the scenario has a price."""
-    if cost is None:
-        return []
+def _spending_notes(cost: Cost, energy: Energy | None) -> list[str]:
+    """Money and energy."""
     target = "" if cost.to_target is None else f", {amount(cost.to_target, 4)} to the target"
     tokens = cost.per_million_tokens
     of_text = "" if tokens is None else f", {amount(tokens)} per million tokens"

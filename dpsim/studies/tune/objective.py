@@ -47,7 +47,7 @@ class Objective:
     def cost(self, result: Result) -> float | None:
         """What that time costs: in GPU hours, or in money where the scenario has a price."""
         seconds, spending = self.time_s(result), result.spending
-        if seconds is None or spending is None:
+        if seconds is None:
             return None
         price = spending.config.price_per_gpu_hour
         return seconds / _HOUR * spending.gpus * (1.0 if price is None else price)

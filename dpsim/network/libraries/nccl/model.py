@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -132,6 +132,10 @@ class NcclModel(CollectiveModel):
         ends = leaving_together(starts, self.members, seconds)
         return Outcome(ends, self._loads(nbytes, name))
 
+    def loads(self, nbytes: int) -> FloatArray:
+        """Bytes on each capacity by the channels of what runs at this size."""
+        return self._loads(nbytes, self.algorithm_for(nbytes))
+
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity by the channels of what runs (``name``)."""
         if self._is_direct:
@@ -187,12 +191,7 @@ class NcclModel(CollectiveModel):
             return OneGroup(self, ranks, self._by_schedule.of_group(ranks).loads)
         alone = copy(self)
         alone.members, alone._kept_loads = ranks[None], {}
-
-        @cache
-        def loads(nbytes: int) -> FloatArray:
-            return alone._loads(nbytes, alone.algorithm_for(nbytes))
-
-        return OneGroup(alone, ranks, loads)
+        return OneGroup(alone, ranks, alone.loads)
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _fabric_share(self, runs: str) -> float:
