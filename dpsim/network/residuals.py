@@ -25,9 +25,7 @@ _IDEAL = "transfers are ideal: what a library takes beyond them was not compared
 
 def machine_doubt(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
     """The error of NCCL's ``operation``, by its own name, on a machine that is described."""
-    from dpsim.network.libraries.nccl import generation
-
-    kind = generation(machine)
+    kind = machine.generation
     of = f"{machine.gpu}, {kind}"
     return nccl_doubt(
         kind,
@@ -100,9 +98,7 @@ def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> 
     That is a transport that none of them had (of AMD's, which are one generation over all), and
     twice as many GPUs in a node, or nodes, as the most that were measured.
     """
-    from dpsim.network.libraries.nccl import generation
-
-    kind = generation(machine)
+    kind = machine.generation
     table = _residuals() if residuals is None else residuals
     reach = table["reach"].get(kind)
     if reach is None:

@@ -31,7 +31,6 @@ from dpsim.network.libraries.nccl import (
     OWN_ONLY,
     PARAMS,
     Kin,
-    generation,
     written,
 )
 from tools.refits.nccl_residuals import coverage, residual_table
@@ -104,7 +103,7 @@ def main() -> None:
     """Fit, evaluate and write."""
     cases = training_cases()
     machines = sorted({case.machine_name for case in cases})
-    generations = sorted({generation(case.machine) for case in cases})
+    generations = sorted({case.machine.generation for case in cases})
     # Nearly all of the time: a fit for each machine, and one for each generation.
     with ProcessPoolExecutor(_WORKERS) as workers:
         without = _fits(workers, fit_without, machines)
@@ -119,7 +118,7 @@ def main() -> None:
     # Kin are of one generation: a machine without its generation has none.
     by_generation = []
     for left_out in generations:
-        own = [case for case in cases if generation(case.machine) == left_out]
+        own = [case for case in cases if case.machine.generation == left_out]
         by_generation += _scores(own, without_generation[left_out], [])
 
     known = fit_joint(cases)

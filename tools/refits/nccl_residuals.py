@@ -22,7 +22,7 @@ from scipy.special import ndtri, stdtrit
 from dpsim.base.arrays import FloatArray
 from dpsim.base.doubt import PredictionInterval, mixed
 from dpsim.network import beyond, nccl_doubt
-from dpsim.network.libraries.nccl import NcclMachine, generation
+from dpsim.network.libraries.nccl import NcclMachine
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from validate.published.nccl import MIB, Score, transport_group
 
@@ -67,7 +67,7 @@ def _reach(scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
     """The most GPUs and nodes, and the transports, that machines of each generation had."""
     machines: dict[str, set[NcclMachine]] = defaultdict(set)
     for score in scores:
-        machines[generation(score.case.machine)].add(score.case.machine)
+        machines[score.case.machine.generation].add(score.case.machine)
     return {
         kind: {
             "GPUs": max(each.gpus_per_node for each in found),
@@ -151,7 +151,7 @@ def _others(scores: Sequence[Score], machine: str) -> list[Score]:
 
 def _interval(score: Score, residuals: Mapping[str, Any]) -> PredictionInterval:
     machine = score.case.machine
-    kind, is_one_node = generation(machine), machine.nodes == 1
+    kind, is_one_node = machine.generation, machine.nodes == 1
     apart = beyond(machine, residuals)
     doubt = nccl_doubt(kind, is_one_node, score.case.op, _sizes(score), residuals, beyond=apart)
     return doubt.around(score.predicted)
@@ -171,7 +171,7 @@ def _by_family(scores: Sequence[Score]) -> dict[Family, list[Score]]:
 
 def _heading(score: Score) -> str:
     machine = score.case.machine
-    return transport_group(machine) if machine.nodes == 1 else generation(machine)
+    return transport_group(machine) if machine.nodes == 1 else machine.generation
 
 
 def _quantiles(scores: Sequence[Score]) -> list[float]:
@@ -189,4 +189,4 @@ def _machines(scores: Sequence[Score]) -> set[str]:
 
 
 def _generations(scores: Sequence[Score]) -> list[str]:
-    return sorted({generation(score.case.machine) for score in scores})
+    return sorted({score.case.machine.generation for score in scores})

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.network.libraries.nccl import BRANCHES, costs, generation, machine_logs, seconds
+from dpsim.network.libraries.nccl import BRANCHES, costs, machine_logs, seconds
 from validate.published.nccl.map_fit import (
     SIGMA,
     TOLERANCE,
@@ -68,7 +68,7 @@ def _thinned(cases: Sequence[Case]) -> list[Case]:
 
 def fit_without_generation(cases: Iterable[Case], left_out: str) -> Constants:
     """`fit_joint` on all but the cases of one `generation`, from scratch."""
-    return fit_joint(case for case in cases if generation(case.machine) != left_out)
+    return fit_joint(case for case in cases if case.machine.generation != left_out)
 
 
 def fit_without(cases: Iterable[Case], machine: str) -> Constants:

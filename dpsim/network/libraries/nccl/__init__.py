@@ -11,7 +11,6 @@ from dpsim.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.assembly import (
-        generation,
         level_keys,
         machine_logs,
         prior_shift,
@@ -70,7 +69,6 @@ __all__ = [
     "dtype_bytes",
     "explain",
     "facts_of",
-    "generation",
     "kin_correction",
     "level_keys",
     "machine_logs",

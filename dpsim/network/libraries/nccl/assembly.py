@@ -10,15 +10,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.hardware import pcie_rate
-from dpsim.network.libraries.nccl.machine import NVMESH, PCIE, XGMI, NcclMachine
+from dpsim.network.libraries.nccl.machine import RCCL, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.parameters import (
     COMMON,
     MEASURED_APART,
     OWN_ONLY,
     PARAMS,
     PCIE_CENTRES,
-    RCCL,
     STAGED_SHIFT,
     TRANSPORT_KIN,
     TRANSPORT_SHIFT,
@@ -28,41 +26,6 @@ from dpsim.network.libraries.nccl.parameters import (
 # ln of a constant by (group, name): the values of the group "common", the deviations of the others.
 Known = Mapping[tuple[str, str], float]
 _CENTRES = {p.name: p.centre for p in PARAMS}
-
-
-def families(machine: NcclMachine) -> tuple[str, str]:
-    """Link families whose deviations a machine takes: the fabric's kind, then its generation."""
-    if machine.intra == PCIE:
-        return "pcie", "pcie-staged" if machine.bus.staged else ""
-    if machine.intra == XGMI:
-        return "xgmi", ""
-    # Without a switch a GPU reaches each neighbour over only some of its links.
-    mesh = "nvlink-mesh" if machine.intra == NVMESH else ""
-    return f"nvlink-{_nvlink_generation(machine.capability)}", mesh
-
-
-def _nvlink_generation(capability: int) -> str:
-    """The architecture whose NVLink a GPU of this compute capability (times ten) has."""
-    if capability >= 100:
-        return "blackwell"
-    if capability >= 90:
-        return "hopper"
-    return "ampere" if capability >= 80 else "volta"
-
-
-def generation(machine: NcclMachine) -> str:
-    """What a machine shares with its like: the transport between nodes, or the fabric inside one.
-
-    Of PCIe the generation, and whether the host stages; of NVLink that of the GPUs.
-    """
-    if machine.nodes > 1:
-        return RCCL if machine.intra == XGMI else machine.transport
-    if machine.intra == PCIE:
-        known = range(machine.latest_pcie, 3, -1)
-        fast_enough = (g for g in known if machine.intra_rate >= 0.9 * pcie_rate(g))
-        return f"pcie{next(fast_enough, 3)}{'-staged' if machine.bus.staged else ''}"
-    kind, mesh = families(machine)
-    return mesh or kind
 
 
 def transport(machine: NcclMachine) -> str:
@@ -80,7 +43,7 @@ def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:
     if param.level in ("common", "machine"):
         return "", ""
     if param.level == "intra":
-        return families(machine)
+        return machine.families
     return machine.launch, ""
 
 

@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.libraries.nccl.assembly import generation
 from dpsim.network.libraries.nccl.machine import PCIE, Bus, NcclMachine
 
 KIN_FILE = "kin.json"
@@ -103,7 +102,7 @@ def _likeness(machine: NcclMachine) -> tuple[object, ...]:
     return (
         machine.nodes,
         machine.gpus_per_node,
-        generation(machine),
+        machine.generation,
         machine.bus,
         machine.forced_algorithm,
         machine.forced_protocol,

@@ -5,10 +5,11 @@ Built from a description, never from measurements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from dpsim.base.errors import DpsimError
+from dpsim.hardware import pcie_rate
 
 NVSWITCH: Final = "nvswitch"
 NVMESH: Final = "nvlink-mesh"
@@ -28,6 +29,7 @@ TRANSPORTS: Final = (
     "slingshot",
     "unknown",
 )
+RCCL: Final = "rccl"  # AMD's NCCL on any network
 
 # Directed rings that the DGX-1 hybrid mesh holds for its first n GPUs, found on vTrain's V100
 # tables.
@@ -82,6 +84,9 @@ class NcclMachine:
     says what NCCL's topology search found where that cannot be known from outside (0 as shipped, 1
     twice the channels): only fits set it.
 
+    ``generation`` is what it shares with its like: the transport between nodes, or the fabric
+    inside one. Of PCIe that is the generation, and whether the host stages; of NVLink the GPUs'.
+
     Raises DpsimError for values that no machine has.
     """
 
@@ -103,6 +108,7 @@ class NcclMachine:
     forced_algorithm: str | None = None
     forced_protocol: str | None = None
     graph: int = 0
+    generation: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.nodes < 1:
@@ -121,6 +127,28 @@ class NcclMachine:
             raise DpsimError(
                 f"nic_rate must be above 0 on {self.nodes} nodes, but got {self.nic_rate}"
             )
+        object.__setattr__(self, "generation", self._generation())
+
+    def _generation(self) -> str:
+        if self.nodes > 1:
+            return RCCL if self.intra == XGMI else self.transport
+        if self.intra == PCIE:
+            known = range(self.latest_pcie, 3, -1)
+            fast_enough = (g for g in known if self.intra_rate >= 0.9 * pcie_rate(g))
+            return f"pcie{next(fast_enough, 3)}{'-staged' if self.bus.staged else ''}"
+        kind, mesh = self.families
+        return mesh or kind
+
+    @property
+    def families(self) -> tuple[str, str]:
+        """Link families whose constants it takes: the fabric's kind, then its generation."""
+        if self.intra == PCIE:
+            return "pcie", "pcie-staged" if self.bus.staged else ""
+        if self.intra == XGMI:
+            return "xgmi", ""
+        # Without a switch a GPU reaches each neighbour over only some of its links.
+        mesh = "nvlink-mesh" if self.intra == NVMESH else ""
+        return f"nvlink-{_nvlink_generation(self.capability)}", mesh
 
     @property
     def ranks(self) -> int:
@@ -130,6 +158,15 @@ class NcclMachine:
     def version_at_least(self, *wanted: int) -> bool:
         """Whether NCCL is at least this version; an unstated version counts as recent."""
         return self.nccl_version is None or self.nccl_version >= wanted
+
+
+def _nvlink_generation(capability: int) -> str:
+    """The architecture whose NVLink a GPU of this compute capability (times ten) has."""
+    if capability >= 100:
+        return "blackwell"
+    if capability >= 90:
+        return "hopper"
+    return "ampere" if capability >= 80 else "volta"
 
 
 @dataclass(frozen=True, slots=True, order=True)

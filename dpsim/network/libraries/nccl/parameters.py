@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from dpsim.network.libraries.nccl.machine import RCCL
+
 Level = Literal["common", "intra", "net", "floor", "machine"]
 
 
@@ -127,7 +129,6 @@ TRANSPORT_KIN: Mapping[str, str] = {
 }
 # Transports of a family whose own distance from it is fitted.
 MEASURED_APART = frozenset({"roce", "efa-v1", "efa-v2", "tcpx", "tcpxo"})
-RCCL = "rccl"  # AMD's NCCL on any network
 # latency of a hop against the mean before any fit (about 6 us on InfiniBand, 30 on EFA, 50 on TCP)
 TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
     "efa": {
