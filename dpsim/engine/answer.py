@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.provenance import provenance
-from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
+from dpsim.engine.intervals import cautions, prediction_interval
 from dpsim.engine.job import Job
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time import one_time_costs
@@ -55,36 +55,8 @@ def answer(run: Run) -> Result:
         if crashes is None
         else crashes.goodput(job.workers, one_time_costs(job).startup_s, job.workers_of_nodes),
         interval=prediction_interval(job, run.steps),
-        cautions=_cautions(job),
+        cautions=cautions(job),
     )
-
-
-def _cautions(job: Job) -> tuple[str, ...]:
-    """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
-    scenario = job.scenario
-    calibration = scenario.calibration
-    # What was measured has the efficiency in it.
-    is_measured = isinstance(calibration, MeasuredStep | ComputeScale)
-    borrowed = () if is_measured else borrowed_efficiencies(job)
-    extrapolated = (
-        f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not measured: "
-        f"extrapolated from {stands}"
-        for gpu, stands in borrowed
-    )
-    drawn = (
-        slow.meets_nobody(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
-        for entry, slow in enumerate(scenario.disturbance.slow)
-    )
-    said = (
-        *scenario.cluster.warnings,
-        *(nobody for nobody in drawn if nobody is not None),
-        *dict.fromkeys(extrapolated),
-        *job.setting.cautions,
-    )
-    if not isinstance(calibration, CalibrationProfile):
-        return said
-    gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
-    return (*said, *calibration.cautions(gpus, job.setting.library))
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How far a predicted step may be off: what the models leave of measurements no fit saw.
+"""How far a predicted step may be off, by what the models leave of measurements no fit saw.
 
 Each family of fitted constants keeps the quantiles of ln(measured / predicted) of machines, models
 and sources that were left out of its fit, and of whole generations. Errors of computing and of
@@ -19,7 +19,7 @@ from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval
 from dpsim.base.shipped import shipped_json
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
-from dpsim.hardware import Gpu
+from dpsim.hardware import CalibrationProfile, Gpu
 from dpsim.network import machine_doubt
 from dpsim.scenario import ComputeScale, MeasuredStep
 from dpsim.workload import extrapolated_from, has_own_law, is_common
@@ -93,7 +93,7 @@ def compute_doubt(job: Job) -> Doubt:
         return Doubt("computing as measured in the model's profile")
     apart = [
         f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stands}"
-        for gpu, stands in borrowed_efficiencies(job)
+        for gpu, stands in _borrowed_efficiencies(job)
     ]
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
     of = f"{job.model.name} on {', '.join(gpus)}"
@@ -111,7 +111,7 @@ def compute_doubt(job: Job) -> Doubt:
     return Doubt(basis, table["quantiles"], found[left_out], tuple(apart), of)
 
 
-def borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
+def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
     """Each kind of GPU whose efficiency was not measured, and the generation that stands for it."""
     workload = job.scenario.workload
     for gpu, _ in job.cluster.accelerators:
@@ -120,6 +120,34 @@ def borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
         )
         if stands is not None:
             yield gpu, stands
+
+
+def cautions(job: Job) -> tuple[str, ...]:
+    """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
+    scenario = job.scenario
+    calibration = scenario.calibration
+    # What was measured has the efficiency in it.
+    is_measured = isinstance(calibration, MeasuredStep | ComputeScale)
+    borrowed = () if is_measured else _borrowed_efficiencies(job)
+    extrapolated = (
+        f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not measured: "
+        f"extrapolated from {stands}"
+        for gpu, stands in borrowed
+    )
+    drawn = (
+        slow.meets_nobody(job.workers, scenario.run.seed, job.workers_of_nodes, entry)
+        for entry, slow in enumerate(scenario.disturbance.slow)
+    )
+    said = (
+        *scenario.cluster.warnings,
+        *(nobody for nobody in drawn if nobody is not None),
+        *dict.fromkeys(extrapolated),
+        *job.setting.cautions,
+    )
+    if not isinstance(calibration, CalibrationProfile):
+        return said
+    gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
+    return (*said, *calibration.cautions(gpus, job.setting.library))
 
 
 def machine_interval(

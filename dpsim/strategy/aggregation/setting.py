@@ -43,8 +43,9 @@ class Setting:
     ``met(network, workers)`` are the other traffic and the link changes on a network in which
     worker i is rank ``workers[i]``; None where there are none. ``groups``: those that meet, where
     that is not all.
-    ``libraries`` gathers what was chosen for the scenario. ``models`` are those that were made on
-    this very cluster, for other scenarios, too; ``placed`` are servers that stand on it.
+    ``libraries`` gathers what was chosen for the scenario, and ``cautions`` what no machine does of
+    it. ``models`` are those that were made on this very cluster, for other scenarios, too;
+    ``placed`` are servers that stand on it.
     """
 
     config: ClusterConfig
@@ -57,6 +58,7 @@ class Setting:
     transport: Transport | None = None
     groups: Groups | None = None
     libraries: list[LibraryChoice] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
     models: dict[Hashable, CollectiveModel] = field(default_factory=dict)
     placed: dict[Hashable, Servers] = field(default_factory=dict)
 
@@ -161,7 +163,21 @@ class Setting:
         choice = LibraryChoice(found, why)
         if choice not in self.libraries:
             self.libraries.append(choice)
+            if library == "ideal":
+                self.cautions.extend(self._beside_ideal())
         return found
+
+    def _beside_ideal(self) -> list[str]:
+        """What to say where links are asked to be ideal though a library serves the GPUs."""
+        from dpsim.network import automatic_library
+
+        found = automatic_library("auto", self.cluster).library
+        if found == "ideal" or self.transport is not None:
+            return []
+        return [
+            f"library ideal on GPUs that {found} serves: links without its launches, protocols and "
+            "rates, which no training runs on"
+        ]
 
     def _automatic(self, algorithm: str, operation: str, groups: Groups | None) -> tuple[str, str]:
         """What "auto" is, and why."""
@@ -185,21 +201,6 @@ class Setting:
         if chosen.model is not None:
             self.models[asked] = chosen.model
         return chosen.library, chosen.why
-
-    @property
-    def cautions(self) -> list[str]:
-        """What is asked for that no machine does: ideal links where a library serves the GPUs."""
-        if not any(each.library == "ideal" and each.why == _ASKED for each in self.libraries):
-            return []
-        from dpsim.network import automatic_library
-
-        found = automatic_library("auto", self.cluster).library
-        if found == "ideal" or self.transport is not None:
-            return []
-        return [
-            f"library ideal on GPUs that {found} serves: links without its launches, protocols and "
-            "rates, which no training runs on"
-        ]
 
     @property
     def library(self) -> str:
