@@ -13,6 +13,8 @@ Information Theory 52, 2006 (random pairs).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,8 @@ _MATCHINGS = 64  # turns until the random matchings begin again
 Edges = tuple[IntArray, IntArray]
 
 
+# A run asks for the same ones once a turn.
+@lru_cache(maxsize=4)
 def gossip_turns(graph: str, ranks: int, seed: int = 0) -> tuple[Schedule, ...]:
     """The exchanges of successive turns, which then begin again.
 

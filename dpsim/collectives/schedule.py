@@ -170,15 +170,21 @@ class Phase:
         self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)
     ) -> Round:
         """The transfers of some turns in one round; of those of the pattern that are ``which``."""
+        count = len(self.source)
 
         def repeated(values: IntArray | BoolArray | int) -> NDArray[Any]:
-            return np.tile(np.broadcast_to(values, self.source.shape)[which], len(turns))
+            each = values if isinstance(values, np.ndarray) else np.full(count, values)
+            return each[which] if len(turns) == 1 else np.tile(each[which], len(turns))
+
+        def moved(values: Cyclic) -> IntArray:
+            each = [values.at(turn)[which] for turn in turns]
+            return each[0] if len(each) == 1 else np.concatenate(each)
 
         # Turn after turn: all transfers of the pattern in one, then all of them in the next.
         return Round(
             repeated(self.source),
-            np.concatenate([self.destination.at(turn)[which] for turn in turns]),
-            np.concatenate([self.chunk.at(turn)[which] for turn in turns]),
+            moved(self.destination),
+            moved(self.chunk),
             repeated(self.count),
             repeated(self.reduce),
             repeated(self.channel),
@@ -217,6 +223,9 @@ class Chunking:
 
     def nbytes(self, chunk: IntArray, count: IntArray) -> IntArray:
         """Bytes in ``count`` chunks from ``chunk`` on."""
+        base, longer = divmod(self.elements, self.chunks)
+        if not longer and count.shape == chunk.shape:  # all chunks are alike, wherever they are
+            return np.asarray(count * (base * self.itemsize))
         elements = self.start(chunk + count) - self.start(chunk)
         return np.asarray(elements * self.itemsize)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
 import numpy as np
 
@@ -80,6 +81,7 @@ def scale_to(job: Job, step_time: float) -> float:
     """
     from scipy.optimize import brentq
 
+    @cache  # Brent's method asks for the ends again
     def excess(log_scale: float) -> float:
         steps = simulate_steps(job.scaled(np.exp(log_scale))).after(job.scenario.run.warmup)
         return float(steps.step.mean()) - step_time

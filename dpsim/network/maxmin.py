@@ -12,6 +12,7 @@ from dpsim.base.budget import check
 
 _NUMBERED = 4096  # capacities: fewer than these cost less to go through than to leave out
 _NO_LOAD = 1e-200  # instead of 0, to divide by
+_NO_LINK = np.array([np.inf])  # B/s
 
 # The rates of a block, which of its flows are not done, and the links of those (hops, flows).
 _Filling = tuple[FloatArray, IntArray | slice, NDArray[np.int32]]
@@ -40,13 +41,13 @@ def max_min_rates(
     if share is not None:
         numbers[demand <= 0] = 0
     limited = numbers.any(axis=0)
-    if not limited.all():
+    if np.count_nonzero(limited) < len(links):
         numbers, demand = numbers[:, limited], demand[:, limited]
     if weights is not None:
         demand *= weights[limited]
     rates = np.full(len(links), np.inf)
-    if limited.any():
-        with_none = np.insert(capacities, 0, np.inf)
+    if numbers.size:
+        with_none = np.concatenate([_NO_LINK, capacities])
         rates[limited] = progressive_filling(numbers, demand, with_none)
     return rates
 
@@ -70,18 +71,21 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
         # links' offers, and that of a bottleneck is its share for good.
         load = np.bincount(links.ravel(), demand.ravel(), len(left))
         levels = (left / np.maximum(load, _NO_LOAD))[links]
-        offered = levels.min(axis=0)
+        offered = np.minimum.reduce(levels)
+        if len(offered) == 1:  # nothing else limits it; often so where workers act alone
+            rates[active] = offered
+            return rates
         # Links with a flow that is limited elsewhere, to less than they offer: not bottlenecks yet.
         not_full = np.zeros(len(left), dtype=bool)
         not_full[links[levels > offered * (1 + 1e-12)]] = True
         # A flow is done when one of its links is full, and goes on while none is.
-        goes_on = not_full[links].all(axis=0)
-        others = np.flatnonzero(goes_on)
+        goes_on = np.logical_and.reduce(not_full[links])
+        (others,) = goes_on.nonzero()
         rates[active] = offered  # for now only, of those that go on
         if not len(others):
             return rates
 
-        through = np.flatnonzero(~goes_on)
+        (through,) = (~goes_on).nonzero()
         # What nothing limits takes nothing: infinity times no demand is not a number.
         given = np.where(np.isinf(offered), 0, offered)[through]
         taken = demand.take(through, axis=1) * given

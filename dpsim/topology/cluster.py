@@ -130,9 +130,10 @@ class Cluster:
         """
         apart = self.node_of[source] != self.node_of[destination]
         # Mostly all are alike: rings inside nodes, or ranks of equal place between nodes.
-        if not apart.any():
+        count = np.count_nonzero(apart)
+        if not count:
             return self._inside_routes(source, destination)
-        if apart.all():
+        if count == len(apart):
             return self._outside_routes(source, destination)
         inside = self._inside_routes(source[~apart], destination[~apart])
         outside = self._outside_routes(source[apart], destination[apart])
@@ -285,8 +286,9 @@ def _rates(
 def _numbered_from(first: IntArray | int, links: IntArray) -> IntArray:
     """``links`` counted from ``first`` on; routes are of unequal length, and -1 fills them up."""
     numbers = links + first
-    if links.size and links.min() < 0:
-        numbers[links < 0] = -1
+    is_none = links < 0
+    if np.count_nonzero(is_none):
+        numbers[is_none] = -1
     return numbers
 
 

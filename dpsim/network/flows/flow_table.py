@@ -94,16 +94,31 @@ class FlowTable:
         values[_VALUES : _VALUES + hops] = demand
         values[_VALUES + hops :] = 0.0
 
+    def add_one(
+        self, links: IntArray, demand: FloatArray, size: float, left: float, batch: int
+    ) -> None:
+        """`add` of the only flow of a call: a column, written in a third of the time."""
+        at, hops = self.count, len(links)
+        self._reserve(hops, at + 1)
+        self.count += 1
+        numbers, values = self._numbers[:, at], self._values[:, at]
+        numbers[:_NUMBERS] = batch, 0
+        numbers[_NUMBERS : _NUMBERS + hops] = links
+        numbers[_NUMBERS + hops :] = 0
+        values[:_VALUES] = size, left, 0.0
+        values[_VALUES : _VALUES + hops] = demand
+        values[_VALUES + hops :] = 0.0
+
     def remove(self, rows: IntArray) -> None:
         """Drop rows (in ascending order); the last ones take their places."""
         last = self.count - len(rows)  # the count from now on
         if len(rows) == 1:  # nearly always so, and many times as fast
             self._move(int(rows[0]), self.count - 1)
-        else:
+        elif last:
             holes = rows[rows < last]
-            gone = rows[len(holes) :]  # those at the end leave no hole
-            staying = np.delete(np.arange(last, self.count), gone - last)
-            self._move(holes, staying)
+            stays = np.ones(self.count - last, dtype=bool)
+            stays[rows[len(holes) :] - last] = False  # those at the end leave no hole
+            self._move(holes, stays.nonzero()[0] + last)
         self.count = last
 
     def _move(self, holes: IntArray | int, rows: IntArray | int) -> None:
@@ -133,13 +148,20 @@ class FlowTable:
 
     def ended(self, now: float) -> IntArray:
         """The flows that are through, but for what rounding leaves at a clock of ``now``."""
-        nearly_nothing = _NEARLY_NOTHING * self.size + self.rate * (now * _ROUNDING)
-        return (self.left <= nearly_nothing).nonzero()[0]
+        size, left, rate = self._values[:_VALUES, : self.count]
+        nearly_nothing = _NEARLY_NOTHING * size + rate * (now * _ROUNDING)
+        (rows,) = (left <= nearly_nothing).nonzero()
+        return np.asarray(rows)
 
     def next_end(self) -> float:
         """Seconds until the first flow is through at today's rates: infinite if none moves."""
+        left, rate = self.left, self.rate
+        if not len(rate):
+            return np.inf
+        if np.minimum.reduce(rate) > 0:  # mostly so: an error state takes longer than the rest
+            return float(np.minimum.reduce(left / rate))
         with np.errstate(divide="ignore"):  # a flow without a rate takes for ever
-            return float((self.left / self.rate).min(initial=np.inf))
+            return float(np.minimum.reduce(left / rate))
 
     def _reserve(self, hops: int, count: int) -> None:
         """Make room for so many hops and flows; flows at least double, so that growing is rare."""

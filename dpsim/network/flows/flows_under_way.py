@@ -164,7 +164,16 @@ class NumpyFlows:
 
     def add_one(self, arrival: OneArrival) -> None:
         """See `FlowsUnderWay`."""
-        self.add(arrival.alike)
+        routes, row, nbytes, call = arrival
+        known = self._known.get(routes)
+        if known is None:
+            self.add(arrival.alike)
+            return
+        classes, taken = known[0][:, row], known[1][:, row]
+        # As in `add`: what crosses no link is there at once.
+        left = nbytes if np.count_nonzero(classes) else 0.0
+        self._changed[classes] = True
+        self._flows.add_one(classes, taken, nbytes, left, call)
 
     def move(self, seconds: float) -> None:
         """See `FlowsUnderWay`."""
@@ -205,7 +214,7 @@ class NumpyFlows:
         """
         flows, capacity = self._flows, self._links.capacity
         among = self._joined()
-        if len(among) == flows.count > 0:  # spares a copy of the table
+        if among is None:
             flows.rate[:] = progressive_filling(flows.links, flows.demand, capacity)
         elif len(among):
             links = flows.links.take(among, axis=1)
@@ -214,11 +223,14 @@ class NumpyFlows:
         self._changed[: len(capacity)] = False
         return flows.next_end()
 
-    def _joined(self) -> IntArray:
-        """The flows that share a link with a changed one, or with one that does, and so on."""
+    def _joined(self) -> IntArray | None:
+        """The flows that share a link with a changed one, or with one that does, and so on.
+
+        None for all, which spares a copy of the table.
+        """
         flows = self._flows
-        if flows.count <= _FEW:
-            return np.arange(flows.count)
+        if 0 < flows.count <= _FEW:
+            return None
         among = np.empty(0, dtype=np.int64)
         before = -1
         while before < len(among) < flows.count:
@@ -226,7 +238,7 @@ class NumpyFlows:
             self._changed[flows.links.take(among, axis=1)] = True
             self._changed[0] = False  # class 0 is no link: it joins nobody
             among = np.flatnonzero(self._changed.take(flows.links).any(axis=0))
-        return among
+        return None if len(among) == flows.count > 0 else among
 
 
 def under_way(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from dpsim.strategy.aggregation import CollectiveCall, in_order
 from dpsim.workload import Model, Program
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Outlook:
     """What a policy may know: when operations become ready, and what a collective costs.
 
@@ -27,7 +28,7 @@ class Outlook:
     beta: float
     passes: int = 1
 
-    @property
+    @cached_property
     def program(self) -> Program:
         """The positions of the step."""
         # A pass has each layer twice; besides there are the start, and the end of the update.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from dpsim.studies.goodput.machine import Machine
 _EARLIER = 10  # mean lengths of an episode of relapses that are looked back
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """An interruption by ``cause``, and ``repair`` seconds until what failed is back.
 
     That is ``units`` of the cause's workers. ``relapses``: of each that fails again, the seconds
@@ -159,7 +159,7 @@ def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
     if not first.cause.relapse:
         return first
     chains = [_relapses(first.cause, generator) for _ in range(first.units)]
-    return replace(first, relapses=tuple(chain for chain in chains if chain is not None))
+    return first._replace(relapses=tuple(chain for chain in chains if chain is not None))
 
 
 def _relapses(cause: Cause, generator: np.random.Generator) -> tuple[float, Fault] | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from dpsim.disturbance import Cause
 from dpsim.studies.goodput.machine import Machine
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """An interruption: when, why, seconds of work that were lost, and of standing still."""
 
     at: float
@@ -108,7 +108,7 @@ def compute(
     told.waiting += worked * (1 - strength)
     told.checkpoints += seconds - lost - worked
     told.lost += lost
-    if kept is not Kept.COPY or periods:
+    if place.copies and (kept is not Kept.COPY or periods):
         _forget(place)
     if kept is Kept.COPY:
         work = (copies - place.copies) * period.work

@@ -80,7 +80,7 @@ class GoodputStudy:
             "checkpoint": asdict(self.plan),
             "interval_s": {"best": self.best, "daly": self.daly, "young": self.young},
             "tried": [{"interval": one, "useful": useful} for one, useful in self.tried],
-            "timeline": [asdict(stop) for stop in self.timeline],
+            "timeline": [stop._asdict() for stop in self.timeline],
         }
 
 

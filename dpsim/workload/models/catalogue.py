@@ -30,7 +30,7 @@ class FamilyModel:
         self.settings = settings
 
     # Studies of one model build it for each of their scenarios. Models are never changed.
-    @lru_cache(maxsize=2)  # noqa: B019 - the catalogue's families live as long as the program
+    @lru_cache(maxsize=8)  # noqa: B019 - the catalogue's families live as long as the program
     def __call__(self, *sequence_length: int, **more: bool) -> Model:
         """The model, for sequences of that length where it is one of sequences."""
         function: Callable[..., Model] = resolve_name(self.home)

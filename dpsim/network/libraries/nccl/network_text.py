@@ -6,6 +6,7 @@ The transport, and the line rate of a node's cards.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from dpsim.hardware import Gpu
 from dpsim.network.libraries.nccl.gpus import capability_of, network_rate
@@ -105,6 +106,7 @@ def staged_through_the_host(text: str) -> bool:
     return bool(_STAGED.search(text.lower()))
 
 
+@lru_cache(maxsize=256)
 def transport_of(text: str) -> str | None:
     """The kind of network that ``text`` names, or None."""
     return next((name for pattern, name in _TRANSPORTS if re.search(pattern, text.lower())), None)

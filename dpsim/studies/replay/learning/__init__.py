@@ -2,7 +2,7 @@
 
 from dpsim.studies.replay.learning.autograd import TorchNetwork
 from dpsim.studies.replay.learning.digits import WHITE, Digits, all_digits, digits
-from dpsim.studies.replay.learning.network import NETWORKS, Layer, Network, cross_entropy
+from dpsim.studies.replay.learning.network import NETWORKS, Layer, Network, mean_loss
 from dpsim.studies.replay.learning.sampler import Sampler
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "Sampler",
     "TorchNetwork",
     "all_digits",
-    "cross_entropy",
     "digits",
+    "mean_loss",
 ]
