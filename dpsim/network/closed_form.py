@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.collectives import Algorithm, Costs, RankLayout, traffic
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.collectives import Algorithm, Costs, RankLayout
+from dpsim.network.model import Ability, LeavingTogether, MessageCosts
 from dpsim.topology import UniformSwitch
 
 
-class ClosedFormModel(CollectiveModel):
+class ClosedFormModel(LeavingTogether):
     """The oracle that the executors are tested against.
 
     Exact where all ranks start together on a `UniformSwitch`.
@@ -37,10 +37,13 @@ class ClosedFormModel(CollectiveModel):
         self.schedule = algorithm.schedule(network.ranks)
         self.itemsize = itemsize
 
-    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """Everyone finishes together, the exact time after the latest of ``starts``."""
+    def _time(self, nbytes: int) -> tuple[float, str]:
+        """The exact time."""
         chunking = self.schedule.chunking(nbytes, self.itemsize)
         seconds = self.algorithm.exact_time(self.layout, chunking, self.costs)
-        moved = traffic(self.schedule, chunking)
-        loads = np.concatenate([moved.sent, moved.received]).astype(np.float64)
-        return Outcome(np.full(self.network.ranks, starts.max() + seconds), loads)
+        return seconds, self.schedule.algorithm
+
+    def _loads(self, nbytes: int, name: str) -> FloatArray:
+        """What each rank sends, and then what each receives."""
+        moved = self.traffic(nbytes)
+        return np.concatenate([moved.sent, moved.received]).astype(np.float64)

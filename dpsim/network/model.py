@@ -85,16 +85,6 @@ def check_round(schedule: Schedule, network: Network, nbytes: float) -> None:
     check_memory(nbytes, f"a round of {schedule.algorithm} on {network.ranks:,} ranks")
 
 
-def leaving_together(starts: FloatArray, members: IntArray, seconds: float) -> FloatArray:
-    """When ranks leave: those of each row of ``members`` so long after the last has entered."""
-    ends = np.empty(len(starts))
-    if len(members) == 1:  # all of them, in whichever order
-        ends.fill(starts.max() + seconds)
-        return ends
-    ends[members] = starts[members].max(axis=1, keepdims=True) + seconds
-    return ends
-
-
 class Play(Protocol):
     """A collective under way on a network that others use, message by message."""
 
@@ -250,6 +240,31 @@ class CollectiveModel(ABC):
     def algorithm_for(self, nbytes: int) -> str:
         """The name of the algorithm that carries out a collective of this size."""
         return self.schedule.algorithm
+
+
+class LeavingTogether(CollectiveModel):
+    """All ranks that meet leave together, so long after the last of them has entered.
+
+    A kind says how long, what carries it out, and what that puts on the links.
+    """
+
+    @abstractmethod
+    def _time(self, nbytes: int) -> tuple[float, str]:
+        """Seconds from the last entry on, and the name of what carries it out."""
+
+    @abstractmethod
+    def _loads(self, nbytes: int, name: str) -> FloatArray:
+        """Bytes on each capacity, by what carries it out (``name``)."""
+
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        seconds, name = self._time(nbytes)
+        ends = np.empty(len(starts))
+        if len(self.members) == 1:  # all of them, in whichever order
+            ends.fill(starts.max() + seconds)
+        else:
+            last = starts[self.members].max(axis=1, keepdims=True)
+            ends[self.members] = last + seconds
+        return Outcome(ends, self._loads(nbytes, name))
 
 
 class ScheduleModel(CollectiveModel):

@@ -27,7 +27,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm, in_groups, ranks_array, traffic
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
+from dpsim.network.model import Ability, CollectiveModel, LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network
 
@@ -45,11 +45,8 @@ MESSAGE_SECONDS = 150e-6
 _SEGMENT = 2**20  # bytes
 
 
-class GlooModel(CollectiveModel):
-    """One of its ``operations``.
-
-    All ranks that meet leave together, the predicted time after the last of them entered.
-    """
+class GlooModel(LeavingTogether):
+    """One of its ``operations``."""
 
     operations: ClassVar[tuple[str, ...]] = tuple(_RINGS)
     compared: ClassVar[str] = "of gloo hosts of 50 to 400 Mbit/s were measured, and no GPUs"
@@ -74,10 +71,9 @@ class GlooModel(CollectiveModel):
             self.members = groups.members(network.ranks)
         self._ring = RoundsModel(ring.schedule(network.ranks), network, itemsize=itemsize)
 
-    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When the ranks that enter at ``starts`` (s) leave, with ``nbytes`` a vector."""
-        ends = leaving_together(starts, self.members, self._seconds(nbytes))
-        return Outcome(ends, self._ring.loads(nbytes))
+    def _loads(self, nbytes: int, name: str) -> FloatArray:
+        """Those of its ring."""
+        return self._ring.loads(nbytes)
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Those of its ring."""
@@ -97,16 +93,15 @@ class GlooModel(CollectiveModel):
         """Always its ring."""
         return "ring"
 
-    def _seconds(self, nbytes: int) -> float:
+    def _time(self, nbytes: int) -> tuple[float, str]:
         m = int(self.members.shape[1])
         if m == 1:
-            return 0.0
+            return 0.0, "ring"
         alpha, rate = self._slowest
         segments = segment_count(m, nbytes)
         each, piece = segments // m, nbytes / segments / rate
-        return (
-            self._turns * (m - 1) * (alpha + piece + (each - 1) * max(piece, (alpha + piece) / 2))
-        )
+        step = alpha + piece + (each - 1) * max(piece, (alpha + piece) / 2)
+        return self._turns * (m - 1) * step, "ring"
 
     @cached_property
     def _slowest(self) -> tuple[float, float]:

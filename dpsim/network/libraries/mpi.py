@@ -28,7 +28,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Traffic, algorithm, traffic
 from dpsim.network.libraries.nccl import network_cards
-from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.model import Ability, LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -50,11 +50,8 @@ _SCHEDULES = {
 }
 
 
-class MpiModel(CollectiveModel):
-    """One of its ``operations``.
-
-    All ranks leave together, the predicted time after the last of them entered.
-    """
+class MpiModel(LeavingTogether):
+    """One of its ``operations``."""
 
     operations: ClassVar[tuple[str, ...]] = tuple(_SCHEDULES)
     compared: ClassVar[str] = "of MPI three tables of processors were measured, and no GPUs"
@@ -79,13 +76,14 @@ class MpiModel(CollectiveModel):
             for name, schedule in _SCHEDULES[operation].items()
         }
 
-    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When the ranks that enter at ``starts`` (s) leave, with ``nbytes`` a vector."""
-        seconds = min(self.seconds(nbytes).values())
-        return Outcome(
-            np.full(len(starts), starts.max() + seconds),
-            self._models[self.algorithm_for(nbytes)].loads(nbytes),
-        )
+    def _time(self, nbytes: int) -> tuple[float, str]:
+        seconds = self.seconds(nbytes)
+        fastest = min(seconds, key=lambda name: seconds[name])
+        return seconds[fastest], fastest
+
+    def _loads(self, nbytes: int, name: str) -> FloatArray:
+        """Those of its schedule."""
+        return self._models[name].loads(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
@@ -94,8 +92,7 @@ class MpiModel(CollectiveModel):
 
     def algorithm_for(self, nbytes: int) -> str:
         """``doubling`` or ``rabenseifner``; of a half ``halving`` or ``doubling``."""
-        seconds = self.seconds(nbytes)
-        return min(seconds, key=lambda name: seconds[name])
+        return self._time(nbytes)[1]
 
     def seconds(self, nbytes: int) -> dict[str, float]:
         """The time of each algorithm."""

@@ -28,7 +28,7 @@ from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, XGMI, NcclMac
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import predict
 from dpsim.network.libraries.nccl.selection import CHAINS
-from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
+from dpsim.network.model import Ability, CollectiveModel, LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -54,10 +54,8 @@ _MOST_KEPT = 1 << 20  # loads of links: steps repeat a few sizes
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
 
 
-class NcclModel(CollectiveModel):
+class NcclModel(LeavingTogether):
     """One operation by NCCL on a cluster.
-
-    All ranks that meet leave together, the predicted time after the last of them entered.
 
     ``restriction`` is "auto" (NCCL chooses) or an algorithm that it is held to, like NCCL_ALGO:
     "ring", "tree" or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring,
@@ -122,15 +120,6 @@ class NcclModel(CollectiveModel):
     def _by_schedule(self) -> RoundsModel:
         """What loads links where channels do not say it."""
         return RoundsModel(self._schedule, self.cluster, itemsize=self.itemsize)
-
-    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """All ranks that meet leave together (s), having entered at ``starts``.
-
-        Nothing to send costs what the smallest message does.
-        """
-        seconds, name = self._time(max(nbytes, 1))
-        ends = leaving_together(starts, self.members, seconds)
-        return Outcome(ends, self._loads(nbytes, name))
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes on each capacity by the channels of what runs at this size."""
@@ -238,7 +227,7 @@ class NcclModel(CollectiveModel):
 
     def algorithm_for(self, nbytes: int) -> str:
         """NCCL's choice at this size, such as ``nvls/Simple``."""
-        return self._time(max(nbytes, 1))[1]
+        return self._time(nbytes)[1]
 
     def doubt(self, nbytes: int) -> Doubt:
         """What the model left of machines of this generation."""
@@ -261,6 +250,8 @@ class NcclModel(CollectiveModel):
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _time(self, nbytes: int) -> tuple[float, str]:
+        """Nothing to send costs what the smallest message does."""
+        nbytes = max(nbytes, 1)
         seconds, runs, protocol = _predicted(self.machine, self.operation, self.itemsize, nbytes)
         share = self._fabric_share(runs)
         if share < 1:
