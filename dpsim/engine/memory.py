@@ -249,7 +249,7 @@ def _row(use: MemoryUse) -> dict[str, Any]:
 
 def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     """What ``scenario`` takes on each GPU; of several kinds, on the one with the least memory."""
-    gpu, mesh = smallest_gpu(scenario), scenario.cluster.mesh
+    gpu, mesh, cell = smallest_gpu(scenario), scenario.cluster.mesh, scenario.cell
     if model is None:
         model = scenario.build_model()
     workload, recompute = scenario.workload, scenario.workload.recompute
@@ -278,7 +278,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         whole_gradients=passes > 1 and not aggregation.reduces_each_pass,
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
-        cell=scenario.cell,
+        cell=cell,
         execution=workload.execution,
         kernels=workload.kernels,
     )

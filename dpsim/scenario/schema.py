@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import (
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     NonNegativeInt,
     PositiveInt,
     StringConstraints,
@@ -168,22 +169,18 @@ class Scenario(Config):
         default=None, description="Many scenarios: fields to vary (dpsim sweep); one if left out."
     )
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _cluster_of_testbed(cls, data: Any) -> Any:
-        """Where there is a testbed and no cluster, the testbed's.
-
-        Of a testbed that is wrong any cluster, so that the testbed alone is spoken of.
-        """
-        if not isinstance(data, dict):
-            return data
-        if data.get("testbed") is None or data.get("cluster") is not None:
-            return data
-        try:
-            testbed = TestbedConfig.model_validate(data["testbed"])
-        except ValidationError:
-            testbed = TestbedConfig()
-        return {**data, "cluster": testbed.cluster()}
+    def _as_a_whole(cls, data: Any, fields: ModelWrapValidatorHandler[Scenario]) -> Scenario:
+        """What concerns several fields: the testbed's cluster before them, the cells after them."""
+        says_no_cluster = isinstance(data, dict) and data.get("cluster") is None
+        if says_no_cluster and data.get("testbed") is not None:
+            data = {**data, "cluster": _cluster_of(data["testbed"])}
+        scenario = fields(data)
+        # Only what was measured of cells says how large they are.
+        if getattr(scenario.calibration, "cell", 1) > 1:
+            scenario._check_cells()
+        return scenario
 
     @field_validator("testbed")
     @classmethod
@@ -215,12 +212,9 @@ class Scenario(Config):
                 _jitter_of(spread)
         return calibration
 
-    @model_validator(mode="after")
-    def _of_cells(self) -> Scenario:
+    def _check_cells(self) -> None:
         """Cells exchange what each of their GPUs holds, by all-reduces."""
         cell, strategy = self.cell, self.strategy
-        if cell == 1:
-            return self
         if self.cluster.ranks % cell:
             raise ValueError(
                 f"calibration.cell must divide the {self.cluster.ranks} GPUs, but got {cell}"
@@ -235,7 +229,6 @@ class Scenario(Config):
                 "workload.learners_per_gpu must be 1 in cells of several GPUs, but got "
                 f"{self.workload.learners_per_gpu}"
             )
-        return self
 
     @property
     def cell(self) -> int:
@@ -286,6 +279,15 @@ class Scenario(Config):
         if not isinstance(calibration, CalibrationProfile):
             return None
         return calibration.spread_of(self.cluster.ranks)
+
+
+def _cluster_of(testbed: Any) -> ClusterConfig:
+    """The testbed's; of one that is wrong any, so that the testbed alone is spoken of."""
+    try:
+        config = TestbedConfig.model_validate(testbed)
+    except ValidationError:
+        config = TestbedConfig()
+    return config.cluster()
 
 
 def _jitter_of(spread: RankSpread) -> JitterConfig | None:
