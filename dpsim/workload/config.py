@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
@@ -15,9 +22,9 @@ from dpsim.workload.efficiency import Execution, Kernels
 from dpsim.workload.input import InputConfig, MemoryInput
 from dpsim.workload.layer import Model
 from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_time
-from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, canonical_name
+from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, known_model
 from dpsim.workload.roofline import Optimizer, Precision
-from dpsim.workload.source import ModelSource, one_source
+from dpsim.workload.source import ModelSource
 
 if TYPE_CHECKING:
     from dpsim.workload.recompute import Recompute
@@ -74,7 +81,7 @@ class WorkloadConfig(Config):
 
     model_config = ConfigDict(json_schema_extra=_batch_or_global_batch)
 
-    model: str | ModelSource = Field(
+    model: Annotated[str | ModelSource, AfterValidator(known_model)] = Field(
         description=f"A model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}.",
         examples=["resnet50"],
     )
@@ -183,18 +190,6 @@ class WorkloadConfig(Config):
             "how learners share a GPU; by the roofline if left out."
         ),
     )
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _one_source(cls, model: object) -> object:
-        # Before the union is tried, each of whose three members would object to the keys of the
-        # others.
-        return one_source(model) if isinstance(model, dict) else model
-
-    @field_validator("model")
-    @classmethod
-    def _known(cls, model: str | ModelSource) -> str | ModelSource:
-        return canonical_name(model) if isinstance(model, str) else model
 
     @field_validator("precision", mode="before")
     @classmethod

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import (
+    BeforeValidator,
     Field,
     PositiveInt,
     SerializationInfo,
@@ -123,11 +124,10 @@ class ProfileSource(Config):
         return Images(load_model_profile(self.profile).model)
 
 
-ModelSource = TorchSource | ConfigSource | ProfileSource
-
-
-def one_source(values: dict[str, object]) -> dict[str, object]:
+def _one_source(values: object) -> object:
     """The mapping, if its keys tell which source it is; raises DpsimError where they do not."""
+    if not isinstance(values, dict):
+        return values
     given = [key for key in ("torch", "config", "profile") if key in values]
     if len(given) != 1:
         got = ", ".join(map(str, given or values)) or "none of them"
@@ -135,6 +135,10 @@ def one_source(values: dict[str, object]) -> dict[str, object]:
             f"must have exactly one of the keys torch, config, profile, but got {got[:60]}"
         )
     return values
+
+
+# Asked before the union is tried, each of whose members would object to the keys of the others.
+ModelSource = Annotated[TorchSource | ConfigSource | ProfileSource, BeforeValidator(_one_source)]
 
 
 # A trace takes seconds, and a sweep asks for one model again and again.

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.workload.models.built import ATTENTION_OF, Attention, Images, Tokens
-from dpsim.workload.models.catalogue import MODELS, FamilyModel, build_model, canonical_name
+from dpsim.workload.models.catalogue import (
+    MODELS,
+    FamilyModel,
+    build_model,
+    canonical_name,
+    known_model,
+)
 
 if TYPE_CHECKING:
     from dpsim.workload.models.hf_config import from_config
@@ -25,4 +31,5 @@ __all__ = [
     "build_model",
     "canonical_name",
     "from_config",
+    "known_model",
 ]

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeVar
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.registry import Registry
 from dpsim.workload.layer import Model
 from dpsim.workload.models.built import Images, Tokens
+
+M = TypeVar("M")
 
 _ANY_LENGTH = 16_384  # for models without a table of positions
 _LONG_CONTEXT = 2**20  # for rotary positions, which are trained to reach far
@@ -306,6 +308,14 @@ def canonical_name(name: str) -> str:
             f"must be a known model, or a file as {{config: {name}}}, but got {name!r}"
         )
     raise UnknownNameError("model", name, MODELS)
+
+
+def known_model(model: M) -> M | str:
+    """A name as the catalogue spells it; a model of one's own as it is.
+
+    Raises UnknownNameError.
+    """
+    return canonical_name(model) if isinstance(model, str) else model
 
 
 def build_model(name: str, sequence_length: int | None = None) -> Model:
