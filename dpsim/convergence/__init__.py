@@ -16,12 +16,7 @@ from dpsim.convergence.batch_advice import (
     learning_rate_advice,
     scaled,
 )
-from dpsim.convergence.law import StepLaw
-from dpsim.convergence.noise import (
-    gain,
-    noise_scale,
-    steps_from_noise,
-)
+from dpsim.convergence.law import StepLaw, gain, noise_scale, steps_from_noise
 from dpsim.convergence.tasks import (
     Constants,
     Fitted,

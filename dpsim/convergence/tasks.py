@@ -15,8 +15,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from dpsim.base.config import Config
 from dpsim.base.registry import Registry
 from dpsim.base.shipped import shipped
-from dpsim.convergence.law import StepLaw
-from dpsim.convergence.noise import steps_from_noise
+from dpsim.convergence.law import StepLaw, steps_from_noise
 
 Rule = Literal["linear", "square-root"]
 

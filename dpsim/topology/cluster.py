@@ -201,20 +201,13 @@ class Cluster:
             return f"node{node}/{kind.names[link - self.first_capacity[node]]}"
 
         assert self.fabric is not None
-        number = link - int(self.first_capacity[-1])
+        shown, number = self.fabric.ports.shown, link - int(self.first_capacity[-1])
         if number < len(self.fabric.capacities):
-            return "->".join(self._fabric_end(end) for end in self.fabric.link(number))
+            return "->".join(map(shown, self.fabric.link(number)))
 
         assert self.duplex_limits is not None
         ends = self.duplex_limits.ends(number - len(self.fabric.capacities))
-        return "<->".join(self._fabric_end(end) for end in ends)
-
-    def _fabric_end(self, end: str) -> str:
-        if not end.startswith("port"):
-            return end
-        port = int(end[4:])
-        node = int(np.searchsorted(self.first_port, port, side="right")) - 1
-        return f"node{node}/nic{port - self.first_port[node]}"
+        return "<->".join(map(shown, ends))
 
     def graph(self) -> nx.DiGraph[str]:
         """The whole cluster as one graph.
@@ -237,11 +230,11 @@ class Cluster:
                     renumbered = {**data, "number": data["number"] + first}
                     whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **renumbered)
         if self.fabric is not None:
-            first = int(self.first_capacity[-1])
+            first, shown = int(self.first_capacity[-1]), self.fabric.ports.shown
             for a, b, data in self.fabric.graph().edges(data=True):
                 renumbered = {**data, "number": data["number"] + first}
                 shared = self._shared_by_directions(data["number"])
-                whole.add_edge(self._fabric_end(a), self._fabric_end(b), **renumbered, **shared)
+                whole.add_edge(shown(a), shown(b), **renumbered, **shared)
         return whole
 
     def _shared_by_directions(self, number: int) -> dict[str, int]:

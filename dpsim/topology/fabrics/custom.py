@@ -109,7 +109,7 @@ class Custom(Fabric):
         # Links are full duplex: all ports reach port 0, or some do not reach each other.
         for port in range(1, ports.count):
             if not self._shortest.reaches(port, 0):
-                card = f"node{ports.node_of[port]}/nic{ports.card_of[port]}"
+                card = ports.shown(f"port{port}")
                 raise DpsimError(
                     f"edges must connect all network cards, but there is no path from {card} to "
                     "node0/nic0"

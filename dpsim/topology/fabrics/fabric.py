@@ -62,6 +62,13 @@ class Ports:
         first = np.cumsum(self.cards) - self.cards
         return np.arange(self.count) - first[self.node_of]
 
+    def shown(self, end: str) -> str:
+        """An end of a link for people: a port as its node's card, ``node3/nic0``; others as is."""
+        if not end.startswith("port"):
+            return end
+        port = int(end[4:])
+        return f"node{self.node_of[port]}/nic{self.card_of[port]}"
+
 
 class Fabric(ABC):
     """Switches and links between ports; each direction of a link is a capacity.
