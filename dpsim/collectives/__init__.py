@@ -28,7 +28,7 @@ from dpsim.collectives.schedule import (
     fixed,
     ranks_array,
 )
-from dpsim.collectives.traffic import Traffic, bytes_over_turns, traffic
+from dpsim.collectives.traffic import Traffic, traffic
 
 if TYPE_CHECKING:
     from dpsim.collectives.arithmetic import contributions, execute
@@ -64,7 +64,6 @@ __all__ = [
     "algorithm",
     "algorithm_names",
     "always_exact",
-    "bytes_over_turns",
     "contributions",
     "execute",
     "fixed",

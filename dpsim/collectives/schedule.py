@@ -166,6 +166,25 @@ class Phase:
             return self.laid_out(range(self.turns))
         return self.laid_out((number,))
 
+    def bytes_over_turns(self, chunking: Chunking) -> IntArray:
+        """Bytes that each transfer of the pattern moves in all turns together."""
+        count = np.asarray(self.count)
+        chunk = self.chunk
+        if chunk.shift == 0 or self.uses == 1:
+            return np.asarray(self.uses * chunking.nbytes(chunk.at(0), count))
+
+        # Counting by the cycle is for one chunk a turn that moves on by one: others are added up.
+        single_chunks = not np.any(count != 1) and chunk.stride == 1 and abs(chunk.shift) == 1
+        if not single_chunks or chunking.vectors != 1:
+            turns = [chunking.nbytes(chunk.at(turn), count) for turn in range(self.uses)]
+            return np.asarray(np.sum(turns, axis=0))
+
+        # Chunks have two lengths, the longer ones first: count the turns in which a transfer
+        # carries one of those.
+        base, longer = divmod(chunking.elements, chunking.chunks)
+        elements = self.uses * base + chunk.count_below(longer, self.uses)
+        return np.asarray(elements * chunking.itemsize)
+
     def laid_out(
         self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)
     ) -> Round:

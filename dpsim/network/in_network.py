@@ -73,9 +73,8 @@ class InNetworkModel(CollectiveModel):
 
         Inside its node, and its part to the switches and from them.
         """
-        chunking = self._chunking(nbytes)
-        reduced = traffic(self._reduce_inside.schedule, chunking)
-        shared = traffic(self._share_inside.schedule, chunking)
+        reduced = traffic(self._reduce_inside.schedule, nbytes, self.itemsize)
+        shared = traffic(self._share_inside.schedule, nbytes, self.itemsize)
         part = self._parts(nbytes) * (self._nodes > 1)
         return Traffic(reduced.sent + shared.sent + part, reduced.received + shared.received + part)
 

@@ -235,7 +235,7 @@ class CollectiveModel(ABC):
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
-        return traffic(self.schedule, self.schedule.chunking(nbytes, self.itemsize))
+        return traffic(self.schedule, nbytes, self.itemsize)
 
     def algorithm_for(self, nbytes: int) -> str:
         """The name of the algorithm that carries out a collective of this size."""

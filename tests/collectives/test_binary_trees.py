@@ -48,7 +48,7 @@ def test_two_trees_move_what_a_ring_moves_and_one_tree_twice_as_much_through_its
     busiest = {}
     for name in ("pipelined-tree", "double-binary-tree"):
         schedule = algorithm(name).schedule(ranks)
-        moved = traffic(schedule, schedule.chunking(3200))
+        moved = traffic(schedule, 3200)
         assert moved.total == 2 * (ranks - 1) * 3200
         busiest[name] = moved.busiest
     assert busiest == {"pipelined-tree": 3 * 3200, "double-binary-tree": 2 * 3200}

@@ -74,7 +74,7 @@ def test_counted_traffic_is_that_of_the_rounds_laid_out(algorithm):
             nbytes = chunking.nbytes(current.chunk, current.count)
             np.add.at(sent, current.source, nbytes)
             np.add.at(received, current.destination, nbytes)
-        counted = traffic(schedule, chunking)
+        counted = traffic(schedule, 4 * 37, itemsize=4)
         np.testing.assert_array_equal(counted.sent, sent)
         np.testing.assert_array_equal(counted.received, received)
         assert counted.total == sent.sum() == received.sum()

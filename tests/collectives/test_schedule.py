@@ -42,7 +42,7 @@ def test_a_pipeline_moves_each_chunk_once_over_each_link():
     schedule = Schedule("broadcast", "chain", 3, 3, (chain(3),))
     inputs = np.array([[1.0, 2.0, 3.0, 4.0], [0.0] * 4, [0.0] * 4])
     assert execute(schedule, inputs).tolist() == [[1, 2, 3, 4]] * 3
-    moved = traffic(schedule, schedule.chunking(4))
+    moved = traffic(schedule, 4)
     assert moved.sent.tolist() == [4, 4, 0]
     assert moved.received.tolist() == [0, 4, 4]
 

@@ -136,7 +136,7 @@ def test_no_time_is_below_what_the_busiest_link_needs_or_one_latency_for_each_ro
 ):
     for ranks in (2, 3, 6, 8, 13, 16):
         schedule = algorithm.schedule(ranks)
-        moved = [traffic(schedule, schedule.chunking(nbytes, 4)) for nbytes in SIZES]
+        moved = [traffic(schedule, nbytes, 4) for nbytes in SIZES]
         busiest = np.array([max(found.sent.max(), found.received.max()) for found in moved])
         busy = [np.union1d(each.source, each.destination) for each in schedule.each_round()]
         rounds = np.bincount(np.concatenate(busy)).max()

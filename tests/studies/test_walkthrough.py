@@ -26,7 +26,7 @@ def test_it_ends_as_the_operation_promises_when_the_model_says(schedule):
     whole = RoundsModel(schedule, network, COSTS).finish(np.zeros(6), NBYTES)
     assert last.seconds == pytest.approx(whole.finishes.max(), rel=1e-9)
     assert sum(each.loads for each in walked.rounds) == pytest.approx(whole.loads)
-    assert last.sent == traffic(schedule, schedule.chunking(NBYTES, 4)).total
+    assert last.sent == traffic(schedule, NBYTES, 4).total
 
 
 def test_a_ring_of_three_on_paper():

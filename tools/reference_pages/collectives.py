@@ -17,7 +17,6 @@ from dpsim.collectives import (
     GOSSIP_GRAPHS,
     OPERATIONS,
     Algorithm,
-    Chunking,
     Traffic,
     always_exact,
     gossip_turns,
@@ -130,7 +129,7 @@ def _time_row(one: Algorithm) -> list[str]:
 def _count_row(one: Algorithm) -> list[str]:
     schedules = [one.schedule(*layout) for layout in _LAYOUTS]
     # Counted by carrying the schedules out, not by the formulas in their docstrings.
-    sent = [traffic(each, Chunking(_ELEMENTS, each.chunks, each.vectors)) for each in schedules]
+    sent = [traffic(each, _ELEMENTS) for each in schedules]
     rounds = " / ".join(str(each.rounds) for each in schedules)
     return [
         f"`{one.operation}`",

@@ -87,7 +87,7 @@ class GlooModel(LeavingTogether):
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
-        return traffic(self._ring.schedule, self._ring.schedule.chunking(nbytes, self.itemsize))
+        return traffic(self._ring.schedule, nbytes, self.itemsize)
 
     def algorithm_for(self, nbytes: int) -> str:
         """Always its ring."""

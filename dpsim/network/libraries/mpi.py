@@ -87,8 +87,7 @@ class MpiModel(LeavingTogether):
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
-        schedule = self._models[self.algorithm_for(nbytes)].schedule
-        return traffic(schedule, schedule.chunking(nbytes, self.itemsize))
+        return traffic(self._models[self.algorithm_for(nbytes)].schedule, nbytes, self.itemsize)
 
     def algorithm_for(self, nbytes: int) -> str:
         """``doubling`` or ``rabenseifner``; of a half ``halving`` or ``doubling``."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
-from dpsim.collectives import Chunking, Phase, Round, Schedule, bytes_over_turns
+from dpsim.collectives import Chunking, Phase, Round, Schedule
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import (
     Ability,
@@ -244,9 +244,8 @@ class RoundsModel(ScheduleModel):
                 continue
             if phase.destination.shift == 0:
                 # The same links in every turn: one visit with the bytes of all of them.
-                self._add_loads(
-                    loads, self._links_of_all(number), bytes_over_turns(phase, chunking)
-                )
+                nbytes = phase.bytes_over_turns(chunking)
+                self._add_loads(loads, self._links_of_all(number), nbytes)
                 continue
             for turn in range(phase.rounds):
                 check()

@@ -127,7 +127,7 @@ def test_link_loads_are_those_of_rings_that_leave_by_all_cards():
     assert len(used) == 2 * 2 * 8  # two nodes, up and down, eight cards
     np.testing.assert_allclose(used, 2 * 15 / 16 * 2**20 / 8)
     moved = model.traffic(2**20)
-    assert moved.total == traffic(ring.schedule, ring.schedule.chunking(2**20, 4)).total
+    assert moved.total == traffic(ring.schedule, 2**20, 4).total
 
 
 def test_trees_send_a_vector_up_and_down_between_two_nodes():

@@ -214,7 +214,7 @@ class NcclModel(LeavingTogether):
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
         if self.operation in CHAINS:
             return self._chain_traffic(nbytes)
-        return traffic(self._schedule, self._schedule.chunking(nbytes, self.itemsize))
+        return traffic(self._schedule, nbytes, self.itemsize)
 
     def _chain_traffic(self, nbytes: int) -> Traffic:
         """Each rank passes the vector on, but for the last of its chain: of a reduce the root."""
