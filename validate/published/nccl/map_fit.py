@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from dpsim.network.libraries.nccl import (
     Facts,
     NcclMachine,
     Param,
+    Picked,
     Work,
     facts_of,
     level_keys,
@@ -68,6 +70,11 @@ class Problem:
     levels: npt.NDArray[np.int64]
     base: FloatArray
     loose: npt.NDArray[np.int64]
+
+    @cached_property
+    def parts(self) -> dict[str, tuple[npt.NDArray[np.bool_], Problem]]:
+        """By what a constant touches: its rows, and the problem with these alone."""
+        return {which: _part(self, touched) for which, touched in _TOUCHED.items()}
 
 
 def build(cases: Sequence[Case]) -> Problem:
@@ -182,10 +189,9 @@ def case_logs(problem: Problem, x: FloatArray) -> FloatArray:
     return result
 
 
-def row_params(problem: Problem, logs: FloatArray) -> dict[str, FloatArray]:
+def row_params(problem: Problem, logs: FloatArray) -> Picked:
     """What `nccl_cost.seconds` takes, one value per row."""
-    theta = physical(logs, problem.facts)
-    return {k: v[problem.owner] for k, v in theta.items()}
+    return Picked(physical(logs, problem.facts), problem.owner)
 
 
 def log_times(problem: Problem, logs: FloatArray) -> FloatArray:
@@ -197,9 +203,8 @@ def log_times(problem: Problem, logs: FloatArray) -> FloatArray:
 def _slopes(problem: Problem, logs: FloatArray, at: FloatArray) -> FloatArray:
     """D ln t / d ln theta, rows x constants, by forward differences."""
     out = np.zeros((len(at), len(NAMES)))
-    parts = {which: _part(problem, touched) for which, touched in _TOUCHED.items()}
     for i, p in enumerate(PARAMS):
-        rows, part = parts[_touches(p)]
+        rows, part = problem.parts[_touches(p)]
         moved = logs.copy()
         moved[:, i] += STEP
         out[rows, i] = (log_times(part, moved) - at[rows]) / STEP

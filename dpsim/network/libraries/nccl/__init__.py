@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         prior_shift,
     )
     from dpsim.network.libraries.nccl.constants import shipped_constants
-    from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
+    from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Picked, Work, seconds
     from dpsim.network.libraries.nccl.description import (
         Description,
         describe,
@@ -60,6 +60,7 @@ __all__ = [
     "NcclModel",
     "Note",
     "Param",
+    "Picked",
     "Prediction",
     "Rival",
     "Work",

@@ -34,7 +34,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
 
 Params = Mapping[str, FloatArray]
 
@@ -82,8 +82,8 @@ class Work:
     nbytes: FloatArray
     ranks: FloatArray
     nodes: FloatArray
-    op: npt.NDArray[np.int64]
-    branch: npt.NDArray[np.int64]
+    op: IntArray
+    branch: IntArray
     one_byte: FloatArray
     nic_rate: FloatArray
 
@@ -109,16 +109,28 @@ class Work:
         return np.isin(self.op, _ONE_WAY)
 
     @cached_property
-    def by_branch(self) -> list[tuple[str, str, npt.NDArray[np.bool_], Work]]:
+    def warmth(self) -> FloatArray:
+        """From 0 to 1, how far beyond the few KiB at which more warps and channels start."""
+        return _hill(self.nbytes / WARM_BYTES)
+
+    @cached_property
+    def adds_bytes(self) -> npt.NDArray[np.bool_] | None:
+        """Whether it sums elements of one byte; None where no row does."""
+        sums = (self.op == 0) | (self.op == 2) | (self.op == OPS.index("reduce"))
+        found = sums & (self.one_byte > 0)
+        return found if found.any() else None
+
+    @cached_property
+    def by_branch(self) -> list[tuple[str, str, IntArray, Work]]:
         """By algorithm and protocol, on one node and on several: which rows, and those alone."""
         several = self.nodes > 1
         found = []
         for index in np.unique(self.branch):
             algorithm, proto = BRANCHES[index].split("/")
             for net in (False, True):
-                mask = (self.branch == index) & (several == net)
-                if mask.any():
-                    found.append((algorithm, proto, mask, _subset(self, mask)))
+                places = np.flatnonzero((self.branch == index) & (several == net))
+                if len(places):
+                    found.append((algorithm, proto, places, _subset(self, places)))
         return found
 
 
@@ -129,9 +141,8 @@ def _hill(x: FloatArray) -> FloatArray:
 
 def _port_bytes(w: Work, p: Params) -> FloatArray:
     """V: bytes over one GPU's port, with the local copy of its own share (weight `copy`)."""
-    copy = np.select(
-        [w.op == 0, w.op == 1, w.op == 2], [p["copy"], p["copy_ag"], p["copy_rs"]], p["copy_p2p"]
-    )
+    scattered = np.where(w.op == 2, p["copy_rs"], p["copy_p2p"])
+    copy = np.where(w.op == 0, p["copy"], np.where(w.op == 1, p["copy_ag"], scattered))
     shared = w.nbytes * (w.rounds * (w.ranks - 1) + copy) / w.ranks
     # A rank of a chain passes the whole vector on, and so does one that sends it to another.
     return np.where(w.is_chain, w.nbytes * p["chain"], np.where(w.op == _SEND, w.nbytes, shared))
@@ -146,20 +157,18 @@ def _stepped(w: Work, p: Params, proto: str) -> FloatArray:
     """LL or LL128 on one node: latency- and data-bound steps, softly the larger."""
     steps = w.rounds * (w.ranks - 1)
     chunk = _port_bytes(w, p) / steps
-    step = p["h_" + proto] + p["d_LL"] * _hill(w.nbytes / WARM_BYTES)
+    step = p["h_" + proto] + p["d_LL"] * w.warmth
     fixed = p["o"] + (p["a_LL128"] if proto == "LL128" else 0.0)
     q = STEP_EXPONENT
     result: FloatArray = fixed + steps * (step**q + (chunk / p["B_" + proto]) ** q) ** (1 / q)
     return result
 
 
-def _reduced_penalty(w: Work, p: Params) -> FloatArray:
+def _reduced_penalty(w: Work, p: Params) -> FloatArray | float:
     """One-byte sums run below copy rate: seconds per byte times the bytes that one rank sums."""
-    sums = (w.op == 0) | (w.op == 2) | (w.op == OPS.index("reduce"))
-    result: FloatArray = np.where(
-        sums & (w.one_byte > 0), p["int8"] * w.nbytes / np.sqrt(w.ranks), 0.0
-    )
-    return result
+    if w.adds_bytes is None:
+        return 0.0
+    return np.where(w.adds_bytes, p["int8"] * w.nbytes / np.sqrt(w.ranks), 0.0)
 
 
 def _power_mean(a: FloatArray, b: FloatArray, r: FloatArray) -> FloatArray:
@@ -251,9 +260,7 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     # that do not leave a node.
     inside = 2 * local if tree else w.rounds * (w.ranks - 1) - hops
     fixed = p["o"] + p["net_a"] + (p["a_LL128"] if proto == "LL128" else 0.0)
-    step = p["h_" + short] + (p["d_LL"] if proto != "Simple" else 0.0) * _hill(
-        w.nbytes / WARM_BYTES
-    )
+    step = p["h_" + short] + (p["d_LL"] if proto != "Simple" else 0.0) * w.warmth
     port = p["B_" + short] * p["net_port"]
     if algorithm == "nvlstree":
         inside, port = (
@@ -280,10 +287,10 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
 def seconds(w: Work, p: Params) -> FloatArray:
     """Time of each row on the branch that it takes, launch floor included."""
     out = np.zeros_like(w.nbytes)
-    for algorithm, proto, mask, rows in w.by_branch:
-        values = _Picked(p, mask)
+    for algorithm, proto, places, rows in w.by_branch:
+        values = Picked(p, places)
         priced = _branch(rows, values, algorithm, proto)
-        out[mask] = priced + _reduced_penalty(rows, values)
+        out[places] = priced + _reduced_penalty(rows, values)
     # Launches of the next calls run beside this one: the slower of the two sets the pace.
     return _power_mean(out, np.maximum(p["floor"], _NO_FLOOR), np.array(FLOOR_SHARPNESS))
 
@@ -299,29 +306,28 @@ def _branch(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     return _stepped(w, p, proto) if proto != "Simple" else _simple_ring(w, p)
 
 
-class _Picked(dict[str, FloatArray]):
-    """Constants of the rows of ``mask``.
+class Picked(dict[str, FloatArray]):
+    """Those of ``constants`` at ``places``: each machine's of its rows, or each row's of a few.
 
-    Each is picked when it is first read, for a branch reads few of them.
+    Each is picked when it is first read, for a branch reads few of a hundred.
     """
 
-    def __init__(self, constants: Params, mask: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, constants: Params, places: IntArray) -> None:
         super().__init__()
-        self._of, self._mask = constants, mask
+        self._of, self._places = constants, places
 
     def __missing__(self, name: str) -> FloatArray:
-        value = self._of[name]
-        self[name] = value[self._mask] if np.ndim(value) else value
-        return self[name]
+        self[name] = picked = self._of[name].take(self._places)
+        return picked
 
 
-def _subset(w: Work, mask: npt.NDArray[np.bool_]) -> Work:
+def _subset(w: Work, places: IntArray) -> Work:
     return Work(
-        w.nbytes[mask],
-        w.ranks[mask],
-        w.nodes[mask],
-        w.op[mask],
-        w.branch[mask],
-        w.one_byte[mask],
-        w.nic_rate[mask],
+        w.nbytes[places],
+        w.ranks[places],
+        w.nodes[places],
+        w.op[places],
+        w.branch[places],
+        w.one_byte[places],
+        w.nic_rate[places],
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.doubt import Doubt, PredictionInterval
-from dpsim.network.libraries.nccl.cost import BRANCHES, seconds
+from dpsim.network.libraries.nccl.cost import BRANCHES, Picked, seconds
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.prediction import (
     Prediction,
@@ -146,9 +146,7 @@ def _on_branch(
     """Seconds for each size were that branch taken, times what kin say of the size explained."""
     work = work_for(machine, op, element_bytes, np.array(sizes, dtype=np.float64))
     work.branch[:] = BRANCHES.index(branch)
-    constants = {
-        name: np.repeat(value, len(sizes)) for name, value in machine_constants(machine).items()
-    }
+    constants = Picked(machine_constants(machine), np.zeros(len(sizes), dtype=np.int64))
     return [factor * float(time) for time in seconds(work, constants)]
 
 

@@ -18,7 +18,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.network.libraries.nccl.assembly import Known, level_keys, machine_logs
 from dpsim.network.libraries.nccl.constants import shipped_constants
-from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
+from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Picked, Work, seconds
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.parameters import COMMON, PARAMS
 from dpsim.network.libraries.nccl.physical_values import facts_of, physical
@@ -61,7 +61,7 @@ def predict(
         return Prediction(np.zeros_like(sizes), ("none",) * len(sizes), ("none",) * len(sizes))
     work = work_for(machine, op, element_bytes, sizes)
     constants = machine_constants(machine, known)
-    rows = {name: np.repeat(value, len(sizes)) for name, value in constants.items()}
+    rows = Picked(constants, np.zeros(len(sizes), dtype=np.int64))
     algorithms, protocols = zip(*(BRANCHES[index].split("/") for index in work.branch), strict=True)
     if machine.nodes > 1:
         node = replace(machine, nodes=1, transport="none", nic_rate=0.0)
