@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import (
     IN_NETWORK,
     Chunking,
@@ -46,7 +47,12 @@ class InNetworkModel(CollectiveModel):
         self.costs = costs or MessageCosts()
         self.itemsize = itemsize
         ranks = network.ranks
-        self.group: int = getattr(network, "per_node", 1)
+        group: int | None = getattr(network, "per_node", 1)
+        if group is None:
+            raise DpsimError(
+                "algorithm in-network must have equal numbers of GPUs per node, but got others"
+            )
+        self.group = group
         rank = ranks_array(ranks)
         self._place = rank % self.group
         following = rank - self._place + (self._place + 1) % self.group

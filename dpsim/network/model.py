@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
-from dpsim.collectives import OPERATIONS, Schedule, Traffic, ranks_array, traffic
+from dpsim.collectives import OPERATIONS, Schedule, Traffic, traffic
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class CollectiveModel(ABC):
     @cached_property
     def members(self) -> IntArray:
         """The ranks of each group that carries it out, a row each, evenly spaced: all, in one."""
-        return ranks_array(len(self.ends))[None]
+        return np.arange(len(self.ends))[None]
 
     @property
     def joins_all(self) -> bool:
@@ -203,7 +203,7 @@ class CollectiveModel(ABC):
     @property
     def ends(self) -> IntArray:
         """The rank of ``network`` that each rank of the collective is."""
-        return ranks_array(self.network.ranks)
+        return np.arange(self.network.ranks)
 
     @property
     def plays(self) -> bool:
@@ -287,7 +287,7 @@ class ScheduleModel(CollectiveModel):
     def members(self) -> IntArray:
         """The schedule's groups."""
         members = self.schedule.members
-        return ranks_array(self.schedule.ranks)[None] if members is None else members
+        return np.arange(self.schedule.ranks)[None] if members is None else members
 
     @property
     def joins_all(self) -> bool:

@@ -141,10 +141,8 @@ def _algorithm(name: str, operation: str, groups: Groups | None) -> Algorithm:
 
 def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
     """The schedule of ``algorithm`` for the ranks of ``network``, as they stand on its nodes."""
-    try:
-        per_node: int | None = getattr(network, "per_node", 1)
-    except DpsimError:  # nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind
-        per_node = None
+    # None of nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind.
+    per_node: int | None = getattr(network, "per_node", 1)
     schedule = algorithm.schedule(network.ranks, per_node)
     check_round(schedule, network, round_bytes(schedule, network))
     return schedule

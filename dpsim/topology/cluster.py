@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu
 from dpsim.topology.fabrics import Fabric
 from dpsim.topology.mesh import Mesh
@@ -52,14 +51,14 @@ class _Tables(NamedTuple):
 class Cluster:
     """Groups of (node, how many of it) on a fabric (None for a single node); ranks go node by node.
 
-    ``ranks`` is the number of GPUs, ``mesh`` these as groups. ``node_of`` and ``local_of`` (ranks,)
-    are each rank's node and its place in there; ``first_rank``, ``first_capacity`` and
-    ``first_port`` (nodes + 1,) say where each node's begin. ``accelerators`` are the GPUs of all
-    ranks in their order, as runs of (GPU, how many ranks), and ``accelerator_of`` (ranks,) is each
-    rank's place among those. ``capacities`` are B/s, node by node,
-    then the fabric's. ``reduces`` says whether its switches reduce, ``duplex`` what each direction
-    of a network card's link keeps of its rate while both carry; where that is not all, the
-    capacities of both ways together come last.
+    ``ranks`` is the number of GPUs, ``per_node`` that of each node, None where nodes differ in it,
+    ``mesh`` the GPUs as groups. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its
+    place in there; ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) say where
+    each node's begin. ``accelerators`` are the GPUs of all ranks in their order, as runs of (GPU,
+    how many ranks), and ``accelerator_of`` (ranks,) is each rank's place among those.
+    ``capacities`` are B/s, node by node, then the fabric's. ``reduces`` says whether its switches
+    reduce, ``duplex`` what each direction of a network card's link keeps of its rate while both
+    carry; where that is not all, the capacities of both ways together come last.
     """
 
     def __init__(
@@ -96,7 +95,8 @@ class Cluster:
         self.local_of = np.arange(len(self.node_of)) - self.first_rank[self.node_of]
         self.ranks = len(self.node_of)
         equal = np.ptp(gpus_of_kind) == 0
-        self.mesh = Mesh(self.ranks, int(gpus_of_kind[0]) if equal else None)
+        self.per_node = int(gpus_of_kind[0]) if equal else None
+        self.mesh = Mesh(self.ranks, self.per_node)
         # One row for each GPU of each kind, not of each node: so tables stay small however many
         # nodes are alike.
         first_row_of_kind = _starts(gpus_of_kind)
@@ -111,16 +111,6 @@ class Cluster:
     def node(self) -> NodeGraph:
         """The first kind of node: the only one where all are alike."""
         return self.kinds[0]
-
-    @property
-    def per_node(self) -> int:
-        """GPUs of each node. Raises DpsimError where nodes differ in it."""
-        if self.mesh.per_node is None:
-            numbers = sorted({len(kind.gpus) for kind in self.kinds})
-            raise DpsimError(
-                f"cluster.groups: must have equal numbers of GPUs per node here, but got {numbers}"
-            )
-        return self.mesh.per_node
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """The route of each pair of ranks.

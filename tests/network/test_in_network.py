@@ -63,6 +63,14 @@ def test_it_asks_for_switches_that_can():
             named_model("auto", "in-network", network)
 
 
+def test_it_asks_for_nodes_of_equal_numbers_of_gpus():
+    groups = [{"node": "dgx-a100"}, {"node": "dgx-a100", "gpus_per_node": 4}]
+    network = {"fabric": "single-switch", "in_network_reduction": True}
+    uneven = build_cluster(ClusterConfig.model_validate({"groups": groups, "network": network}))
+    with pytest.raises(DpsimError, match="must have equal numbers of GPUs per node"):
+        named_model("auto", "in-network", uneven)
+
+
 @pytest.mark.parametrize(
     ("kind", "needs"),
     [("flows", Ability.NONE), ("closed-form", Ability.NONE), ("auto", Ability.UNEVEN_OVERLAP)],

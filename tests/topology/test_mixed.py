@@ -138,10 +138,7 @@ def test_the_one_kind_of_gpu_is_told_and_several_are_refused():
         match="must have GPUs of one kind here, but got v100-sxm2-16gb, a100-sxm-40gb, t4",
     ):
         mixed().accelerator  # noqa: B018
-    with pytest.raises(
-        DpsimError, match=r"equal numbers of GPUs per node here, but got \[1, 4, 8\]"
-    ):
-        build_cluster(mixed()).per_node  # noqa: B018
+    assert build_cluster(mixed()).per_node is None
 
 
 @pytest.mark.parametrize(

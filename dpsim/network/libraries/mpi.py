@@ -27,7 +27,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Traffic, algorithm, traffic
-from dpsim.network.libraries.nccl import network_cards
+from dpsim.network.libraries.nccl import gpus_per_node, network_cards
 from dpsim.network.model import Ability, LeavingTogether
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
@@ -62,7 +62,7 @@ class MpiModel(LeavingTogether):
     ) -> None:
         self.cluster = self.network = cluster
         self.itemsize = itemsize
-        self.nodes, self.per_node = cluster.nodes, cluster.per_node
+        self.nodes, self.per_node = cluster.nodes, gpus_per_node(cluster)
         # By their rate first: of unlike nodes the slowest sets the pace.
         cards = min(network_cards(kind) for kind in cluster.kinds)
         sockets = cards.transport in ("tcp", "unknown")

@@ -224,6 +224,14 @@ def test_what_a_library_does_not_have(case):
         library_model(library, restriction, cluster(node))
 
 
+@pytest.mark.parametrize("library", ["nccl", "mpi"])
+def test_nodes_of_unequal_numbers_of_gpus_are_refused(library):
+    groups = [{"node": "dgx-a100"}, {"node": "dgx-a100", "gpus_per_node": 4}]
+    uneven = build_cluster(ClusterConfig.model_validate({"groups": groups}))
+    with pytest.raises(DpsimError, match=r"equal numbers of GPUs per node here, but got \[4, 8\]"):
+        library_model(library, "auto", uneven)
+
+
 def test_a_group_of_one_gpu_a_node_is_slowed_by_its_card_alone():
     on = cluster("dgx-h100", 16)
     model = NcclModel(on, groups=Groups(8, across=True))

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
     from dpsim.network.libraries.nccl.model import NcclModel
     from dpsim.network.libraries.nccl.network_text import stated_cards
-    from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
+    from dpsim.network.libraries.nccl.of_cluster import (
+        gpus_per_node,
+        machine_of,
+        network_cards,
+    )
     from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
     from dpsim.network.libraries.nccl.physical_values import Facts, facts_of, physical
     from dpsim.network.libraries.nccl.prediction import (
@@ -70,6 +74,7 @@ __all__ = [
     "dtype_bytes",
     "explain",
     "facts_of",
+    "gpus_per_node",
     "kin_correction",
     "level_keys",
     "machine_logs",

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu, Link, gpu_named_in, gpus, typical_gpus
 
 # What tables that name no GPU are taken to be of: assumptions, about texts and not about GPUs.
@@ -30,13 +29,6 @@ def named_gpu(text: str) -> tuple[Gpu, bool]:
 def is_amd(gpu: Gpu) -> bool:
     """Whether it is one of AMD's, which RCCL serves."""
     return gpu.architecture.startswith("cdna")
-
-
-def served_capability(gpu: Gpu) -> int:
-    """`capability_of` a GPU that NCCL or RCCL serves; raises DpsimError for any other."""
-    if gpu.capability is None and not is_amd(gpu):
-        raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
-    return capability_of(gpu)
 
 
 def capability_of(gpu: Gpu) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import Schedule, Traffic, algorithm, ranks_array, traffic
+from dpsim.collectives import Schedule, Traffic, algorithm, traffic
 from dpsim.network.libraries.nccl.channels import (
     exchange_loads,
     exchanges,
@@ -79,26 +79,24 @@ class NcclModel(LeavingTogether):
         forced = _RESTRICTIONS[restriction]
         self.cluster = self.network = cluster
         self.groups = groups
-        everyone = ranks_array(cluster.ranks)[None]
         machine = machine_of(cluster, groups)
         if forced == "nvls" and machine.nodes > 1:
             forced = "nvlstree"
         self.machine = replace(machine, forced_algorithm=forced)
+        everyone = np.arange(cluster.ranks)[None]
         self.members = everyone if groups is None else groups.members(cluster.ranks)
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation
         self._kept_loads: dict[tuple[int, str], FloatArray] = {}
         # NCCL ignores a setting that leaves it nothing to run: what runs then shows it.
-        if (
-            forced is not None
-            and self.machine.ranks > 1
-            and self._time(1)[1].split("/")[0] != forced
-        ):
-            raise DpsimError(
-                f"algorithm {restriction} must be one that NCCL can run here, but the cluster has "
-                "none of it"
-            )
+        if forced is not None and self.machine.ranks > 1:
+            _, runs, _ = _predicted(self.machine, self.operation, itemsize, 1)
+            if runs != forced:
+                raise DpsimError(
+                    f"algorithm {restriction} must be one that NCCL can run here, but the cluster "
+                    "has none of it"
+                )
 
     @property
     def _is_direct(self) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import RankLayout
-from dpsim.hardware import Link, pcie_rate
-from dpsim.network.libraries.nccl.gpus import is_amd, served_capability, xgmi_between_gpus
+from dpsim.hardware import Gpu, Link, pcie_rate
+from dpsim.network.libraries.nccl.gpus import capability_of, is_amd, xgmi_between_gpus
 from dpsim.network.libraries.nccl.machine import (
     NVMESH,
     NVSWITCH,
@@ -36,7 +37,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
     over these NCCL does not know. Raises DpsimError for accelerators that NCCL does not serve, and
     for nodes or groups that come out uneven.
     """
-    per_node = cluster.per_node
+    per_node = gpus_per_node(cluster)
     local, nodes = per_node, cluster.nodes
     if groups is not None:
         among = groups.among(RankLayout(cluster.ranks, per_node))
@@ -44,7 +45,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         nodes = among.ranks // local
     capability, _, name = min(
         # The oldest generation sets the pace; of equal ones the first, as its place says.
-        (served_capability(kind.node.gpu), place, kind.node.gpu.name)
+        (_served_capability(kind.node.gpu), place, kind.node.gpu.name)
         for place, kind in enumerate(cluster.kinds)
     )
     inside = min((_inside(kind) for kind in cluster.kinds), key=lambda found: found.rate)
@@ -67,10 +68,29 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
     )
 
 
+def gpus_per_node(cluster: Cluster) -> int:
+    """GPUs of each node. Raises DpsimError where nodes differ in it."""
+    if cluster.per_node is None:
+        numbers = sorted({len(kind.gpus) for kind in cluster.kinds})
+        raise DpsimError(
+            f"cluster.groups: must have equal numbers of GPUs per node here, but got {numbers}"
+        )
+    return cluster.per_node
+
+
+def _served_capability(gpu: Gpu) -> int:
+    """What NCCL chooses the GPU's constants by; raises DpsimError where it does not serve it."""
+    if gpu.capability is not None:
+        return gpu.capability
+    if not is_amd(gpu):
+        raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
+    return capability_of(gpu)
+
+
 def _own_cards(cluster: Cluster, groups: Groups) -> float:
     """The share of a node's cards that are next to GPUs of one group: of the poorest group."""
     members = groups.members(cluster.ranks)
-    node = np.arange(cluster.per_node)
+    node = np.arange(gpus_per_node(cluster))
     here = [np.intersect1d(ranks, node) for ranks in members if (ranks < len(node)).any()]
     counts = [len(np.unique(cluster.card_of(ranks))) for ranks in here]
     return min(counts) / len(np.unique(cluster.card_of(node)))
