@@ -41,7 +41,7 @@ def collective_model(
     *,
     needs: Ability = Ability.OWN_STARTS,
     itemsize: int = 4,
-    conditions: Conditions = NO_CONDITIONS,
+    conditions: Conditions | None = None,
 ) -> CollectiveModel:
     """The model of ``algorithm`` on ``network``.
 
@@ -77,7 +77,8 @@ def collective_model(
     from dpsim.network.flows import FlowsModel
 
     check_laid_out(schedule, network)
-    return FlowsModel(schedule, network, costs, itemsize=itemsize, conditions=conditions)
+    met = conditions or NO_CONDITIONS
+    return FlowsModel(schedule, network, costs, itemsize=itemsize, conditions=met)
 
 
 def named_model(
@@ -91,7 +92,7 @@ def named_model(
     itemsize: int = 4,
     library: str = "ideal",
     groups: Groups | None = None,
-    conditions: Conditions = NO_CONDITIONS,
+    conditions: Conditions | None = None,
 ) -> CollectiveModel:
     """The model of the algorithm called ``name``, in all ``groups`` at once where given.
 
@@ -210,7 +211,7 @@ def _asked(
     needs: Ability,
     itemsize: int,
     groups: Groups | None,
-    conditions: Conditions,
+    conditions: Conditions | None,
 ) -> CollectiveModel | None:
     """The model of the kind asked for.
 

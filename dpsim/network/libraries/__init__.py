@@ -8,6 +8,7 @@ from dpsim.base.lazy import on_demand
 from dpsim.network.libraries.library import (
     LIBRARIES,
     TRAITS,
+    AutomaticLibrary,
     Library,
     Traits,
     automatic_library,
@@ -25,6 +26,7 @@ else:
 __all__ = [
     "LIBRARIES",
     "TRAITS",
+    "AutomaticLibrary",
     "GlooModel",
     "Library",
     "MpiModel",

@@ -76,8 +76,9 @@ class AllReduceConfig(Aggregation):
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
-        library = setting.library_for(self.library, self.algorithm or "auto")
-        carried = setting.timed(self.algorithm or default_algorithm(library), library=library)
+        library, carried = setting.library_for(self.library, self.algorithm or "auto")
+        if carried is None:
+            carried = setting.timed(self.algorithm or default_algorithm(library), library=library)
         models: dict[str, Turns] = {"all-reduce": (carried,)}
         # Sparse or scaled payloads cannot be summed on their way; each worker gathers and adds.
         if not setting.sums_in_flight:

@@ -17,6 +17,7 @@ from dpsim.network import (
     ModelKind,
     named_model,
 )
+from dpsim.network.libraries import AutomaticLibrary, automatic_library
 from dpsim.topology import Cluster, ClusterConfig, Mesh
 
 if TYPE_CHECKING:
@@ -86,14 +87,14 @@ class Setting:
         """All that a model depends on besides the cluster, whose models these are."""
         return self.kind, self.costs, *asked
 
-    def _conditions_of(self, library: str) -> Conditions:
-        """What a model by ``library`` must know of the other traffic and the link changes.
+    def _conditions_of(self, library: str) -> Conditions | None:
+        """What a model by ``library`` must know of the other traffic and the link changes, if any.
 
         A library's says what its collective takes alone. What else is on the links it meets there,
         as a bundle.
         """
-        if library != "ideal" and self.kind == "auto":
-            return Conditions()
+        if self.met is None or (library != "ideal" and self.kind == "auto"):
+            return None
         return self.conditions(self.cluster)
 
     def _timed(
@@ -151,26 +152,25 @@ class Setting:
         algorithm: str,
         operation: str = "all-reduce",
         groups: Groups | None = None,
-    ) -> str:
+    ) -> tuple[str, CollectiveModel | None]:
         """``library``, or what "auto" is here for an algorithm ("auto" too if none is asked for).
 
-        Measured messages, links that are cut and a network model that is asked for are for no
-        library. Which it was, and why, goes to the ``libraries``.
+        With it the model of the operation, where that was made to find the library. Measured
+        messages, links that are cut and a network model that is asked for are for no library. Which
+        it was, and why, goes to the ``libraries``.
         """
-        found, why = library, _ASKED
+        found = AutomaticLibrary(library, _ASKED)
         if library == "auto":
-            found, why = self._automatic(algorithm, operation, groups or self.groups)
-        choice = LibraryChoice(found, why)
+            found = self._automatic(algorithm, operation, groups or self.groups)
+        choice = LibraryChoice(found.library, found.why)
         if choice not in self.libraries:
             self.libraries.append(choice)
             if library == "ideal":
                 self.cautions.extend(self._beside_ideal())
-        return found
+        return found.library, found.model
 
     def _beside_ideal(self) -> list[str]:
         """What to say where links are asked to be ideal though a library serves the GPUs."""
-        from dpsim.network import automatic_library
-
         found = automatic_library("auto", self.cluster).library
         if found == "ideal" or self.transport is not None:
             return []
@@ -179,16 +179,16 @@ class Setting:
             "rates, which no training runs on"
         ]
 
-    def _automatic(self, algorithm: str, operation: str, groups: Groups | None) -> tuple[str, str]:
+    def _automatic(self, algorithm: str, operation: str, groups: Groups | None) -> AutomaticLibrary:
         """What "auto" is, and why."""
         if self.transport is not None:
-            return "ideal", "auto: messages are as the calibration has measured them"
+            why = "auto: messages are as the calibration has measured them"
+            return AutomaticLibrary("ideal", why)
         if self.kind != "auto":
-            return "ideal", f"auto: the network model is to be {self.kind}"
+            return AutomaticLibrary("ideal", f"auto: the network model is to be {self.kind}")
         if any(change.factor == 0 for change in self.conditions(self.cluster).changes):
-            return "ideal", "auto: around links that are cut messages go other ways, by no library"
-        from dpsim.network import automatic_library
-
+            why = "auto: around links that are cut messages go other ways, by no library"
+            return AutomaticLibrary("ideal", why)
         # The model that answers is the one that will be asked for.
         asked = self._key(algorithm, operation, "nccl", groups)
         chosen = automatic_library(
@@ -200,7 +200,7 @@ class Setting:
         )
         if chosen.model is not None:
             self.models[asked] = chosen.model
-        return chosen.library, chosen.why
+        return chosen
 
     @property
     def library(self) -> str:

@@ -265,7 +265,7 @@ class ShardedConfig(Aggregation):
 
         inside = None if size == ranks else Groups(size)
         reduction = self.gradients.collective
-        library = setting.library_for(self.library, "auto", reduction, inside)
+        library, _ = setting.library_for(self.library, "auto", reduction, inside)
         timed = partial(setting.timed, default_algorithm(library), library=library)
         found: dict[str, Turns] = {"all-gather": (timed("all-gather", groups=inside),)}
         if self._has_owners:
