@@ -212,8 +212,6 @@ class ClusterConfig(Config):
             raise DpsimError(f"cluster with {servers} nodes for servers: {error}") from None
 
     def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
-        # A single node needs no fabric: its network cards lead nowhere.
-        ports = self._ports(parts) if sum(part.nodes for part in parts) > 1 else None
         groups = []
         for part in parts:
             # The node as it is used: library models read its GPU and its network link.
@@ -221,11 +219,12 @@ class ClusterConfig(Config):
             node = part.node.model_copy(update={"nics": nics, "gpu": part.accelerator})
             used = _UsedNode(node, self._cards(part), part.gpus_per_node, host)
             groups.append((_graph(used), part.nodes))
-        if ports is None:
+        # A single node needs no fabric: its network cards lead nowhere.
+        if sum(part.nodes for part in parts) == 1:
             return Cluster(groups, None)
         return Cluster(
             groups,
-            self.network.fabric_of(ports),
+            self.network.fabric_of(self._ports(parts)),
             reduces=self.network.reduces,
             duplex=self.network.duplex,
         )

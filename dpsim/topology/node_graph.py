@@ -35,8 +35,9 @@ class NodeGraph:
     ``gpus[i]`` is the device at local rank i; with ``host``, the first CPU (the first slot of a
     network card, where there is none) comes after them and is an end of routes like them. Each
     direction of a link is a capacity, and so is each device with a limit of its own. Messages pass
-    through switches and CPUs, not through other GPUs. ``devices[a]`` and ``links[a][b]`` say what
-    is known of a device and of a link's direction. ``between_gpus`` (gpus, gpus) are the routes
+    through switches and CPUs, not through other GPUs. ``edges`` are the node's own, without its
+    network cards (`Node.expand_edges`); ``devices[a]`` and ``links[a][b]`` say what is known of a
+    device and of a link's direction. ``between_gpus`` (gpus, gpus) are the routes
     from local rank to local rank, ``to_nic`` and ``from_nic`` (gpus,) those to and from the network
     card of each, `nic_of`.
     """
@@ -46,7 +47,7 @@ class NodeGraph:
     ) -> None:
         self.node = node
         cards = node.nic_edges(nics)
-        edges = [*node.expand_edges(), *cards]
+        self.edges = node.expand_edges()
         self.nics = [name for name, *_ in cards]
         # A CPU or a switch can carry less than its links together: a bridge's own limit.
         limits = {name: node.capacity(name) for name in node.device_names()}
@@ -54,7 +55,7 @@ class NodeGraph:
         self.devices: dict[str, dict[str, Any]] = kinds | {
             nic: {"kind": "nic"} for nic in self.nics
         }
-        self.links = _links(edges, self.devices)
+        self.links = _links([*self.edges, *cards], self.devices)
         self.names: list[str] = []
         self._limits = self._number_capacities(limits)
         self.capacities: FloatArray = np.array(self._limits)

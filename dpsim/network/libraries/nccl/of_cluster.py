@@ -100,13 +100,13 @@ def _inside(kind: NodeGraph) -> Inside:
     """What joins a node's GPUs, also where few of them meet; a node's only one is on PCIe."""
     if len(kind.gpus) == 1:
         return Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access))
-    first, edges = kind.gpus[0], kind.node.expand_edges()
-    links = [edge for edge in edges if first in edge[:2]]
+    first = kind.gpus[0]
+    links = [edge for edge in kind.edges if first in edge[:2]]
     nvlinks = [edge for edge in links if "nvlink" in edge[2].name]
     to_switches = [link.rate.value * count for a, b, link, count in nvlinks if "switch" in a + b]
     if to_switches:
         return Inside(NVSWITCH, sum(to_switches))
-    mesh_rate = _mesh_rate(kind.gpus, edges)
+    mesh_rate = _mesh_rate(kind.gpus, kind.edges)
     if mesh_rate:
         return Inside(NVMESH, mesh_rate)
     xgmi = xgmi_between_gpus(first, links)
@@ -149,8 +149,7 @@ def _bus(kind: NodeGraph) -> Bus:
 
     Where only the hops between sockets are staged, a GPU of each has its uplink for itself.
     """
-    gpus, edges = kind.gpus, kind.node.expand_edges()
-    peers = {gpu: _towards_cpu(gpu, edges) for gpu in gpus}
+    peers = {gpu: _towards_cpu(gpu, kind.edges) for gpu in kind.gpus}
     sockets = {way[-1] for way in peers.values()}
     if not kind.node.gpu.peer_access:
         uplinks = Counter(way[-2:] for way in peers.values())
