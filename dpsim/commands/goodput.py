@@ -39,13 +39,15 @@ def goodput(
         --set "disturbance.crashes.faults=[{name: spot, per: node, mtbf: 1 day}]"
     """
     from dpsim.disturbance import CrashesConfig
-    from dpsim.engine import one_time_costs, prepare
+    from dpsim.engine import check_length, one_time_costs, prepare
     from dpsim.scenario import load_scenario
     from dpsim.studies.goodput import goodput_study
 
     scenario = load_scenario(file, set_ or ())
     # Where the file has none, the usual ones, of which the last lines tell what is assumed.
     crashes = scenario.disturbance.crashes or CrashesConfig()
+    # Before anything is built, which for too many workers takes long by itself.
+    check_length(scenario)
     job = prepare(scenario)
     study = goodput_study(
         crashes,

@@ -39,11 +39,13 @@ def topology(
 
     Example: dpsim topology scenarios/quickstart.yaml --html topology.html --collective-bytes 100MB
     """
-    from dpsim.engine import busiest_links, link_loads, prepare
+    from dpsim.engine import busiest_links, check_length, link_loads, prepare
     from dpsim.scenario import load_scenario
 
     nbytes = None if collective_bytes is None else _size(collective_bytes)
     scenario = load_scenario(file, set_ or ())
+    # Before anything is built, which for too many workers takes long by itself.
+    check_length(scenario)
     job = prepare(scenario)
     loads = link_loads(job, nbytes)
     if html is not None:

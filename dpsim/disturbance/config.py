@@ -90,11 +90,6 @@ class DisturbanceConfig(Config):
         default=(), description="Links that slow down, are cut or come back."
     )
 
-    @property
-    def on_links(self) -> bool:
-        """Whether other traffic or changes of links meet what workers send."""
-        return bool(self.background or self.links)
-
 
 def compute_factors(
     workers: int,

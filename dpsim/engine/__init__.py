@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
-    from dpsim.engine.run_length import bytes_held, exchange_cycle
+    from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
     from dpsim.engine.spending import Cost, Energy
     from dpsim.engine.steps import PARTS, Part, PartName, Steps
     from dpsim.engine.timeline import Interval
@@ -104,6 +104,7 @@ __all__ = [
     "bytes_held",
     "bytes_in_step",
     "calibrated",
+    "check_length",
     "compute_doubt",
     "constants_of",
     "engine_for",

@@ -26,14 +26,13 @@ def answer(run: Run) -> Result:
     """The result of ``run``."""
     job, scenario = run.job, run.scenario
     workload, crashes = scenario.workload, scenario.disturbance.crashes
-    samples = workload.samples_per_gpu
     memory = memory_use(scenario, job.model)
     calibration, learners = _calibration(job, memory), _learners(scenario, memory)
     return Result(
         job=job,
         name=scenario.name,
         workers=job.workers,
-        batch_per_worker=samples,
+        batch_per_worker=workload.samples_per_gpu,
         steps=run.steps,
         traffic=run.traffic,
         alone=job.acts_alone,
@@ -47,7 +46,9 @@ def answer(run: Run) -> Result:
         provenance=provenance(),
         memory=memory,
         pipeline=job.input,
-        epoch=None if workload.dataset is None else workload.dataset.epoch(job.workers, samples),
+        epoch=None
+        if workload.dataset is None
+        else workload.dataset.epoch(job.workers, workload.samples_per_gpu),
         learners=learners,
         notes=(*memory.model.notes, *run.notes),
         libraries=tuple(job.setting.libraries),

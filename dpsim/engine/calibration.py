@@ -13,6 +13,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine.job import Job
 from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.preparation import prepare
+from dpsim.engine.run_length import check_length
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 
 _prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jobs", default=None)
@@ -69,7 +70,9 @@ def _on_measured_nodes(job: Job, measured: MeasuredStep) -> Job:
     cluster = job.scenario.cluster.with_nodes(measured.nodes)
     if cluster == job.scenario.cluster:
         return job
-    return prepare(job.scenario.model_copy(update={"cluster": cluster}))
+    there = job.scenario.model_copy(update={"cluster": cluster})
+    check_length(there)
+    return prepare(there)
 
 
 def scale_to(job: Job, step_time: float) -> float:

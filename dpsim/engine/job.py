@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.engine.calls import StagedCall, calls_in, planned
-from dpsim.engine.run_length import averaging_period, counted_steps
+from dpsim.engine.run_length import averaging_period, counted_steps, exchange_cycle
 from dpsim.network import CollectiveModel
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
@@ -114,9 +114,8 @@ class Job:
         It is where the scenario asks for flows. With `auto` it is among other traffic, and on links
         that change, but for a library's collectives, which are bundles.
         """
-        kind = self.scenario.run.network_model
-        disturbed = self.scenario.disturbance.on_links
-        return kind == "flows" or (kind == "auto" and disturbed and self.setting.by_messages)
+        kind, setting = self.scenario.run.network_model, self.setting
+        return kind == "flows" or (kind == "auto" and setting.disturbed and setting.by_messages)
 
     def gate(self) -> Gate:
         """The rule by which its workers wait for one another, at the start of a run."""
@@ -149,7 +148,7 @@ class Job:
     @cached_property
     def cycle(self) -> int:
         """Steps after which exchanges come again: from one outer step to the next."""
-        return self.scenario.strategy.sync.cycle(self.period)
+        return exchange_cycle(self.scenario)
 
     @cached_property
     def counted(self) -> range:

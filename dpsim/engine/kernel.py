@@ -95,7 +95,7 @@ def exact_for(job: Job) -> str | None:
     It times one collective at a time, alone on its links. That is exact where all workers carry out
     the same ones in one order and nothing else is on the links.
     """
-    undisturbed = not job.by_messages and not job.scenario.disturbance.on_links
+    undisturbed = not job.by_messages and not job.setting.disturbed
     # Calls of one communicator follow one another; those of two may run side by side.
     together = {call.group for calls in job.calls_of.values() for call in calls}
     models = (model for turns in job.collectives.values() for model in turns)
@@ -129,7 +129,7 @@ def _vector_impossible(job: Job) -> str | None:
     """Where no vector of clocks can say anything, and None elsewhere."""
     if job.acts_alone:
         return "where each worker goes its own way"
-    if job.scenario.disturbance.on_links and not job.by_messages:
+    if job.setting.disturbed and not job.by_messages:
         return "where bundles meet other traffic or links that change"
     return None
 

@@ -16,7 +16,6 @@ from dpsim.base.units import TIME
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
 from dpsim.engine.job import Job
-from dpsim.engine.run_length import check_length
 from dpsim.hardware import CalibrationProfile, Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
@@ -72,14 +71,9 @@ def prepare(
     ``transformer`` replaces the constants of transformers; ``network`` is what may be there from
     the job before. Raises DpsimError where it asks for too much.
     """
-    # Before anything is built, which for too many workers takes long by itself.
-    check_length(scenario)
-    setting = _setting(scenario, network)
+    setting, collectives = _communication(scenario, network)
     cluster = setting.cluster
     model = scenario.build_model()
-    collectives = _collectives(scenario, setting)
-    if scenario.strategy.average_loss and cluster.ranks > 1:
-        collectives[LOSS] = (setting.timed("tree"),)
     pipeline = _input_pipeline(scenario, cluster)
     times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
     least = min(float(each.forward.sum() + each.backward.sum()) for each in times)
@@ -97,9 +91,14 @@ def prepare(
     return delayed(job)
 
 
-def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
-    """The models of what all workers do, of what groups do, or of both."""
-    strategy = scenario.strategy
+def _communication(
+    scenario: Scenario, network: KeptNetwork | None
+) -> tuple[Setting, dict[str, Turns]]:
+    """The cluster as strategies see it, and the models of the collectives on it.
+
+    Those are of what all workers do, of what groups do, or of both.
+    """
+    strategy, setting = scenario.strategy, _setting(scenario, network)
     found: dict[str, Turns] = {}
     # Where groups meet from the first step on, all workers together never do.
     if not strategy.sync.has_groups or strategy.sync.first_own_step > 0:
@@ -108,52 +107,60 @@ def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
         from dpsim.engine.outer_step import group_collectives
 
         found |= group_collectives(scenario, setting)
-    calibration = scenario.calibration
-    if not isinstance(calibration, CalibrationProfile) or not calibration.tables:
-        return found
-    from dpsim.engine.refit import measured_models
+    profile = _profile(scenario)
+    if profile is not None and profile.tables:
+        from dpsim.engine.refit import measured_models
 
-    return measured_models(scenario, calibration, setting.library, found, _setting)
+        found = measured_models(scenario, profile, setting.library, found, _setting)
+    if strategy.average_loss and setting.cluster.ranks > 1:
+        found[LOSS] = (setting.timed("tree"),)
+    return setting, found
+
+
+def _profile(scenario: Scenario) -> CalibrationProfile | None:
+    """What was measured of messages, collectives or layers, where the calibration is of that."""
+    calibration = scenario.calibration
+    return calibration if isinstance(calibration, CalibrationProfile) else None
 
 
 def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     """What the aggregation may know of the rest, with what the calibration says of messages."""
     asked, disturbance = scenario.run.network_model, scenario.disturbance
+    disturbed = bool(disturbance.background or disturbance.links)
     kind: ModelKind
     if asked == "bundle":
         # What its collective takes alone: whatever a bundle meets, it meets on the wire.
         kind, met = "auto", None
     else:
-        kind, met = asked, _conditions(disturbance)
-    transport = scenario.transport
-    config = scenario.cluster
+        kind, met = asked, _conditions(disturbance) if disturbed else None
+    config, profile = scenario.cluster, _profile(scenario)
+    # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
+    gamma = max(reduction_cost(part.accelerator) for part in config.parts)
+    groups, costs = _between_cells(scenario.cell), MessageCosts(gamma=gamma)
+    transport = None if profile is None else profile.measured_transport
     if transport is not None:
         from dpsim.topology import cluster_over_transport
 
         config = cluster_over_transport(config, transport)
+        costs = transport_costs(transport, gamma)
     cluster, models = (build_cluster(config), {}) if network is None else network.built(config)
-    # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
-    gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     return Setting(
         config,
         cluster,
-        MessageCosts(gamma=gamma) if transport is None else transport_costs(transport, gamma),
+        costs,
         kind,
         met,
         scenario.strategy.compression.sums_in_flight,
         scenario.run.seed,
         transport,
-        _between_cells(scenario.cell),
+        groups,
         models=models,
+        disturbed=disturbed,
     )
 
 
-def _conditions(
-    disturbance: DisturbanceConfig,
-) -> Callable[[Cluster, IntArray], Conditions] | None:
-    """What it does to a network with workers at some of its ranks; None where it does nothing."""
-    if not disturbance.on_links:
-        return None
+def _conditions(disturbance: DisturbanceConfig) -> Callable[[Cluster, IntArray], Conditions]:
+    """What it does to a network with workers at some of its ranks."""
     from dpsim.engine.conditions import conditions_on
 
     return partial(conditions_on, disturbance)
@@ -267,8 +274,8 @@ def learner_times(
 
 def _measured_efficiency(scenario: Scenario, gpu: Gpu) -> Efficiency | None:
     """The roofline's constants as the calibration has measured them; None where it has not."""
-    calibration = scenario.calibration
-    if not isinstance(calibration, CalibrationProfile) or not calibration.efficiency:
+    profile = _profile(scenario)
+    if profile is None or not profile.efficiency:
         return None
-    found = {name: each.value for name, each in calibration.efficiency.items()}
+    found = {name: each.value for name, each in profile.efficiency.items()}
     return fitted(gpu.architecture, scenario.workload.execution).measured(found)

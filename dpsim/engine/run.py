@@ -19,7 +19,13 @@ from dpsim.engine.kernel import Engine, Recording, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
 from dpsim.engine.memory import memory_use
 from dpsim.engine.result import Result
-from dpsim.engine.run_length import MOST_RECORDS, has_events, settled_length, warming_up
+from dpsim.engine.run_length import (
+    MOST_RECORDS,
+    check_length,
+    has_events,
+    settled_length,
+    warming_up,
+)
 from dpsim.engine.steps import Steps, unsettled
 from dpsim.scenario import Scenario
 
@@ -64,10 +70,12 @@ def run_scenario(
     """
     if not scenario.run.allow_out_of_memory:
         memory_use(scenario).check()  # before preparing, which takes longer
-    if recording.versions or not settle:
-        return _run(calibrated(scenario), recording, progress)
-    settled = settled_length(scenario)
+    as_asked = recording.versions or not settle
+    settled = scenario if as_asked else settled_length(scenario)
+    check_length(settled)
     run = _run(calibrated(settled), recording, progress)
+    if as_asked:
+        return run
     if run.unsettled is not None and not has_events(scenario):
         run = _warmed_up(run, recording)
     asked, warmup = scenario.run.warmup, run.scenario.run.warmup

@@ -65,16 +65,19 @@ def has_events(scenario: Scenario) -> bool:
 
 
 def averaging_period(scenario: Scenario) -> int:
-    """Steps between two averagings of models, where models are averaged."""
-    workload, workers = scenario.workload, scenario.cluster.ranks
-    samples = workload.samples_per_gpu
+    """Steps between two averagings of models; 1 where workers share one, which nobody averages."""
+    sync, workload = scenario.strategy.sync, scenario.workload
+    if sync.one_version:
+        return 1
+    workers, samples = scenario.cluster.ranks, workload.samples_per_gpu
     epoch = None if workload.dataset is None else workload.dataset.epoch(workers, samples).steps
-    return scenario.strategy.sync.period(workers * samples, epoch)
+    return sync.period(workers * samples, epoch)
 
 
 def exchange_cycle(scenario: Scenario) -> int:
-    """Steps after which exchanges come again: a whole period of averaging."""
-    return scenario.strategy.sync.cycle(averaging_period(scenario))
+    """Steps after which exchanges come again: a period of averaging, or one of outer steps."""
+    outer = scenario.strategy.sync.outer_step
+    return averaging_period(scenario) * (1 if outer is None else outer.every)
 
 
 def counted_steps(scenario: Scenario) -> int:

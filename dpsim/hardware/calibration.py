@@ -286,6 +286,14 @@ class CalibrationProfile(Config):
             raise ValueError(f"{name} of {self.name!r}: {rule}, but got {given}") from None
 
     @property
+    def measured_transport(self) -> Transport | None:
+        """How messages travel, where that was measured; raises ValueError as `transport` does."""
+        if not self.parameters:
+            return None
+        found = self.transport()
+        return None if found == Transport() else found
+
+    @property
     def tables(self) -> tuple[Measured, ...]:
         """All collectives that were measured: of a node, or of an nccl-tests log."""
         return self.network if self.measured is None else (*self.network, self.measured)

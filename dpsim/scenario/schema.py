@@ -24,7 +24,7 @@ from pydantic import (
 from dpsim.base.config import Config, first_problem
 from dpsim.base.units import PositiveSeconds
 from dpsim.disturbance import DisturbanceConfig, JitterConfig
-from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, RankSpread, Transport
+from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, RankSpread
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.sweep import SweepConfig
@@ -236,16 +236,6 @@ class Scenario(Config):
         if isinstance(self.calibration, MeasuredCell | ComputeScale):
             return self.calibration.cell
         return 1
-
-    @property
-    def transport(self) -> Transport | None:
-        """How messages travel where that was measured."""
-        calibration = self.calibration
-        if not isinstance(calibration, CalibrationProfile) or not calibration.parameters:
-            return None
-        found = calibration.transport()
-        # The parameters of an nccl-tests log are its table's own, and none of a transport.
-        return None if found == Transport() else found
 
     @property
     def global_batch(self) -> int:

@@ -18,7 +18,7 @@ def takes_a_moment(job: Job) -> bool:
     Among other traffic messages take as long either way: the vector path plays them too, a
     collective at a time.
     """
-    if job.scenario.disturbance.on_links:
+    if job.setting.disturbed:
         return True
     return (_of_messages(job) if job.by_messages else _of_bundles(job)) <= _A_MOMENT
 

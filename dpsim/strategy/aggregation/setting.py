@@ -42,8 +42,8 @@ class Setting:
 
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
     ``met(network, workers)`` are the other traffic and the link changes on a network in which
-    worker i is rank ``workers[i]``; None where there are none. ``groups``: those that meet, where
-    that is not all.
+    worker i is rank ``workers[i]``; None where there are none, or a model need not know them.
+    ``disturbed``: whether there are any. ``groups``: those that meet, where that is not all.
     ``libraries`` gathers what was chosen for the scenario, and ``cautions`` what no machine does of
     it. ``models`` are those that were made on this very cluster, for other scenarios, too;
     ``placed`` are servers that stand on it.
@@ -62,6 +62,7 @@ class Setting:
     cautions: list[str] = field(default_factory=list)
     models: dict[Hashable, CollectiveModel] = field(default_factory=dict)
     placed: dict[Hashable, Servers] = field(default_factory=dict)
+    disturbed: bool = False
 
     def timed(
         self,

@@ -180,10 +180,6 @@ class LocalSgdConfig(Sync):
             return ()
         return self.outer.due(averaging)
 
-    def cycle(self, period: int) -> int:
-        """From one outer step to the next."""
-        return period if self.outer is None else period * self.outer.every
-
     def period(self, samples_per_step: int, epoch: int | None) -> int:
         """In steps, at least 1. Raises DpsimError for epochs of a data set that is not given."""
         if self.unit == "steps":

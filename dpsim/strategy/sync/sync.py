@@ -76,10 +76,6 @@ class Sync(Config):
         """
         return 1
 
-    def cycle(self, period: int) -> int:
-        """Steps after which exchanges come again, where models are averaged every ``period``."""
-        return period
-
     def group_size(self, mesh: Mesh) -> int:
         """How many workers exchange in a step where they are `grouped`."""
         return mesh.ranks
