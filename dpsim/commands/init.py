@@ -283,11 +283,11 @@ def _batch(scenario: Scenario, most: int) -> int:
 
 def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
     """Raise what is said where nothing that was tried fits."""
-    from dpsim.engine import memory_use
+    from dpsim.engine import check_fits
     from dpsim.imports import scenario_from_answers
 
     draft = scenario_from_answers(answers)
-    memory_use(_scenario(draft, output)).check()
+    check_fits(_scenario(draft, output))
     return draft
 
 

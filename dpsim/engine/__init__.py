@@ -21,7 +21,7 @@ from dpsim.engine.link_loads import (
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
     from dpsim.engine.attempt import try_simulate
-    from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
+    from dpsim.engine.calibration import fitted_factor, scale_to
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
@@ -45,12 +45,14 @@ if TYPE_CHECKING:
     from dpsim.engine.learners import learners_by_batch
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
-    from dpsim.engine.memory import MemoryUse, memory_use, remedy_values
+    from dpsim.engine.memory import MemoryUse, check_fits, memory_use, remedy_values
     from dpsim.engine.memory_contention import overlapped_bytes
     from dpsim.engine.one_time import one_time_costs
     from dpsim.engine.preparation import (
+        calibrated,
         learner_times,
         prepare,
+        prepared_by,
         reduction_cost,
         transport_costs,
     )
@@ -104,6 +106,7 @@ __all__ = [
     "bytes_held",
     "bytes_in_step",
     "calibrated",
+    "check_fits",
     "check_length",
     "compute_doubt",
     "constants_of",

@@ -12,7 +12,7 @@ from dpsim.engine.one_time import one_time_costs
 from dpsim.engine.result import Result
 from dpsim.engine.to_target import time_to_target
 from dpsim.hardware import CalibrationProfile
-from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
+from dpsim.scenario import ScaledCompute, Scenario
 from dpsim.workload import LearnersRow
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     """What a result says of where its times come from."""
     compute = "catalogue" if memory.model.measured is None else "profile"
     calibration = job.scenario.calibration
-    if isinstance(calibration, MeasuredStep | ComputeScale | MeasuredCell):
+    if isinstance(calibration, ScaledCompute):
         # A cell of one GPU is none, and not spoken of.
         alone = {"cell"} if job.scenario.cell == 1 else set()
         said = calibration.model_dump(exclude=alone)

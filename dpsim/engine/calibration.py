@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 
 import numpy as np
@@ -14,39 +11,22 @@ from dpsim.engine.job import Job
 from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.preparation import prepare
 from dpsim.engine.run_length import check_length
-from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
-
-_prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jobs", default=None)
+from dpsim.scenario import MeasuredCell, MeasuredStep, ScaledCompute
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
 
 
-@contextmanager
-def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
-    """Let jobs inside be prepared by another than `prepare`: one that keeps them, say."""
-    token = _prepare.set(other)
-    try:
-        yield
-    finally:
-        _prepare.reset(token)
+def scale_of(job: Job, calibration: ScaledCompute) -> float:
+    """The factor on compute times that ``calibration`` says, or the one that gives what it says.
 
-
-def calibrated(scenario: Scenario) -> Job:
-    """The job of ``scenario``, its compute times scaled where the calibration says so.
-
-    Raises DpsimError as `prepare` does, and where no scale gives the measured step.
+    Raises DpsimError where none gives the measured step.
     """
-    made_by = _prepare.get() or prepare
-    job, calibration = made_by(scenario), scenario.calibration
     if isinstance(calibration, MeasuredStep):
-        measured_job = _on_measured_nodes(job, calibration)
-        return job.scaled(scale_to(measured_job, calibration.step_time))
+        return scale_to(_on_measured_nodes(job, calibration), calibration.step_time)
     if isinstance(calibration, MeasuredCell):
         # GPUs that split a model go at the pace of the slowest kind, which is what was measured.
-        return job.scaled(calibration.step_time / max(times.step for times in job.times))
-    if isinstance(calibration, ComputeScale):
-        return job.scaled(calibration.compute_scale)
-    return job
+        return calibration.step_time / max(times.step for times in job.times)
+    return calibration.compute_scale
 
 
 def fitted_factor(job: Job) -> dict[str, object] | None:

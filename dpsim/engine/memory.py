@@ -55,7 +55,7 @@ class MemoryUse:
     @property
     def fits(self) -> bool:
         """Whether the parts are at most what the GPU has."""
-        return self.held.total <= self.capacity
+        return self.held.fits(self.capacity)
 
     @property
     def spare(self) -> float:
@@ -169,17 +169,15 @@ class MemoryUse:
             "pass"
         ]
 
-    def check(self) -> None:
-        """Raises DpsimError, with advice, where it does not fit."""
-        if self.fits:
-            return
+    def refusal(self) -> DpsimError:
+        """What is said, with advice, where it does not fit."""
         held = self.held
         parts = ", ".join(
             f"{name} {human(size, DATA, 3)}"
             for name, size in held.parts().items()
             if size >= held.total / 100
         )
-        raise DpsimError(
+        return DpsimError(
             f"workload: must fit in the {human(self.capacity, DATA, 3)} of {self.gpu}, but takes "
             f"{human(held.total, DATA, 3)} "
             f"({parts}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
@@ -245,6 +243,13 @@ def _row(use: MemoryUse) -> dict[str, Any]:
         "spare_bytes": use.spare,
         "largest_batch": use.largest_batch,
     }
+
+
+def check_fits(scenario: Scenario, model: Model | None = None) -> None:
+    """Raises DpsimError, with advice, where ``scenario`` takes more than its GPUs have."""
+    use = memory_use(scenario, model)
+    if not use.held.fits(use.capacity):
+        raise use.refusal()
 
 
 def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:

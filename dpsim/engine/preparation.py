@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from dpsim.engine.calls import LOSS
 from dpsim.engine.job import Job
 from dpsim.hardware import CalibrationProfile, Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
-from dpsim.scenario import Scenario
+from dpsim.scenario import ScaledCompute, Scenario
 from dpsim.strategy.aggregation import Setting, Turns
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
 from dpsim.workload import (
@@ -44,6 +46,19 @@ def reduction_cost(gpu: Gpu) -> float:
     return _REDUCTION_TRAFFIC / gpu.memory_bandwidth.value
 
 
+_prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jobs", default=None)
+
+
+@contextmanager
+def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
+    """Let jobs inside be prepared by another than `prepare`: one that keeps them, say."""
+    token = _prepare.set(other)
+    try:
+        yield
+    finally:
+        _prepare.reset(token)
+
+
 class KeptNetwork:
     """The cluster that was built last, and the models of collectives on it, for the next job."""
 
@@ -59,6 +74,20 @@ class KeptNetwork:
         if self._cluster is None or key != self._key:
             self._key, self._cluster, self._models = key, build_cluster(config), {}
         return self._cluster, self._models
+
+
+def calibrated(scenario: Scenario) -> Job:
+    """The job of ``scenario``, its compute times scaled where the calibration says so.
+
+    Raises DpsimError as `prepare` does, and where no scale gives a measured step.
+    """
+    made_by = _prepare.get() or prepare
+    job, calibration = made_by(scenario), scenario.calibration
+    if not isinstance(calibration, ScaledCompute):
+        return job
+    from dpsim.engine.calibration import scale_of
+
+    return job.scaled(scale_of(job, calibration))
 
 
 def prepare(

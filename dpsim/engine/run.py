@@ -13,11 +13,11 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.engine.answer import answer
-from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job
 from dpsim.engine.kernel import Engine, Recording, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
-from dpsim.engine.memory import memory_use
+from dpsim.engine.memory import check_fits
+from dpsim.engine.preparation import calibrated
 from dpsim.engine.result import Result
 from dpsim.engine.run_length import (
     MOST_RECORDS,
@@ -69,7 +69,7 @@ def run_scenario(
     does.
     """
     if not scenario.run.allow_out_of_memory:
-        memory_use(scenario).check()  # before preparing, which takes longer
+        check_fits(scenario)  # before preparing, which takes longer
     as_asked = recording.versions or not settle
     settled = scenario if as_asked else settled_length(scenario)
     check_length(settled)
@@ -91,7 +91,7 @@ def run_job(job: Job, recording: Recording = _NOTHING) -> Run:
     Raises DpsimError where it takes more memory than its GPUs have.
     """
     if not job.scenario.run.allow_out_of_memory:
-        memory_use(job.scenario, job.model).check()
+        check_fits(job.scenario, job.model)
     return _run(job, recording, lambda done: None)
 
 

@@ -23,7 +23,14 @@ from dpsim.scenario.document import (
 )
 from dpsim.scenario.loader import load, load_scenario, load_yaml
 from dpsim.scenario.replay import ReplayConfig
-from dpsim.scenario.schema import ComputeScale, MeasuredCell, MeasuredStep, RunConfig, Scenario
+from dpsim.scenario.schema import (
+    ComputeScale,
+    MeasuredCell,
+    MeasuredStep,
+    RunConfig,
+    ScaledCompute,
+    Scenario,
+)
 from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.sweep import ParameterConfig, SweepConfig
 from dpsim.scenario.yaml_text import from_text, parse
@@ -52,6 +59,7 @@ __all__ = [
     "ReplayConfig",
     "RunConfig",
     "Scalar",
+    "ScaledCompute",
     "Scenario",
     "Shape",
     "SweepConfig",

@@ -114,7 +114,10 @@ class ComputeScale(Config):
     source: str = Field(min_length=1, description="Where the factor is from.")
 
 
-_Calibration = Literal["catalogue"] | MeasuredStep | ComputeScale | MeasuredCell | ProfileRef
+# Calibrations that scale the catalogue's compute times.
+ScaledCompute = MeasuredStep | ComputeScale | MeasuredCell
+
+_Calibration = Literal["catalogue"] | ScaledCompute | ProfileRef
 
 
 def _cluster_or_testbed(schema: dict[str, Any]) -> None:

@@ -167,6 +167,10 @@ class Footprint:
         """Bytes in all."""
         return sum(self.parts().values())
 
+    def fits(self, capacity: float) -> bool:
+        """Whether it is at most ``capacity`` bytes."""
+        return self.total <= capacity
+
     @property
     def model_state(self) -> float:
         """Bytes of weights, gradients and optimiser state."""
@@ -297,7 +301,7 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
     """
 
     def fits(batch: int) -> bool:
-        return footprint(model, replace(setup, batch=batch)).total <= capacity
+        return footprint(model, replace(setup, batch=batch)).fits(capacity)
 
     if not fits(1):
         return 0

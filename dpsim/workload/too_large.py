@@ -67,7 +67,7 @@ def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | Non
     def fits(workers: int) -> bool:
         shards = replace(setup, workers=workers, stage=len(STAGES) - 1, shard_group=None)
         least = replace(_all_again(shards), batch=1)
-        return footprint(model, least).total <= capacity
+        return footprint(model, least).fits(capacity)
 
     if not fits(_MOST_GPUS):
         return None
@@ -87,7 +87,7 @@ def longest_sequence(
     lengths = range(grain, longest + 1, grain)
 
     def is_too_long(length: int) -> bool:
-        return footprint(of_length(length), _least(setup)).total > capacity
+        return not footprint(of_length(length), _least(setup)).fits(capacity)
 
     # Longer sequences hold more: once they do not fit no longer ones do.
     fitting = bisect_left(lengths, True, key=is_too_long)
@@ -171,7 +171,7 @@ def _all_again(setup: Setup) -> Setup:
 
 def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:
     """The largest batch of a pass up to the present one; of a smaller one there are several."""
-    if footprint(model, setup).total <= capacity:
+    if footprint(model, setup).fits(capacity):
         return setup.batch
     whole = setup.whole_gradients or setup.whole_over_passes
     several = replace(setup, whole_gradients=whole)
@@ -181,7 +181,7 @@ def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:
 def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
     """The most learners below those of ``setup`` with which its batch fits, or 0."""
     for learners in range(setup.learners - 1, 0, -1):
-        if footprint(model, replace(setup, learners=learners)).total <= capacity:
+        if footprint(model, replace(setup, learners=learners)).fits(capacity):
             return learners
     return 0
 

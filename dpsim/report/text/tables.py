@@ -184,10 +184,10 @@ def _resource_notes(result: Result) -> list[str]:
     """
     lines = []
     if result.memory:
-        held, capacity = result.memory.held.total, result.memory.capacity
-        verdict = "" if result.memory.fits else ": does not fit, simulated all the same"
+        held, capacity = result.memory.held, result.memory.capacity
+        verdict = "" if held.fits(capacity) else ": does not fit, simulated all the same"
         lines.append(
-            f"memory      {human(held, DATA, 3)} of {human(capacity, DATA, 3)} on each "
+            f"memory      {human(held.total, DATA, 3)} of {human(capacity, DATA, 3)} on each "
             f"{result.memory.gpu}{verdict}"
         )
     if result.pipeline:

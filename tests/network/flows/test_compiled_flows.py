@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dpsim.engine import calibrated
 from dpsim.engine.at_servers import AtServers
-from dpsim.engine.calibration import calibrated
 from dpsim.network import Background, Conditions, LinkChange, max_min_rates
 from dpsim.network.flows import ends_of_flows, flows_under_way
 from dpsim.network.flows.compiled_flows import CompiledFlows
