@@ -66,10 +66,11 @@ def has_events(scenario: Scenario) -> bool:
 
 def averaging_period(scenario: Scenario) -> int:
     """Steps between two averagings of models; 1 where workers share one, which nobody averages."""
-    sync, workload = scenario.strategy.sync, scenario.workload
+    sync = scenario.strategy.sync
     if sync.one_version:
         return 1
-    workers, samples = scenario.cluster.ranks, workload.samples_per_gpu
+    workload, workers = scenario.workload, scenario.cluster.ranks
+    samples = workload.samples_per_gpu
     epoch = None if workload.dataset is None else workload.dataset.epoch(workers, samples).steps
     return sync.period(workers * samples, epoch)
 
