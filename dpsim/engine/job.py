@@ -85,6 +85,7 @@ class Job:
         facts["network"] = self._network()
         facts["kind_of"] = self.cluster.accelerator_of
         facts["program"] = Program(len(self.model.layers), self.times[0].passes)
+        facts["positions"] = np.stack([_positions(times) for times in self.times], axis=1)
         # GPUs of a cell split one model: together they are one worker to the others.
         replicas = self.workers // self.scenario.cell
         facts["silent"] = replicas == 1 and not aggregation.moves_alone
@@ -95,7 +96,6 @@ class Job:
         facts["keeps_pace"] = gate.quorum == self.workers
         facts["own_pace"] = self.acts_alone or not self.keeps_pace
         facts["one_version"] = sync.one_version and aggregation.one_version
-        facts["positions"] = np.stack([times.ends for times in self.times], axis=1)
 
     def _network(self) -> Cluster:
         used = (
@@ -180,3 +180,11 @@ class Job:
     def plan(self) -> tuple[CollectiveCall, ...]:
         """The calls of a step, merged and ordered by the overlap policy."""
         return planned(self, grouped=self.scenario.strategy.sync.grouped(0))
+
+
+def _positions(times: LayerTimes) -> FloatArray:
+    """Seconds from a step's start to each position of its program, 0 first."""
+    one = np.concatenate([times.forward, times.backward[::-1]])
+    last = np.concatenate([times.forward, (times.backward + times.merging)[::-1]])
+    passes = np.concatenate([*[one] * (times.passes - 1), last, [times.optimizer]])
+    return np.concatenate([[0.0], np.cumsum(passes)])

@@ -133,14 +133,6 @@ class LayerTimes:
         one = float(self.forward.sum() + self.backward.sum())
         return (self.passes - 1) * one + last + self.optimizer
 
-    @property
-    def ends(self) -> FloatArray:
-        """Seconds from the step's start to each position of its program, 0 first."""
-        one = np.concatenate([self.forward, self.backward[::-1]])
-        last = np.concatenate([self.forward, (self.backward + self.merging)[::-1]])
-        passes = np.concatenate([*[one] * (self.passes - 1), last, [self.optimizer]])
-        return np.concatenate([[0.0], np.cumsum(passes)])
-
     def scaled(self, factor: float) -> LayerTimes:
         """All of it multiplied by ``factor``."""
         # Passes are longer already by what communication moves through the memory: the traffic that

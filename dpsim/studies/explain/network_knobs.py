@@ -40,8 +40,9 @@ def latency(scenario: Scenario) -> Options:
     Of a measured transport, half the latency that was measured.
     """
     calibration = scenario.calibration
-    profile = calibration if isinstance(calibration, CalibrationProfile) else None
-    measured = None if profile is None else profile.measured_transport
+    measured = None
+    if isinstance(calibration, CalibrationProfile):
+        measured = calibration.measured_transport
     if measured is not None and measured.latency:
         profile = _json(scenario.calibration)
         # Half of what was measured, since the catalogue's latencies do not count beside it.
