@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Recording, calibration, run_scenario
+from dpsim.engine import Recording, calibration, preparation, run_scenario
 from dpsim.engine import run as run_module
 
 QUICKSTART = str(Path(__file__).parents[2] / "scenarios" / "quickstart.yaml")
@@ -35,7 +35,8 @@ def counts(monkeypatch):
 
         monkeypatch.setattr(module, name, counted)
 
-    count("prepared", calibration, "prepare")
+    count("prepared", preparation, "prepare")
+    count("prepared", calibration, "prepare")  # on other nodes
     count("fitted", calibration, "scale_to")
     count("simulated", run_module, "simulate_steps")
     return found
