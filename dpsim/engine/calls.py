@@ -6,6 +6,7 @@ The strategy plans it, its codec encodes it, and its aggregation says by which c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -144,7 +145,10 @@ def calls_in(job: Job, exchange: Exchange) -> tuple[StagedCall, ...]:
 
 
 def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
-    """The calls of a step, merged and ordered by the overlap policy."""
+    """The calls of a step, those on gradients merged and ordered by the overlap policy.
+
+    The others go as they become ready, and without overlap only where a pass waits for them.
+    """
     if job.silent:
         return ()
     strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
@@ -153,12 +157,24 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     calls = strategy.aggregation.calls(job.model, program, batch, mesh)
     if job.scenario.cell > 1:
         calls = _parts_in_cell(job, calls)
+    gradients = [call for call in calls if call.payload == "gradients"]
+    others = tuple(
+        call if strategy.overlap.overlaps else replace(call, ready=call.needed)
+        for call in calls
+        if call.payload != "gradients"
+    )
     # One plan for all, since all must send in one order: that of the kind they wait for.
     slowest = positions[:, positions[-1].argmax()]
     # Few policies ask what a collective costs, and to time one takes as long as half a step.
     minds_times = strategy.overlap.minds_times
-    alpha, beta = _line(job, calls, grouped=grouped) if minds_times else (0.0, 0.0)
-    return strategy.overlap.step(calls, Outlook(slowest, alpha, beta, program.passes))
+    alpha, beta = _line(job, gradients, grouped=grouped) if minds_times else (0.0, 0.0)
+    ordered: list[CollectiveCall] = []
+    # Gradients of two passes never share a bucket: the first are due before the second exist. One
+    # that is ready where a pass ends is that pass's, not the next one's.
+    for number, of_a_pass in groupby(gradients, key=lambda each: program.pass_of(each.ready - 1)):
+        outlook = Outlook(slowest, alpha, beta, program.passes, number)
+        ordered += strategy.overlap.plan(tuple(of_a_pass), outlook)
+    return in_order(tuple(ordered), others)
 
 
 def averaging(job: Job) -> tuple[CollectiveCall, ...]:
@@ -217,12 +233,11 @@ def _parts_in_cell(job: Job, calls: tuple[CollectiveCall, ...]) -> tuple[Collect
     return tuple(replace(call, nbytes=size) for call, size in zip(calls, sizes, strict=True))
 
 
-def _line(job: Job, calls: tuple[CollectiveCall, ...], *, grouped: bool) -> tuple[float, float]:
-    """Alpha (s) and beta (s/B) of the collective that carries gradients.
+def _line(job: Job, gradients: list[CollectiveCall], *, grouped: bool) -> tuple[float, float]:
+    """Alpha (s) and beta (s/B) of the collective that carries ``gradients``.
 
     From what nothing takes, and what all of them take.
     """
-    gradients = [call for call in calls if call.payload == "gradients"]
     if not gradients:
         return 0.0, 0.0
     size = sum(call.nbytes for call in gradients)

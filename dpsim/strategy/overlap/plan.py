@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import ClassVar
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config
-from dpsim.strategy.aggregation import CollectiveCall, in_order
+from dpsim.strategy.aggregation import CollectiveCall
 from dpsim.workload import Model, Program
 
 
@@ -20,13 +19,14 @@ class Outlook:
 
     ``positions`` are seconds of computing up to each position of a step of ``passes`` passes, the
     last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s, which is told to
-    those alone that mind times.
+    those alone that mind times. ``number`` is the pass whose gradients are planned.
     """
 
     positions: FloatArray
     alpha: float
     beta: float
     passes: int = 1
+    number: int = 0
 
     @cached_property
     def program(self) -> Program:
@@ -34,14 +34,10 @@ class Outlook:
         # A pass has each layer twice; besides there are the start, and the end of the update.
         return Program((len(self.positions) - 2) // 2 // self.passes, self.passes)
 
-    def pass_of(self, gradient: CollectiveCall) -> int:
-        """The pass whose backward makes ``gradient`` ready."""
-        # A gradient that is ready where a pass ends is that pass's, not the next one's.
-        return (gradient.ready - 1) // self.program.pass_length
-
-    def pass_end(self, gradient: CollectiveCall) -> int:
-        """Where that backward pass ends."""
-        return self.program.begin(self.pass_of(gradient) + 1)
+    @cached_property
+    def pass_end(self) -> int:
+        """Where the backward pass ends that makes the gradients ready."""
+        return self.program.begin(self.number + 1)
 
     def ready(self, call: CollectiveCall) -> float:
         """Seconds from the start of a step until ``call`` can start."""
@@ -53,7 +49,7 @@ class Outlook:
 
 
 class Overlap(Config):
-    """Merges and orders the calls of a step.
+    """Merges and orders the calls of a step on gradients.
 
     ``overlaps``: whether communication runs beside computation at all. ``front_first``: front
     layers overtake, so that the next step can start before the others have arrived.
@@ -79,23 +75,4 @@ class Overlap(Config):
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """The ``calls`` on gradients, merged and in order."""
-
-    def step(
-        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
-    ) -> tuple[CollectiveCall, ...]:
-        """All calls of a step, those on gradients as planned and the others as they become ready.
-
-        Without overlap the others start only where a pass waits for them.
-        """
-        gradients = tuple(call for call in calls if call.payload == "gradients")
-        others = tuple(
-            call if self.overlaps else replace(call, ready=call.needed)
-            for call in calls
-            if call.payload != "gradients"
-        )
-        # Gradients of two passes never share a bucket: the first are due before the second exist.
-        planned: list[CollectiveCall] = []
-        for _, of_a_pass in groupby(gradients, key=outlook.pass_of):
-            planned += self.plan(tuple(of_a_pass), outlook)
-        return in_order(tuple(planned), others)
+        """The ``calls`` on gradients of one pass, merged and in order."""

@@ -65,7 +65,7 @@ class PriorityConfig(Overlap):
     def _slices(self, call: CollectiveCall, outlook: Outlook) -> list[CollectiveCall]:
         """Equal slices, each needed where the layer's forward pass of the next step begins."""
         check()
-        layer = outlook.pass_end(call) - call.ready
+        layer = outlook.pass_end - call.ready
         needed = outlook.program.next_step(layer)
         slices = max(min(math.ceil(call.nbytes / self.slice_size), _MOST_SLICES), 1)
         if slices == 1:

@@ -31,4 +31,4 @@ class SequentialConfig(Overlap):
         """All calls as one, ready when the backward pass ends."""
         everything = merged("all", calls)
         # Layers without parameters in front are still to be passed after the last gradient.
-        return (replace(everything, ready=outlook.pass_end(everything)),)
+        return (replace(everything, ready=outlook.pass_end),)

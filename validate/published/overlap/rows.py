@@ -140,7 +140,7 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
     outlook = Outlook(positions, alpha, beta * element / ELEMENT)
     workers = Mesh(round(ranks), None)
     gradients = AllReduceConfig(kind="allreduce").calls(model, outlook.program, 1, workers)
-    planned = POLICIES[policy].step(gradients, outlook)
+    planned = POLICIES[policy].plan(gradients, outlook)
 
     # One setting is one choice of all but the policy: its rows are ranked among one another.
     gpu = _gpu_word(cell["gpu"])
