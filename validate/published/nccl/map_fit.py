@@ -11,8 +11,8 @@ does not outvote the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -46,6 +46,8 @@ CENTRE_SPREAD = 0.7  # ln 2: common centres are taken to be right within a facto
 STEP = 1e-4  # of ln theta, for forward differences
 TOLERANCE = 1e-4
 _MOST_ITERATIONS = 80
+# Small problems take as long as numpy's calls do, large ones as their rows do.
+_ROWS_AT_ONCE = 16_000
 # A machine's own rows may move its own constants further than the population's spread.
 OWN_WIDER = 5.0
 MACHINE_KEY = "machine: "
@@ -72,9 +74,9 @@ class Problem:
     loose: npt.NDArray[np.int64]
 
     @cached_property
-    def parts(self) -> dict[str, tuple[npt.NDArray[np.bool_], Problem]]:
-        """By what a constant touches: its rows, and the problem with these alone."""
-        return {which: _part(self, touched) for which, touched in _TOUCHED.items()}
+    def trials(self) -> list[_Trial]:
+        """How slopes are found: the same at every step of a fit."""
+        return [*_trials(self)]
 
 
 def build(cases: Sequence[Case]) -> Problem:
@@ -203,12 +205,54 @@ def log_times(problem: Problem, logs: FloatArray) -> FloatArray:
 def _slopes(problem: Problem, logs: FloatArray, at: FloatArray) -> FloatArray:
     """D ln t / d ln theta, rows x constants, by forward differences."""
     out = np.zeros((len(at), len(NAMES)))
-    for i, p in enumerate(PARAMS):
-        rows, part = problem.parts[_touches(p)]
-        moved = logs.copy()
-        moved[:, i] += STEP
-        out[rows, i] = (log_times(part, moved) - at[rows]) / STEP
+    for trial in problem.trials:
+        moved = np.tile(logs, (len(trial.constants), 1, 1))
+        moved[np.arange(len(moved)), :, trial.constants] += STEP
+        logt = log_times(trial.problem, moved.reshape(-1, len(NAMES)))
+        steps = logt.reshape(len(moved), -1) - at[trial.rows]
+        out[np.ix_(trial.rows, trial.constants)] = steps.T / STEP
     return out
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Constants that are moved one by one, and a problem with a copy of the rows for each.
+
+    ``rows`` are those that they touch, by number.
+    """
+
+    constants: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    problem: Problem
+
+
+def _trials(problem: Problem) -> Iterator[_Trial]:
+    """All constants, as many at once as are quick to price together."""
+    by_touch: dict[str, list[int]] = {}
+    for constant, p in enumerate(PARAMS):
+        by_touch.setdefault(_touches(p), []).append(constant)
+    for which, constants in by_touch.items():
+        touched = np.array([_TOUCHED[which](case.machine) for case in problem.cases])
+        rows = np.flatnonzero(touched[problem.owner])
+        if len(rows):
+            at_once = max(_ROWS_AT_ONCE // len(rows), 1)
+            for first in range(0, len(constants), at_once):
+                some = np.array(constants[first : first + at_once])
+                yield _Trial(some, rows, _copies(problem, rows, len(some)))
+
+
+def _copies(problem: Problem, rows: npt.NDArray[np.int64], count: int) -> Problem:
+    """These rows ``count`` times, each time on machines of their own."""
+    place = np.tile(np.arange(len(problem.cases)), count)
+    machines = Facts(**{name: getattr(problem.facts, name)[place] for name in _fields_of(Facts)})
+    again = np.tile(rows, count)
+    work = Work(**{name: getattr(problem.work, name)[again] for name in _fields_of(Work)})
+    of_copy = np.repeat(np.arange(count) * len(problem.cases), len(rows))
+    return replace(problem, facts=machines, work=work, owner=problem.owner[again] + of_copy)
+
+
+def _fields_of(kind: type[Facts | Work]) -> list[str]:
+    return [each.name for each in fields(kind)]
 
 
 # Which machines a constant can make slower or faster: trying the others is wasted.
@@ -227,15 +271,6 @@ def _touches(p: Param) -> str:
     if p.name.startswith("net"):
         return "network"
     return "floor" if p.level == "floor" else "all"
-
-
-def _part(
-    problem: Problem, touched: Callable[[NcclMachine], bool]
-) -> tuple[npt.NDArray[np.bool_], Problem]:
-    """The rows of machines that are ``touched``, and the problem with these alone."""
-    rows = np.array([touched(case.machine) for case in problem.cases])[problem.owner]
-    work = Work(**{name: getattr(problem.work, name)[rows] for name in Work.__dataclass_fields__})
-    return rows, replace(problem, work=work, owner=problem.owner[rows])
 
 
 def _spread_out(problem: Problem, slopes: FloatArray) -> csr_array:
