@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dpsim.base.errors import ScenarioError
 from dpsim.imports.hostlist import MOST_HOSTS, expand_hosts
 from dpsim.imports.reading import ImportFileError, text_lines
 
@@ -173,20 +174,16 @@ def _of_yaml(text: str, which: str | None) -> Topology:
 
 
 def _topologies(text: str) -> list[dict[str, Any]]:
-    from ruamel.yaml import YAML  # slow to import
-    from ruamel.yaml.error import YAMLError
+    from dpsim.scenario import parse
 
     if len(text) > _MOST_YAML:
         raise ImportFileError(f"must be at most {_MOST_YAML:,} letters of YAML, but has more")
     try:
-        found = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = " ".join(str(getattr(error, "problem", None) or error).split())[:100]
-        line = None if mark is None else mark.line + 1
-        raise ImportFileError(f"must be topology.conf or YAML, but: {reason}", line) from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ImportFileError(f"must be topology.conf or YAML, but: {str(error)[:100]}") from None
+        # By the reader of scenarios, which has limits and says where in the text it is.
+        root = parse(text, "YAML")
+    except ScenarioError as error:
+        raise ImportFileError(f"must be topology.conf or YAML, but {error}") from None
+    found: Any = None if root is None else root.plain()
     is_list = isinstance(found, list) and found
     if not is_list or not all(
         isinstance(one, dict) and isinstance(one.get("topology"), str) for one in found

@@ -28,6 +28,7 @@ SHOWN = ("", "text", "json", "csv", "toml")  # languages of blocks that nothing 
 _SOURCES = ("dpsim", "validate", "app", "tests", "pyproject.toml")
 _NOT_SOURCES = shutil.ignore_patterns("__pycache__", "data", "*_cache", "bench")
 _SHELL = set("|&;<>$`*?(){}")
+_PIPED = re.compile(r"(?P<asked>[^|&;<>$`*?(){}'\"]* )(?P<how>[|>])(?P<rest> .*)")
 
 
 class WrongBlockError(Exception):
@@ -129,12 +130,15 @@ class Walk:
     def _command(self, line: str, code: int) -> str:
         """What a command prints: on stdout, or where that is nothing, on stderr."""
         words = shlex.split(line, comments=True)
-        if (
-            words[0] == "dpsim"
-            and not self.own_sources
-            and not _SHELL & set(line.replace("'", '"').split('"')[0])
-        ):
-            return self._here(words, code)
+        if words[0] == "dpsim" and not self.own_sources:
+            if not _SHELL & set(line.replace("'", '"').split('"')[0]):
+                return self._here(words, code)
+            piped = _PIPED.fullmatch(line)
+            if piped and not self.apart and not code:
+                # The shell is given what dpsim prints in this process.
+                said = self._here(shlex.split(piped["asked"]), 0)
+                rest = piped["rest"] if piped["how"] == "|" else f"cat >{piped['rest']}"
+                return self._process(["bash", "-euo", "pipefail", "-c", rest], 0, said)
         return self._process(["bash", "-euo", "pipefail", "-c", line], code)
 
     def _here(self, words: list[str], code: int) -> str:
@@ -167,7 +171,7 @@ class Walk:
                 err.write(end.code if isinstance(end.code, str) else "")
         return _expected(command, ended, code, out.getvalue(), err.getvalue())
 
-    def _process(self, command: list[str], code: int) -> str:
+    def _process(self, command: list[str], code: int, given: str | None = None) -> str:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # The document's own files first, then whatever dpsim the tests themselves import.
         imported = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
@@ -176,6 +180,7 @@ class Walk:
             command,
             cwd=self.folder,
             env=environment,
+            input=given,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,

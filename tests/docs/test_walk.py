@@ -29,6 +29,8 @@ SCENARIO = "name: one\ncluster: {node: single-gpu}\nworkload: {model: alexnet, b
         fenced("# first one, then two\ndpsim check \\\n  scenarios/quickstart.yaml", "sh"),
         fenced("dpsim check scenarios/quickstart.yaml | grep -c ok", "sh")
         + fenced("1", mark="output"),
+        fenced("dpsim check scenarios/quickstart.yaml > said && cut -c 1-9 said", "sh")
+        + fenced("scenarios", mark="output"),
         fenced("$ dpsim check scenarios/quickstart.yaml", "console")
         + fenced("scenarios/quickstart.yaml: ok", mark="output"),
         fenced(
@@ -56,6 +58,10 @@ def test_what_is_so_is_no_problem(problems, content):
     [
         (
             fenced("dpsim run nowhere.yaml", "sh"),
+            "1: 'dpsim run nowhere.yaml' must end with 0, but ended with 2: dpsim: nowhere.yaml",
+        ),
+        (
+            fenced("dpsim run nowhere.yaml | cat", "sh"),
             "1: 'dpsim run nowhere.yaml' must end with 0, but ended with 2: dpsim: nowhere.yaml",
         ),
         ("\n\n" + fenced("false\ntrue", "sh"), "3: 'false' must end with 0, but ended with 1"),

@@ -182,7 +182,8 @@ def test_the_loss_is_averaged_by_an_all_reduce(tmp_path):
 
 
 def test_groups_meet_apart(tmp_path):
-    run = traced(tmp_path, "diloco")
+    brief = "strategy.sync.outer={every: 2, fragments: 1, overlap: 0}"
+    run = traced(tmp_path, "diloco", brief, "strategy.overlap.kind=sequential")
     groups = json.loads((tmp_path / "comm_groups.json").read_text())
     for rank in (0, run.job.workers - 1):
         _, nodes = read(tmp_path / f"step.{rank}.et")

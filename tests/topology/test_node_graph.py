@@ -78,7 +78,9 @@ def test_a_route_is_the_one_that_takes_a_mebibyte_soonest(node):
     for a in node.gpus:
         # Nothing goes on from another GPU or card.
         ways = {
-            device: others for device, others in node.links.items() if device == a or device not in ends
+            device: others
+            for device, others in node.links.items()
+            if device == a or device not in ends
         }
         graph = nx.from_dict_of_dicts(ways, create_using=nx.DiGraph)
         soonest = nx.single_source_dijkstra_path_length(graph, a)
