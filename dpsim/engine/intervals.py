@@ -139,7 +139,7 @@ def cautions(job: Job) -> tuple[str, ...]:
         for entry, slow in enumerate(scenario.disturbance.slow)
     )
     said = (
-        *scenario.cluster.warnings,
+        *job.cluster.cautions,
         *(nobody for nobody in drawn if nobody is not None),
         *dict.fromkeys(extrapolated),
         *job.setting.cautions,

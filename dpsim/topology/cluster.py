@@ -58,7 +58,8 @@ class Cluster:
     how many ranks), and ``accelerator_of`` (ranks,) is each rank's place among those.
     ``capacities`` are B/s, node by node, then the fabric's. ``reduces`` says whether its switches
     reduce, ``duplex`` what each direction of a network card's link keeps of its rate while both
-    carry; where that is not all, the capacities of both ways together come last.
+    carry; where that is not all, the capacities of both ways together come last. ``cautions`` say
+    what is doubtful about its rates.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Cluster:
         *,
         reduces: bool = False,
         duplex: float = 1.0,
+        cautions: Sequence[str] = (),
     ) -> None:
         self.kinds = tuple(kind for kind, _ in groups)
         self._counts = tuple(count for _, count in groups)
@@ -75,6 +77,7 @@ class Cluster:
         self.nodes = len(self.kind_of)
         self.fabric = fabric
         self.reduces = reduces
+        self.cautions = cautions
         self.duplex_limits: DuplexLimits | None = None
         if fabric is not None and duplex != 1:
             from dpsim.topology.duplex_limits import DuplexLimits

@@ -144,16 +144,8 @@ class ClusterConfig(Config):
         numbers = {part.ranks // part.nodes for part in self.parts}
         return Mesh(ranks, numbers.pop() if len(numbers) == 1 else None)
 
-    @property
-    def warnings(self) -> list[str]:
-        """What is doubtful about the rates that the nodes' cards are said to have."""
-        if sum(part.nodes for part in self.parts) == 1:
-            return []
-        told = (self._of_bursts(part) for part in self.parts)
-        return list(dict.fromkeys(text for text in told if text is not None))
-
     def _of_bursts(self, part: NodeGroup) -> str | None:
-        """What there is to say where a node's cards are lent more than they sustain."""
+        """What is doubtful about the rate of a node's cards: lent, and more than they sustain."""
         burst, own = part.node.nics.burst, part.node.nics.link.rate.value
         if burst is None:
             return None
@@ -222,11 +214,13 @@ class ClusterConfig(Config):
         # A single node needs no fabric: its network cards lead nowhere.
         if sum(part.nodes for part in parts) == 1:
             return Cluster(groups, None)
+        cautions = tuple(dict.fromkeys(filter(None, map(self._of_bursts, parts))))
         return Cluster(
             groups,
             self.network.fabric_of(self._ports(parts)),
             reduces=self.network.reduces,
             duplex=self.network.duplex,
+            cautions=cautions,
         )
 
     def _ports(self, parts: tuple[NodeGroup, ...]) -> Ports:
