@@ -11,10 +11,10 @@ from pydantic import Field, PositiveInt
 from dpsim.base.arrays import IntArray
 from dpsim.base.units import BytesPerSecond, Seconds
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, Ports, TieredConfig, port_links
+from dpsim.topology.fabrics.fabric import Fabric, Ports, Switched, TieredConfig
 
 
-class Dragonfly(Fabric):
+class Dragonfly(Switched):
     """``groups`` groups of ``routers`` routers, each with ``global_links`` to other groups.
 
     Each router is joined to each of its group. Each pair of groups has floor(routers global_links /
@@ -131,16 +131,18 @@ class Dragonfly(Fabric):
         first = self._local + (group * self.routers + a) * (self.routers - 1)
         return np.where(router == other, -1, first + b - (b > a))
 
-    def link(self, number: int) -> tuple[str, str]:
-        """Port and router, or two routers."""
-        count = self.ports.count
-        if number < self._local:
-            return port_links(self.ports, number, f"router{self.router_of[number % count]}")
-        if number < self._global:
-            router, other = divmod(number - self._local, self.routers - 1)
+    def switch_of(self, port: int) -> str:
+        """Its router."""
+        return f"router{self.router_of[port]}"
+
+    def trunk(self, number: int) -> tuple[str, str]:
+        """Two routers, of one group or of two."""
+        local = self._global - self._local
+        if number < local:
+            router, other = divmod(number, self.routers - 1)
             group, a = divmod(router, self.routers)
             return f"router{router}", f"router{group * self.routers + other + (other >= a)}"
-        a, b = self._global_ends[number - self._global]
+        a, b = self._global_ends[number - local]
         return f"router{a}", f"router{b}"
 
 

@@ -115,6 +115,30 @@ class Fabric(ABC):
         return graph
 
 
+class Switched(Fabric):
+    """Ports at switches: its capacities begin with those out of each port, then into each.
+
+    A kind with several switches says which one each port is at, and what joins them.
+    """
+
+    def link(self, number: int) -> tuple[str, str]:
+        """The two ends of a capacity: a port and its switch, or two switches."""
+        count = self.ports.count
+        if number >= 2 * count:
+            return self.trunk(number - 2 * count)
+        at = number % count
+        ends = (f"port{at}", self.switch_of(at))
+        return ends if number < count else ends[::-1]
+
+    def switch_of(self, port: int) -> str:
+        """The switch that a port is at: the only one."""
+        return "switch"
+
+    def trunk(self, number: int) -> tuple[str, str]:
+        """The two ends of a capacity between switches, counted from the first of those."""
+        raise NotImplementedError
+
+
 class FabricConfig(Config, ABC):
     """What every network says: the cards that end it."""
 
@@ -192,13 +216,3 @@ class TieredConfig(SwitchedConfig):
     def spread(self) -> Spread:
         """How flows spread over equal ways."""
         return Spread(self.ecmp_seed if self.routing == "ecmp" else None)
-
-
-def port_links(ports: Ports, number: int, switch: str) -> tuple[str, str]:
-    """The ends of one of the capacities that begin a switched fabric.
-
-    They are those out of each port, then those into each.
-    """
-    out = number < ports.count
-    port = f"port{number % ports.count}"
-    return (port, switch) if out else (switch, port)

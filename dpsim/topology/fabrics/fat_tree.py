@@ -10,10 +10,10 @@ from pydantic import Field
 
 from dpsim.base.arrays import IntArray
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, Ports, TieredConfig, port_links
+from dpsim.topology.fabrics.fabric import Fabric, Ports, Switched, TieredConfig
 
 
-class FatTree(Fabric):
+class FatTree(Switched):
     """k pods of k/2 edge and k/2 aggregation switches, under (k/2)^2 core switches.
 
     There is room for k^3/4 ports, filled in order. Aggregation switch a of every pod is joined to
@@ -67,13 +67,14 @@ class FatTree(Fabric):
         ]
         return np.stack(hops, axis=1)
 
-    def link(self, number: int) -> tuple[str, str]:
-        """Port and edge switch, edge and aggregation switch, or aggregation and core switch."""
-        count = self.ports.count
-        if number < 2 * count:
-            return port_links(self.ports, number, f"edge{number % count // self.half}")
+    def switch_of(self, port: int) -> str:
+        """Its edge switch."""
+        return f"edge{port // self.half}"
+
+    def trunk(self, number: int) -> tuple[str, str]:
+        """Edge and aggregation switch, or aggregation and core switch."""
         # Levels 0 and 1 are those of the links up, 2 and 3 the same links downwards.
-        level, place = divmod(number - 2 * count, self._level)
+        level, place = divmod(number, self._level)
         lower, upper = divmod(place, self.half)
         if level % 2 == 0:
             pod = lower // self.half

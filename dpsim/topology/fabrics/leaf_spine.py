@@ -9,10 +9,10 @@ from pydantic import Field, PositiveInt
 
 from dpsim.base.arrays import IntArray
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
-from dpsim.topology.fabrics.fabric import Fabric, Ports, TieredConfig, port_links
+from dpsim.topology.fabrics.fabric import Fabric, Ports, Switched, TieredConfig
 
 
-class LeafSpine(Fabric):
+class LeafSpine(Switched):
     """Ports on leaf switches, port p on leaf ``leaf_of[p]``; every leaf is linked to every spine.
 
     The links up of the leaf with the fastest ports hold their rate divided by ``oversubscription``,
@@ -64,13 +64,13 @@ class LeafSpine(Fabric):
         ]
         return np.stack(hops, axis=1)
 
-    def link(self, number: int) -> tuple[str, str]:
-        """Port to leaf, leaf to port, leaf to spine or spine to leaf."""
-        count = self.ports.count
-        if number < 2 * count:
-            leaf = self.leaf_of[number % count]
-            return port_links(self.ports, number, f"{self._leaf_name}{leaf}")
-        leaf, spine = divmod(number - 2 * count, self.spines)
+    def switch_of(self, port: int) -> str:
+        """Its leaf."""
+        return f"{self._leaf_name}{self.leaf_of[port]}"
+
+    def trunk(self, number: int) -> tuple[str, str]:
+        """Leaf to spine, or spine to leaf."""
+        leaf, spine = divmod(number, self.spines)
         ends = (f"{self._leaf_name}{leaf % self.leaves}", f"spine{spine}")
         return ends if leaf < self.leaves else ends[::-1]
 

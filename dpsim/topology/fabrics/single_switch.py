@@ -8,10 +8,10 @@ import numpy as np
 from pydantic import Field
 
 from dpsim.base.arrays import IntArray
-from dpsim.topology.fabrics.fabric import Fabric, Ports, SwitchedConfig, port_links
+from dpsim.topology.fabrics.fabric import Fabric, Ports, Switched, SwitchedConfig
 
 
-class SingleSwitch(Fabric):
+class SingleSwitch(Switched):
     """Every port on one non-blocking switch.
 
     Capacity p is the link out of port p, ``ports.count + p`` the link into it.
@@ -23,10 +23,6 @@ class SingleSwitch(Fabric):
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Out of the source port, into the destination port."""
         return np.stack([source, self.ports.count + destination], axis=1)
-
-    def link(self, number: int) -> tuple[str, str]:
-        """``("port3", "switch")`` or the way back."""
-        return port_links(self.ports, number, "switch")
 
 
 class SingleSwitchConfig(SwitchedConfig):
