@@ -11,7 +11,6 @@ from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time import one_time_costs
 from dpsim.engine.result import Result
 from dpsim.engine.to_target import time_to_target
-from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ScaledCompute, Scenario
 from dpsim.workload import LearnersRow
 
@@ -69,10 +68,11 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
         alone = {"cell"} if job.scenario.cell == 1 else set()
         said = calibration.model_dump(exclude=alone)
         return {**said, "compute_scale": job.compute_scale}
-    if isinstance(calibration, CalibrationProfile):
-        said = calibration.model_dump(include=_OF_PROFILE)
-        return {"compute": compute, **said, "residuals_of": calibration.residuals_of}
-    return compute
+    profile = job.scenario.profile
+    if profile is None:
+        return compute
+    said = profile.model_dump(include=_OF_PROFILE)
+    return {"compute": compute, **said, "residuals_of": profile.residuals_of}
 
 
 def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:

@@ -19,7 +19,7 @@ from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval
 from dpsim.base.shipped import shipped_json
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
-from dpsim.hardware import CalibrationProfile, Gpu
+from dpsim.hardware import Gpu
 from dpsim.network import machine_doubt
 from dpsim.scenario import ComputeScale, MeasuredStep
 from dpsim.workload import extrapolated_from, has_own_law, is_common
@@ -125,9 +125,8 @@ def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
 def cautions(job: Job) -> tuple[str, ...]:
     """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
     scenario = job.scenario
-    calibration = scenario.calibration
     # What was measured has the efficiency in it.
-    is_measured = isinstance(calibration, MeasuredStep | ComputeScale)
+    is_measured = isinstance(scenario.calibration, MeasuredStep | ComputeScale)
     borrowed = () if is_measured else _borrowed_efficiencies(job)
     extrapolated = (
         f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not measured: "
@@ -144,10 +143,10 @@ def cautions(job: Job) -> tuple[str, ...]:
         *dict.fromkeys(extrapolated),
         *job.setting.cautions,
     )
-    if not isinstance(calibration, CalibrationProfile):
+    if scenario.profile is None:
         return said
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
-    return (*said, *calibration.cautions(gpus, job.setting.library))
+    return (*said, *scenario.profile.cautions(gpus, job.setting.library))
 
 
 def machine_interval(

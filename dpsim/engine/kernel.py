@@ -164,11 +164,12 @@ def all_slow_downs(job: Job) -> FloatArray:
 
     What computes for real has the second in it already.
     """
-    stated, own = slow_downs(job), job.scenario.measured_jitter
+    stated, scenario = slow_downs(job), job.scenario
+    own = None if scenario.profile is None else scenario.measured_jitter
     if own is None:
         return stated
     # A seed of its own: the scenario's jitter draws from the run's.
-    seed = int(random_stream(job.scenario.run.seed, "measured jitter").integers(2**32))
+    seed = int(random_stream(scenario.run.seed, "measured jitter").integers(2**32))
     return stated * own.factors(job.workers, job.counted.stop, seed, job.workers_of_nodes)
 
 

@@ -18,7 +18,7 @@ from dpsim.base.units import TIME
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
 from dpsim.engine.job import Job
-from dpsim.hardware import CalibrationProfile, Gpu, Transport
+from dpsim.hardware import Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
 from dpsim.scenario import ScaledCompute, Scenario
 from dpsim.strategy.aggregation import Setting, Turns
@@ -136,7 +136,7 @@ def _communication(
         from dpsim.engine.outer_step import group_collectives
 
         found |= group_collectives(scenario, setting)
-    profile = _profile(scenario)
+    profile = scenario.profile
     if profile is not None and profile.tables:
         from dpsim.engine.refit import measured_models
 
@@ -144,12 +144,6 @@ def _communication(
     if strategy.average_loss and setting.cluster.ranks > 1:
         found[LOSS] = (setting.timed("tree"),)
     return setting, found
-
-
-def _profile(scenario: Scenario) -> CalibrationProfile | None:
-    """What was measured of messages, collectives or layers, where the calibration is of that."""
-    calibration = scenario.calibration
-    return calibration if isinstance(calibration, CalibrationProfile) else None
 
 
 def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
@@ -162,7 +156,7 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
         kind, met = "auto", None
     else:
         kind, met = asked, _conditions(disturbance) if disturbed else None
-    config, profile = scenario.cluster, _profile(scenario)
+    config, profile = scenario.cluster, scenario.profile
     # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
     gamma = max(reduction_cost(part.accelerator) for part in config.parts)
     groups, costs = _between_cells(scenario.cell), MessageCosts(gamma=gamma)
@@ -303,7 +297,7 @@ def learner_times(
 
 def _measured_efficiency(scenario: Scenario, gpu: Gpu) -> Efficiency | None:
     """The roofline's constants as the calibration has measured them; None where it has not."""
-    profile = _profile(scenario)
+    profile = scenario.profile
     if profile is None or not profile.efficiency:
         return None
     found = {name: each.value for name, each in profile.efficiency.items()}

@@ -241,20 +241,27 @@ class Scenario(Config):
         return 1
 
     @property
+    def profile(self) -> CalibrationProfile | None:
+        """What was measured of messages, collectives, layers or ranks, where a profile says it."""
+        calibration = self.calibration
+        return calibration if isinstance(calibration, CalibrationProfile) else None
+
+    @property
     def global_batch(self) -> int:
         """Samples of a step on all workers."""
         return self.cluster.ranks * self.workload.samples_per_gpu
 
     def build_model(self) -> Model:
         """The model that workers train, with the layer times that the calibration has of it."""
+        profile = self.profile
         # All workers train one model: a kind of GPU without such a kernel decides for all.
         flash = all(part.accelerator.flash_attention for part in self.cluster.parts)
-        model, calibration = self.workload.build(flash=flash), self.calibration
-        if not isinstance(calibration, CalibrationProfile):
+        model = self.workload.build(flash=flash)
+        if profile is None:
             return model
         # Layers tell which model a profile is of: names of models are spelt in too many ways.
         names = [layer.name for layer in model.layers]
-        found = calibration.layer_times(names, self.workload.precision, model.tokens)
+        found = profile.layer_times(names, self.workload.precision, model.tokens)
         if found is None:
             return model
         # Layers were measured by themselves; ranks that compute at once slow one another down.
@@ -268,10 +275,7 @@ class Scenario(Config):
 
     @property
     def _spread(self) -> RankSpread | None:
-        calibration = self.calibration
-        if not isinstance(calibration, CalibrationProfile):
-            return None
-        return calibration.spread_of(self.cluster.ranks)
+        return None if self.profile is None else self.profile.spread_of(self.cluster.ranks)
 
 
 def _cluster_of(testbed: Any) -> ClusterConfig:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsim.base.config import Config
 from dpsim.base.units import RATE, TIME, exact
-from dpsim.hardware import CalibrationProfile, Link, Node
+from dpsim.hardware import Link, Node
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Meeting
 from dpsim.studies.explain.knob import Change, Options
@@ -39,10 +39,7 @@ def latency(scenario: Scenario) -> Options:
 
     Of a measured transport, half the latency that was measured.
     """
-    calibration = scenario.calibration
-    measured = None
-    if isinstance(calibration, CalibrationProfile):
-        measured = calibration.measured_transport
+    measured = None if scenario.profile is None else scenario.profile.measured_transport
     if measured is not None and measured.latency:
         profile = _json(scenario.calibration)
         # Half of what was measured, since the catalogue's latencies do not count beside it.
