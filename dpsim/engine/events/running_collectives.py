@@ -74,8 +74,7 @@ class RunningCollective(ABC):
         """``rank`` enters now; what comes back happens when it leaves."""
         place = self.party.place[rank]
         event = self._leaving[place] = self.env.event()
-        self.starts[place] = self.env.now
-        self.span.last_start = max(self.span.last_start, self.env.now)
+        self.starts[place] = self.span.last_start = self.env.now
         self.missing -= 1
         self.entered(place)
         return event
@@ -203,7 +202,8 @@ class Bundle(Together):
         self._route = Routes(links[None], np.zeros(1), (loads / loads[busiest])[None])
 
         order = np.argsort(alone, kind="stable")
-        gaps = np.diff(alone[order], prepend=0.0)
+        gaps = alone[order]
+        gaps[1:] -= gaps[:-1].copy()
         gaps[gaps <= _SAME * duration] = 0.0
         # The next to leave stands last, where it is popped.
         self._legs = list(zip(order.tolist(), gaps.tolist(), strict=True))[::-1]
@@ -211,8 +211,10 @@ class Bundle(Together):
 
     def _go_on(self) -> None:
         """Let those leave that are through, and go on to where the next one leaves."""
+        through = []
         while self._legs and not self._legs[-1][1]:
-            self.leave([self._legs.pop()[0]])
+            through.append(self._legs.pop()[0])
+        self.leave(through)
         if self._legs:
             place, seconds = self._legs[-1]
             # All the way to where it leaves is under way: nothing of it is left to go.

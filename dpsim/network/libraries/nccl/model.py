@@ -199,7 +199,8 @@ class NcclModel(LeavingTogether):
         cards = leave_a_node / usable
         return min(1.0, cards / links)
 
-    @lru_cache(maxsize=1)  # noqa: B019 - a model lives as long as its simulation
+    # Each group of a collective in groups is a model of its own.
+    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def sustained(self) -> float:
         """What its channels, protocols and the wire leave of the rate of its busiest link."""
         outcome = self.finish(np.zeros(len(self.ends)), _PROBE)
