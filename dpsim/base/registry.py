@@ -6,8 +6,7 @@ A new member is one file and one line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pkgutil import resolve_name
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dpsim.base.errors import UnknownNameError
 
@@ -41,21 +40,3 @@ class Registry(Mapping[str, T]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} {self.what}s: {', '.join(self)}>"
-
-
-class LazyRegistry(Registry[T]):
-    """A registry that knows where its members are, and imports one when it is asked for.
-
-    ``homes`` are ``"module:NAME"``, with modules of ``package``.
-    """
-
-    def __init__(self, what: str, homes: Mapping[str, str], package: str) -> None:
-        # Homes stand in the place of members, so that names, suggestions and lengths import
-        # nothing.
-        members: dict[str, Any] = {name: f"{package}.{home}" for name, home in homes.items()}
-        super().__init__(what, members)
-
-    def __getitem__(self, name: str) -> T:
-        home: Any = super().__getitem__(name)
-        member: T = resolve_name(home)
-        return member

@@ -1,6 +1,8 @@
 """Every algorithm, by operation and name; a new one is a file and a line here."""
 
-from dpsim.base.registry import LazyRegistry, Registry
+from pkgutil import resolve_name
+
+from dpsim.base.registry import Registry
 from dpsim.collectives.algorithm import Algorithm
 from dpsim.collectives.operations import OPERATIONS
 
@@ -30,9 +32,8 @@ _HOMES = {
     "barrier": {"dissemination": "barrier:BARRIER"},
 }
 
-_BY_OPERATION: dict[str, LazyRegistry[Algorithm]] = {
-    operation: LazyRegistry(f"{operation} algorithm", homes, package="dpsim.collectives")
-    for operation, homes in _HOMES.items()
+_BY_OPERATION: dict[str, Registry[str]] = {
+    operation: Registry(f"{operation} algorithm", homes) for operation, homes in _HOMES.items()
 }
 
 # All-reduces that a model carries out or chooses, beside the algorithms above.
@@ -58,4 +59,6 @@ def algorithm(name: str, operation: str = "all-reduce") -> Algorithm:
 
     Raises UnknownNameError naming the nearest known one.
     """
-    return _BY_OPERATION[OPERATIONS[operation].name][name]
+    home = _BY_OPERATION[OPERATIONS[operation].name][name]
+    found: Algorithm = resolve_name(f"dpsim.collectives.{home}")
+    return found

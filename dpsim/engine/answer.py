@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpsim.base.provenance import provenance
 from dpsim.engine.intervals import cautions, prediction_interval
 from dpsim.engine.job import Job
 from dpsim.engine.memory import MemoryUse, memory_use
@@ -42,7 +41,6 @@ def answer(run: Run) -> Result:
         to_target=time_to_target(scenario, run.step_time),
         calibration=calibration,
         seed=scenario.run.seed,
-        provenance=provenance(),
         memory=memory,
         pipeline=job.input,
         epoch=None

@@ -16,6 +16,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import limited
 from dpsim.base.doubt import PredictionInterval
 from dpsim.base.lazy import Shown
+from dpsim.base.provenance import provenance
 from dpsim.disturbance import Goodput
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import StepTraffic
@@ -51,7 +52,6 @@ class Result(Shown):
     traffic: StepTraffic
     calibration: str | dict[str, Any]
     seed: int
-    provenance: dict[str, str]
     memory: MemoryUse | None = None
     pipeline: Pipeline | None = None
     epoch: Epoch | None = None
@@ -299,6 +299,11 @@ class Result(Shown):
         # Without the waiting for input, which would make up for any difference.
         busy = (self.steps.compute + self.steps.exposed_comm).mean(axis=0).max()
         return bool(self.pipeline.period().max() > busy * (1 + 1e-9))
+
+    @cached_property
+    def provenance(self) -> dict[str, str]:
+        """What made the answer, and when it was asked for that."""
+        return provenance()
 
     def _input_json(self) -> dict[str, Any] | None:
         if self.pipeline is None:

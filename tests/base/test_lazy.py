@@ -5,9 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from dpsim.base.errors import UnknownNameError
 from dpsim.base.lazy import on_demand
-from dpsim.base.registry import LazyRegistry
 
 DOOR = """
 from typing import TYPE_CHECKING
@@ -54,12 +52,3 @@ def test_a_file_without_the_block_exports_nothing(tmp_path):
     load, _ = on_demand("lazy_plain", str(file))
     with pytest.raises(AttributeError):
         load("os")
-
-
-def test_a_registry_imports_a_member_when_it_is_asked_for(rooms):
-    registry = LazyRegistry("room", {"far": "far:Far"}, package="lazy_rooms")
-    assert [*registry] == ["far"]
-    assert "lazy_rooms.far" not in sys.modules
-    assert registry["far"].__name__ == "Far"
-    with pytest.raises(UnknownNameError, match="did you mean 'far'"):
-        registry["farr"]
