@@ -61,9 +61,9 @@ def scenario_of(spec: Spec) -> Scenario:
 
 
 def finished(
-    what: str, key: Hashable, function: Callable[[Report], T], patience: float = PATIENCE
+    what: str, key: Hashable, function: Callable[[Report], T], patience: float | None = None
 ) -> T | None:
-    """What ``function`` came to, None where there is nothing yet.
+    """What ``function`` came to, None where there is nothing yet, ``patience`` s (1) from now.
 
     That is while it is at work (its progress is drawn), and where it was cancelled or went wrong
     (which is said).
@@ -72,7 +72,7 @@ def finished(
     before is left.
     """
     task = _only(key, function)
-    if not task.wait(patience):
+    if not task.wait(PATIENCE if patience is None else patience):
         _progress(task, what)
         return None
     try:

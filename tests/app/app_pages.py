@@ -6,8 +6,13 @@ import re
 import time
 from html import unescape
 
+from app import sidebar
+
 # So few steps and measurements that a page takes a moment.
 QUICK = ("run.steps=2", "run.warmup=0", "replay.steps=4", "replay.points=2")
+
+# Of the sidebar: with it every widget and download is drawn.
+EVERY_PART = (*sidebar.PARTS, sidebar.IN_AND_OUT)
 
 PATIENCE = 90_000  # a browser's, in ms: other work may share the cores
 

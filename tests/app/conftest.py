@@ -21,7 +21,9 @@ from app_pages import PATIENCE, script, settled
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
-from app import sidebar, state, waiting
+from app import state, waiting
+from app.pages_ import what_if
+from app.work import CancelledError
 
 
 @pytest.fixture(autouse=True)
@@ -43,18 +45,26 @@ def _packages_are_scanned_once():
         yield
 
 
+def _no_knob(spec, report):
+    raise CancelledError
+
+
 @pytest.fixture
-def open_page():
+def open_page(monkeypatch):
     """Opens a page at an address.
 
     ``open_page("compare", preset="...", set=[...])``; what is at work at the end is cancelled.
+    ``parts`` of the sidebar are open besides those that are at first. To turn every knob takes many
+    times as long as all else on the first page: without ``limits`` it is cancelled at once.
     """
 
-    def opened(name, *, wait=True, choices=None, **query):
+    def opened(name, *, wait=True, limits=False, parts=(), choices=None, **query):
+        if not limits:
+            monkeypatch.setattr(what_if, "explained", _no_knob)
         page = AppTest.from_function(script, default_timeout=60, args=(name,))
         for key, value in {**query, **(choices or {})}.items():
             page.query_params[key.replace("_", "-")] = value
-        for part in (*sidebar.PARTS, sidebar.IN_AND_OUT):
+        for part in parts:
             page.session_state[f"part {part}"] = True
         page.session_state[waiting.DRAWN] = True
         page.run()
@@ -94,12 +104,22 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def lax(browser):
-    """A tab that ignores the policy of its pages; what it has compiled serves the next as well."""
-    context = browser.new_context(bypass_csp=True)
+def tab(browser):
+    """One for all tests: what it has compiled for a page serves the next as well."""
+    context = browser.new_context()
     context.set_default_timeout(PATIENCE)
     yield context.new_page()
     context.close()
+
+
+@pytest.fixture(scope="module")
+def lax(tab):
+    """The tab, which ignores the policy of its pages as long as a module's tests run."""
+    protocol = tab.context.new_cdp_session(tab)
+    protocol.send("Page.setBypassCSP", {"enabled": True})
+    yield tab
+    protocol.send("Page.setBypassCSP", {"enabled": False})
+    protocol.detach()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import re
 import socket
 
 import pytest
-from app_pages import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -18,20 +17,21 @@ STEP_TIME = ".dp-number:has-text('step time') .dp-value"
 
 
 @pytest.fixture(scope="module")
-def tab(browser):
-    opened = browser.new_page(viewport={"width": 1400, "height": 900})
-    opened.set_default_timeout(PATIENCE)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def page(tab, address):
-    """A page of the dashboard, for which nothing may be fetched from elsewhere."""
+    """The tab with the first page, for which and after which nothing may be fetched from elsewhere.
+
+    It stays as one test leaves it to the next.
+    """
     asked = []
-    tab.on("request", lambda request: asked.append(request.url))
+
+    def noted(request):
+        asked.append(request.url)
+
+    tab.set_viewport_size({"width": 1400, "height": 900})
+    tab.on("request", noted)
     tab.goto(address)
     yield tab
+    tab.remove_listener("request", noted)
     port = address.rpartition(":")[2]
     own = rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)"
     assert asked != []
@@ -68,13 +68,13 @@ def test_a_knob_changes_the_number_and_its_address_shows_the_same_page(page):
 
 def test_another_page_keeps_the_scenario_and_draws_its_chart(page):
     page.wait_for_selector(STEP_TIME)
-    turn_nodes(page, 8)
-    page.wait_for_url(re.compile("cluster"))
+    turn_nodes(page, 16)
+    page.wait_for_url(re.compile(r"cluster\.nodes(%3D|=)16"))
     page.get_by_role("link", name="Topology").first.click()
-    page.wait_for_selector(".js-plotly-plot")
+    page.wait_for_selector(".st-key-topology .js-plotly-plot")
     page.wait_for_url(re.compile(r"/topology\?.*cluster"))
     assert page.locator("[data-testid=stException]").count() == 0
-    page.get_by_text("8 nodes, 64 GPUs").wait_for()
+    page.get_by_text("16 nodes, 128 GPUs").wait_for()
 
 
 def test_only_this_machine_is_served(address):

@@ -8,11 +8,12 @@ import shlex
 from urllib.parse import parse_qs, urlencode
 
 import pytest
-from app_pages import html, metrics
+from app_pages import EVERY_PART, html, metrics
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from app import sidebar
 from app.presets import preset_names, preset_path
 from app.reading import document, scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec, View
@@ -68,7 +69,7 @@ def test_a_broken_upload_is_refused_with_its_place(name):
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_scenario_in_an_address_is_an_error_on_the_page(open_page, name):
     query = Spec(text=BROKEN[name][0], file="mine.yaml").to_query()
-    page = open_page("what_if", wait=False, **query)
+    page = open_page("what_if", wait=False, parts=EVERY_PART, **query)
     assert not page.exception
     assert page.error or page.warning or metrics(page)
     assert name == "nothing" or BROKEN[name][1].partition(": ")[0] in page.error[0].value
@@ -84,7 +85,8 @@ def test_an_upload_that_is_too_large_or_no_text_is_refused_with_the_number():
 
 
 def test_an_upload_is_shown_and_a_broken_one_keeps_what_was_there(open_page):
-    page = open_page("what_if", wait=False, preset="resnet50-16-v100-local-sgd")
+    parts = [sidebar.IN_AND_OUT]
+    page = open_page("what_if", wait=False, parts=parts, preset="resnet50-16-v100-local-sgd")
     before = metrics(page)
     page.file_uploader(key="upload").set_value(("bad.yaml", b"name: 3\n", "application/yaml")).run()
     assert "bad.yaml:1:" in page.error[0].value

@@ -66,8 +66,9 @@ def test_a_calibration_profile_changes_times():
 
     folder = Path(validate.__file__).parent / "profiles"
     (file, *_) = sorted(folder.glob("*.json"))
-    # A calibrated library is played message by message: one node's are enough.
-    spec = Spec(FIRST, changes=(*QUICK.changes, "cluster.nodes=1"))
+    # A calibrated library is played message by message: those of two GPUs are enough.
+    few = ("cluster.nodes=1", "cluster.gpus_per_node=2")
+    spec = Spec(FIRST, changes=(*QUICK.changes, *few))
     found = read(CALIBRATION, file.read_bytes(), spec)
     assert found.with_it.step_time_s != found.without.step_time_s
     # Its errors are said to be of rows that were not fitted on, as the profile has it.
@@ -95,7 +96,7 @@ def test_what_cannot_be_read_is_said_in_a_line(kind, broken):
 
 
 def test_what_unpacks_to_too_much_is_not_unpacked():
-    bomb = gzip.compress(b"\0" * (MOST_BYTES + 1))
+    bomb = gzip.compress(b"\0" * 2**20) * (MOST_BYTES // 2**20 + 1)
     assert len(bomb) < 100_000
     with pytest.raises(DpsimError, match="when it is unpacked"):
         read(MODEL, bomb)

@@ -42,7 +42,9 @@ def predicted(preset, *changes):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_what_is_changed_keeps_the_factor_that_was_fitted_to_a_measured_step(open_page, known):
-    page = open_page("what_if", preset="resnet50-256-p100-50gbe", set=list(QUICK))
+    page = open_page(
+        "what_if", parts=["Model and batch"], preset="resnet50-256-p100-50gbe", set=list(QUICK)
+    )
     before = metrics(page)["step time"]
     if not known:
         state.tasks.cache_clear()
@@ -66,7 +68,8 @@ def test_a_knob_changes_the_numbers_and_the_address(open_page):
 
 
 def test_another_kind_drops_what_was_set_of_the_one_before(open_page):
-    page = open_page("what_if", wait=False, preset=SMALL, set=[*QUICK, "strategy.sync.every=4"])
+    wanted = [*QUICK, "strategy.sync.every=4"]
+    page = open_page("what_if", wait=False, parts=["Sync"], preset=SMALL, set=wanted)
     page.selectbox(key="kind strategy.sync").select("bsp").run()
     assert not page.error
     assert page.query_params["set"] == [*QUICK, "strategy.sync.kind=bsp"]
@@ -158,7 +161,7 @@ def test_pinning_is_in_the_address_and_can_be_undone(open_page):
 
 
 def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried(open_page):
-    page = open_page("what_if", preset=SMALL, set=["run.steps=8", "run.warmup=0"])
+    page = open_page("what_if", limits=True, preset=SMALL, set=["run.steps=8", "run.warmup=0"])
     tries = [each for each in page.button if (each.key or "").startswith("try ")]
     assert len(tries) == 3
     assert any("Critical path of a typical step" in text.value for text in page.markdown)
@@ -195,7 +198,7 @@ def test_the_first_run_of_a_session_lets_the_browser_draw_the_numbers_before_the
 
 
 def test_a_wrong_value_is_said_and_can_be_undone(open_page):
-    page = open_page("what_if", wait=False, preset=FIRST, set=QUICK)
+    page = open_page("what_if", wait=False, parts=["Overlap"], preset=FIRST, set=QUICK)
     page.text_input(key="set strategy.overlap.bucket_size").set_value("25 parsecs").run()
     assert "bucket_size" in page.error[0].value
     assert "'parsecs' is not known" in page.error[0].value
@@ -212,18 +215,18 @@ def test_what_does_not_go_together_is_said(open_page):
     assert not page.exception
 
 
-@pytest.mark.parametrize(
-    "path", ["strategy.aggregation", "strategy.sync", "strategy.overlap", "strategy.compression"]
-)
-def test_every_kind_of_the_registries_can_be_chosen(open_page, path):
-    page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
-    assert page.selectbox(key=f"kind {path}").options == [
-        kind_words(kind) for kind in forms.union(path).kinds
-    ]
+def test_every_kind_of_the_registries_can_be_chosen(open_page):
+    parts = ("Aggregation", "Sync", "Overlap", "Compression")
+    page = open_page("what_if", wait=False, parts=parts, preset=SMALL, set=QUICK)
+    for part in parts:
+        path = f"strategy.{part.lower()}"
+        offered = page.selectbox(key=f"kind {path}").options
+        assert offered == [kind_words(kind) for kind in forms.union(path).kinds]
 
 
 def test_slow_workers_are_switched_on_and_off(open_page):
-    page = open_page("what_if", wait=False, preset=SMALL, set=[*QUICK, "strategy.sync.kind=bsp"])
+    wanted = [*QUICK, "strategy.sync.kind=bsp"]
+    page = open_page("what_if", wait=False, parts=["Stragglers"], preset=SMALL, set=wanted)
     before = shown(page)["step time"]
     page.toggle(key="entry disturbance.slow").set_value(True).run()
     assert shown(page)["step time"] != before
