@@ -63,10 +63,12 @@ class Lines:
         """The collective ``name`` of ``nbytes`` in ``step``."""
         turns = self._job.collectives[name]
         key = name, step % len(turns), nbytes
-        if key not in self._lines:
+        found = self._lines.get(key)
+        if found is None:
             model = self._job.collective(name, step).of_size(nbytes)
-            self._lines[key] = Line(self.shared_links, model, nbytes, self._kind(model))
-        return self._lines[key]
+            found = Line(self.shared_links, model, nbytes, self._kind(model))
+            self._lines[key] = found
+        return found
 
     def _kind(self, model: CollectiveModel) -> type[RunningCollective]:
         """How ``model`` is carried out."""

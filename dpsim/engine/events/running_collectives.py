@@ -89,13 +89,14 @@ class RunningCollective(ABC):
 
     def leave_at(self, places: Iterable[int], times: list[float]) -> None:
         """Each rank at ``places`` leaves at its time of ``times`` (s)."""
-        now = self.env.now
+        env, span = self.env, self.span
+        now = env.now
         for place in places:
-            event = self._leaving.pop(place)
+            event, end = self._leaving.pop(place), times[place]
             # Triggered now, to happen then: one event a rank instead of two.
             event._ok, event._value = True, None
-            self.env.schedule(event, delay=max(times[place] - now, 0.0))
-            self.span.last_end = max(self.span.last_end, times[place])
+            env.schedule(event, delay=max(end - now, 0.0))
+            span.last_end = max(span.last_end, end)
 
 
 class Together(RunningCollective):

@@ -45,7 +45,11 @@ class Worker:
             if self._loading is not None:
                 yield from self._load()
             for act in world.itinerary(self.step).acts:
-                yield from self._do(act)
+                match act:
+                    case Wait(until, number):
+                        yield from self._wait(until, number)
+                    case _ if (seconds := self._do(act)) > 0:
+                        yield self.env.timeout(seconds)
             world.ended(self)
 
     def communicate(self, group: Group) -> Process:
@@ -76,24 +80,22 @@ class Worker:
         if there > begin:
             yield self.env.timeout(there - begin)
 
-    def _do(self, act: Act) -> Process:
-        """One act of a step."""
+    def _do(self, act: Act) -> float:
+        """One act of a step that waits for nobody; returns how long it takes (s)."""
         match act:
             case Compute(begin, stop):
-                yield from self._pass(begin, stop)
+                return self._pass(begin, stop)
             case Submit(sent):
                 for each in sent:
                     each.submit(self.rank, self.world.gate.quorum)
             case Code(name, seconds):
-                yield from self._code(name, float(seconds[self._kind]))
-            case Wait(until, number):
-                yield from self._wait(until, number)
+                return self._code(name, float(seconds[self._kind]))
             case Mark(begins):
                 self.world.mark(self, begins=begins)
+        return 0.0
 
-    def _pass(self, begin: int, stop: int) -> Process:
-        """Compute from one position to another."""
-        seconds = self._computing(begin, stop)
+    def _pass(self, begin: int, stop: int) -> float:
+        """Seconds of computing from one position to another."""
         if self.world.timeline is not None:
             since = now = self.env.now
             program = self.world.job.program
@@ -101,19 +103,18 @@ class Worker:
                 until = now + self._computing(begin, end)
                 self._note(self.step, "compute", program.name_of(end), since, until)
                 since = until
-        if seconds > 0:
-            yield self.env.timeout(seconds)
+        return self._computing(begin, stop)
 
     def _computing(self, begin: int, stop: int) -> float:
         seconds: float = self._positions[stop] - self._positions[begin]
         return self._factor * seconds
 
-    def _code(self, name: str, seconds: float) -> Process:
-        """Encode or decode."""
+    def _code(self, name: str, seconds: float) -> float:
+        """Encode or decode, which takes ``seconds``."""
         self.coding += seconds
         if seconds > 0:
             self._note(self.step, "compute", name, self.env.now, self.env.now + seconds)
-            yield self.env.timeout(seconds)
+        return seconds
 
     def _wait(self, until: tuple[Sending, ...], number: int) -> Process:
         """Wait until its communication streams are through with ``until``."""

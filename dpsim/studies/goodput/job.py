@@ -27,7 +27,7 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
     while now < seconds:
         while repairs and repairs[0][0] <= now:
             out -= heapq.heappop(repairs)[1]
-        missing = max(0.0, out - job.spares)
+        missing = max(0.0, out - job.spares) if out else 0.0
         is_short = missing > 1e-9  # sums of workers of unequal racks are not exact
         if is_short and (not job.elastic or missing >= job.workers):
             back = min(repairs[0][0], seconds)
@@ -49,7 +49,7 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
         pending -= restarting
         coming.passed(end - now, strength)
         now = end
-        fault = coming.struck(now) if fails <= min(returns, seconds) else None
+        fault = coming.struck(now) if fails == end else None
         # What has not been read back yet stands in no memory.
         has_copies = pending <= 0 or reads_copy
         kept = kept_of(None if fault is None else fault.cause, has_copies=has_copies)
