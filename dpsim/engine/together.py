@@ -19,7 +19,6 @@ from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.engine.walk import Walk, WalkState
-from dpsim.strategy.sync import clock_gaps
 from dpsim.workload import Program
 
 if TYPE_CHECKING:
@@ -66,7 +65,10 @@ def run_together(
             before = now
         step += 1
         progress(step)
-    complete(records, job, run.rounds, starts, done, over, log)
+    common = run.rounds if job.one_version else []
+    records.clock_gap[:], records.versions[:] = run.gate.stalenesses(starts, done, common)
+    if log is not None:
+        keep_versions(log, job, run.rounds, starts, done, over)
     return records
 
 
@@ -110,27 +112,20 @@ class _Likeness:
         return end - step - 1
 
 
-def complete(
-    records: Steps,
+def keep_versions(
+    log: Log,
     job: Job,
     rounds: list[tuple[float, float]],
     starts: FloatArray,
     done: FloatArray,
     over: FloatArray,
-    log: Log | None,
 ) -> None:
-    """What follows from when workers began and had their gradients, (steps, workers).
+    """Note in ``log`` what follows from when workers began and had their gradients.
 
-    ``rounds`` are when the last collective of each step began and when all had ended it, ``over``
-    when each step was. The log of all steps, if it is to be kept, is part of it. A model of one's
-    own is as many versions old as steps.
+    Those are (steps, workers). ``rounds`` are when the last collective of each step began and when
+    all had ended it, ``over`` when each step was.
     """
     gate, one_version = job.gate(), job.one_version
-    records.clock_gap[:] = clock_gaps(starts, done)
-    if one_version and rounds:
-        records.versions[:] = gate.versions_behind(starts, done, rounds)
-    if log is None:
-        return
     read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
     if one_version and rounds:
         read, gave = gate.versions(starts, done, rounds)

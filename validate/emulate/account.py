@@ -13,7 +13,6 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.engine import Job, Steps
-from dpsim.strategy.sync import clock_gaps
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -71,9 +70,8 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
     records.overlapped_comm[:] = np.maximum(busy[:, None] - records.exposed_comm, 0.0)
     starts = _column(rows, "begin")
     done = _column(rows, "done")
-    records.clock_gap[:] = clock_gaps(starts, done)
-    if job.one_version and rounds:
-        records.versions[:] = gate.versions_behind(starts, done, rounds)
+    common = rounds if job.one_version else []
+    records.clock_gap[:], records.versions[:] = gate.stalenesses(starts, done, common)
 
 
 def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tuple[float, float]]]:

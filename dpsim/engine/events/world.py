@@ -17,7 +17,7 @@ from dpsim.engine.events.sending import Sending, Span
 from dpsim.engine.events.worker import Worker
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
-from dpsim.engine.together import complete
+from dpsim.engine.together import keep_versions
 from dpsim.engine.walk import waiting
 from dpsim.strategy.aggregation import Group
 
@@ -196,7 +196,11 @@ class World:
             # Of a step the last collective of its gradients, and of its models.
             rounds += [(of[-1].last_start, of[-1].last_end) for of in (gradients, models) if of]
         over = self._over.max(axis=1)
-        complete(records, job, rounds, self._starts, self._done, over, self.log)
+        common = rounds if job.one_version else []
+        stalenesses = self.gate.stalenesses(self._starts, self._done, common)
+        records.clock_gap[:], records.versions[:] = stalenesses
+        if self.log is not None:
+            keep_versions(self.log, job, rounds, self._starts, self._done, over)
         return records
 
 

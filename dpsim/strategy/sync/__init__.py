@@ -7,14 +7,7 @@ from pydantic import Field
 from dpsim.strategy.sync.asp import AspConfig
 from dpsim.strategy.sync.backup import BackupConfig
 from dpsim.strategy.sync.bsp import BspConfig
-from dpsim.strategy.sync.gate import (
-    DROPPED,
-    BarrierGate,
-    Gate,
-    GradientOutcome,
-    QuorumGate,
-    clock_gaps,
-)
+from dpsim.strategy.sync.gate import DROPPED, BarrierGate, Gate, GradientOutcome, QuorumGate
 from dpsim.strategy.sync.local_sgd import LocalSgdConfig
 from dpsim.strategy.sync.sma import SmaConfig
 from dpsim.strategy.sync.ssp import SspConfig
@@ -40,5 +33,4 @@ __all__ = [
     "SspConfig",
     "Sync",
     "SyncConfig",
-    "clock_gaps",
 ]

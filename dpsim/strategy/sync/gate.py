@@ -179,6 +179,18 @@ class Gate(ABC):
         read = np.maximum(there, own - self.lag)
         return read, gave
 
+    def stalenesses(
+        self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
+    ) -> tuple[IntArray, IntArray]:
+        """How many iterations ahead each worker begins one, and its `versions_behind`.
+
+        Without ``rounds``, of workers with models of their own, those are as many versions old as
+        steps.
+        """
+        gaps = _clock_gaps(starts, done)
+        behind = self.versions_behind(starts, done, rounds) if rounds else np.zeros_like(gaps)
+        return gaps, behind
+
     def versions_behind(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
     ) -> IntArray:
@@ -200,7 +212,7 @@ class Gate(ABC):
         return np.asarray(np.where(gave == DROPPED, DROPPED, behind))
 
 
-def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
+def _clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
     """How many iterations each worker is ahead of the slowest as it begins one.
 
     ``starts`` and ``done`` are (steps, workers): when it began to compute and when its gradient was
