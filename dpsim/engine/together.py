@@ -39,14 +39,14 @@ def run_together(
     """
     likeness, before = _Likeness.of(job, factors, timeline), None
     run = _Run(job, factors, timeline)
-    walk, records = run.walk, run.records
+    walk = run.walk
     starts, done, over = np.zeros_like(factors), np.zeros_like(factors), np.zeros(len(factors))
     loading = None if job.input is None else job.input.start()
     step = 0
     while step < len(factors):
         walk.step = step
         if loading is not None:
-            records.input[step] = walk.load(loading)
+            run.input[step] = walk.load(loading)
         walk.begin(factors[step])
         starts[step] = walk.time
         rounds = len(run.rounds)
@@ -66,10 +66,19 @@ def run_together(
         step += 1
         progress(step)
     common = run.rounds if job.one_version else []
-    records.clock_gap[:], records.versions[:] = run.gate.stalenesses(starts, done, common)
+    gaps, behind = run.gate.stalenesses(starts, done, common)
     if log is not None:
         keep_versions(log, job, run.rounds, starts, done, over)
-    return records
+    return Steps(
+        compute=run.factors * run.whole,
+        exposed_comm=run.exposed,
+        straggler_wait=run.straggler,
+        overlapped_comm=run.overlapped,
+        input=run.input,
+        encode=run.coding,
+        clock_gap=gaps,
+        versions=behind,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +206,8 @@ def _decoding(calls: tuple[StagedCall, ...]) -> FloatArray | None:
 class _Run:
     """The workers of a job, step by step.
 
-    ``records`` are kept of each, and ``rounds``: when its last collective began and when all had
-    ended it (s).
+    Of each it keeps where its seconds went, and ``rounds``: when its last collective began and when
+    all had ended it (s). ``whole`` is what each worker computes in a step that nothing slows (s).
     """
 
     def __init__(self, job: Job, factors: FloatArray, timeline: Timeline | None) -> None:
@@ -215,13 +224,13 @@ class _Run:
         # A pass that only shifts all clocks repeats exactly, unless links change at given times.
         self.repeats = not job.scenario.disturbance.links
         marks = {mark for plan in self.plans.values() for mark in plan.marks}
-        self.records = Steps.empty(*factors.shape)
+        self.input, self.coding = np.zeros((2, *factors.shape))
+        self.exposed, self.straggler, self.overlapped = np.zeros((3, *factors.shape))
         self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
     def repeat(self, step: int, rounds: list[tuple[float, float]], later: FloatArray) -> None:
         """Let the next steps be as ``step``, whose ``rounds`` are, so much ``later`` (s)."""
-        for part in ("compute", "straggler_wait", "exposed_comm", "encode", "overlapped_comm"):
-            seconds = getattr(self.records, part)
+        for seconds in (self.coding, self.exposed, self.straggler, self.overlapped):
             seconds[step + 1 : step + len(later) + 1] = seconds[step]
         self.rounds += [(begun + late, ended + late) for late in later for begun, ended in rounds]
 
@@ -247,13 +256,11 @@ class _Run:
         if plan.decode_models is not None:
             walk.decode(plan.decode_models)
 
-        records = self.records
-        records.compute[step] = self.factors[step] * self.whole
-        records.straggler_wait[step] = walk.straggler
-        records.exposed_comm[step] = walk.exposed
-        records.encode[step] = walk.coding
+        self.straggler[step] = walk.straggler
+        self.exposed[step] = walk.exposed
+        self.coding[step] = walk.coding
         # The network's busy seconds that a worker did not wait for ran beside its computing.
-        records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
+        self.overlapped[step] = np.maximum(busy - walk.exposed, 0.0)
         return done
 
     def _in_passes(self, step: int, plan: _Plan) -> float:
