@@ -22,8 +22,10 @@ one that spins keeps others of its priority off its processor.
 
 **What it costs.** A rank that imports torch takes two seconds of a processor to start.
 ``preload=["package.module"]`` has it imported once, by a process of which ranks are forks; they
-have the same environment, output and end. Such a module must start no thread and touch no GPU when
-it is imported. Without safe forks (on macOS, say) each rank imports for itself.
+have the same environment, output and end, but that one that ends well leaves its objects as they
+are: what should be written must be closed, or be flushed by `atexit`. Such a module must start no
+thread and touch no GPU when it is imported. Without safe forks (on macOS, say) each rank imports
+for itself.
 
 **What a rank says.** `write_row` appends one JSON object to the rank's own file at once, so that
 what was measured before a crash is kept; `connected` says that the rank has found the others, which

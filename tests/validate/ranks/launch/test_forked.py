@@ -100,6 +100,24 @@ def test_an_end_is_told_as_that_of_a_started_rank(program, how):
     assert [rank.exit_code for rank in error.run.ranks] == [None, exit_code]
 
 
+AT_THE_END = """
+import threading
+class Large:
+    def __del__(self): os.write(1, b"taken apart ")
+threading.Thread(target=lambda: (time.sleep(0.1), print("thread", end=" "))).start()
+large = Large()
+atexit.register(print, "atexit", end=" ")
+"""
+
+
+def test_where_all_went_well_nothing_is_taken_apart_at_the_end(program):
+    """Which would copy the memory of all that was imported."""
+    run = launch(program(AT_THE_END + "if rank: sys.exit(0)"), loopback(2), preload=["json"])
+    assert [rank.stdout for rank in run.ranks] == ["thread atexit "] * 2
+    failed = failure(program(AT_THE_END + "sys.exit(3)"), ranks=1).run
+    assert failed.ranks[0].stdout == "thread atexit taken apart "
+
+
 def test_what_cannot_be_imported_is_for_the_rank_to_say(program):
     launch(program("pass"), loopback(2), preload=["no.such.module"])
     error = failure(program("import no.such.module"), preload=["no.such.module"])
