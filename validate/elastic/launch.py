@@ -17,7 +17,7 @@ from typing import Any
 from dpsim.base.errors import FailedError
 from validate.elastic.account import Kill, Killed, killed
 from validate.elastic.job import TOTAL, Job
-from validate.ranks.launch import LOOPBACK, ProcessGroup, own_folder
+from validate.ranks.launch import LOOPBACK, Process, ProcessGroup, own_folder
 
 _POLL_S = 0.005
 _RESTART_S = 90.0  # for processes to load torch, on a machine that may be busy
@@ -38,7 +38,7 @@ class _Launched:
 
     job: Job
     folder: Path
-    launcher: subprocess.Popen[bytes]
+    launcher: Process
     deadline: float
 
     def wait(self, until: Callable[[], bool]) -> None:
@@ -79,21 +79,16 @@ class _Launched:
         return Kill(at=at, ended=time.monotonic())
 
 
-def run(job: Job, before: Sequence[str] = ()) -> Killed:
+def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed:
     """Run ``job`` to its end. ``before`` stands before the launcher's command: ``chrt -f 5``.
 
-    Raises FailedError where ranks do not start, do not come back, or come to another sum.
+    With ``forked`` ranks are forks of the launcher: none loads torch when it comes back, and a
+    restart takes a tenth of its time. Raises FailedError where ranks do not start, do not come
+    back, or come to another sum.
     """
-    command = [
-        *before,
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        *("--nproc-per-node", str(job.ranks), "--max-restarts", str(len(job.kills))),
-        # Seconds between its looks at the ranks; part of what is measured.
-        *("--monitor-interval", "0.1", "-m", "validate.elastic.worker"),
-    ]
-    environment = {**os.environ, **_ENVIRONMENT}
     with own_folder() as folder, ProcessGroup() as group:
-        launcher = group.start([*command, job.model_dump_json(), str(folder)], environment)
+        words = [job.model_dump_json(), str(folder)]
+        launcher = _forking(group, job, words) if forked else _usual(group, job, words, before)
         try:
             # Steps take longer than planned on a busy machine, but not four times as long.
             limit = _RESTART_S * (1 + len(job.kills)) + 4 * job.steps * job.step_s
@@ -104,9 +99,39 @@ def run(job: Job, before: Sequence[str] = ()) -> Killed:
             return killed(job, list(launched.rows(0)), kills)
         finally:
             # Ranks are in sessions of their own, and only their launcher ends them.
-            launcher.terminate()
+            if launcher.poll() is None:
+                os.kill(launcher.pid, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 launcher.wait(_ENDED_WITHIN_S)
+
+
+def _usual(group: ProcessGroup, job: Job, words: Sequence[str], before: Sequence[str]) -> Process:
+    """The launcher as users start it."""
+    program = ("-m", "validate.elastic.worker")
+    return group.start([*before, *_torchrun(job), *program, *words], _environment())
+
+
+def _forking(group: ProcessGroup, job: Job, words: Sequence[str]) -> Process:
+    """A launcher that is a fork itself, and whose ranks are."""
+    how = ("--start-method", "fork", "--run-path")
+    program = str(Path(__file__).with_name("worker.py"))
+    command = [*_torchrun(job), *how, program, *words]
+    preload = ["torch.distributed.run", "validate.elastic.worker"]
+    group.fork(command, preload, [LOOPBACK], [_environment()], realtime=False)
+    return group.processes[0]
+
+
+def _torchrun(job: Job) -> list[str]:
+    return [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--nproc-per-node", str(job.ranks), "--max-restarts", str(len(job.kills))),
+        # Seconds between its looks at the ranks; part of what is measured.
+        *("--monitor-interval", "0.1"),
+    ]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, **_ENVIRONMENT}
 
 
 def _runs(pid: int) -> bool:
@@ -124,10 +149,11 @@ def _check(job: Job, total: int) -> None:
         raise FailedError(f"the ranks' sum must be {wanted}, but got {total}")
 
 
-def _said(launcher: subprocess.Popen[bytes]) -> str:
+def _said(launcher: Process) -> str:
     """The last line of the launcher that has ended."""
-    if launcher.poll() is None:
+    code = launcher.poll()
+    if code is None:
         return "they did not come in time"
     assert launcher.stderr
     lines = launcher.stderr.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else f"it ended with code {launcher.returncode}"
+    return lines[-1] if lines else f"it ended with code {code}"

@@ -49,7 +49,7 @@ def test_time_is_divided_by_what_a_checkpoint_holds():
 
 def test_ranks_that_are_killed_come_back_and_lose_what_no_checkpoint_holds():
     """A small one, on a machine that may be busy: the restart is its own, the rest foretold."""
-    found = run(Job(ranks=2, steps=10, every=5, checkpoint_s=0.1, kills=(0.9,)))
+    found = run(Job(ranks=2, steps=10, every=5, checkpoint_s=0.1, kills=(0.9,)), forked=True)
     told = compare(found, mean_restart(found))
     assert told.measured["lost"] < found.job.every * found.job.step_s + 0.5
     assert told.recovery_error == pytest.approx(0, abs=0.3)

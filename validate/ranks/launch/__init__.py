@@ -45,6 +45,7 @@ itself ends, also by kill -9, its ranks and what they started end too (all but w
 process group; the testbed ends that as well).
 """
 
+from validate.ranks.launch.forked import Process
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
@@ -57,6 +58,7 @@ __all__ = [
     "LOOPBACK",
     "REALTIME",
     "Host",
+    "Process",
     "ProcessGroup",
     "RankRun",
     "Run",
