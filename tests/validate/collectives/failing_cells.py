@@ -15,7 +15,7 @@ class Late(_Message):
 
     def run(self, source, target):
         if self.world.rank:
-            time.sleep(2)
+            time.sleep(2 * self.world.timeout)
         super().run(source, target)
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ def dpsim(dpsim):
     """Runs ``dpsim validate testbed``; answers exit code, stdout and stderr."""
 
     return lambda *args: dpsim("validate", "testbed", *args)
+
+
+@pytest.fixture
+def short_patterns(monkeypatch):
+    """Shorter still: what is measured is told, whatever it is."""
+    monkeypatch.setattr(import_module("validate.ranks.testbed.check"), "_SECONDS", 0.02)
 
 
 def documented_keys():
@@ -103,9 +110,9 @@ time.sleep(60)
 
 @pytest.mark.testbed
 def test_a_command_that_takes_too_long_is_ended(dpsim):
-    code, out, err = dpsim("--hosts", 2, "--timeout", "1 s", "--", "sleep", "60")
+    code, out, err = dpsim("--hosts", 2, "--timeout", "0.2 s", "--", "sleep", "60")
     assert (code, out) == (1, "")
-    assert err.startswith("dpsim: rank 0 on host0 had not finished after 1 s")
+    assert err.startswith("dpsim: rank 0 on host0 had not finished after 0.2 s")
 
 
 BAD = {

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from again import measured_again
 from gone import runs, soon
 
 from validate.ranks import testbed
@@ -79,21 +80,23 @@ def test_ranks_run_on_their_hosts():
     assert [row["policy"] for row in usual.rows] == [os.SCHED_OTHER] * 2
 
 
+ENOUGH = (30, 30)  # seconds that a run has, the first and the second time that it is tried
+BRIEF = (0.8, 4)  # starting alone may take the first of them
 FAULTS = {
-    "exits": ("raise SystemExit('no more paper')", 30, "rank 1 on host1 exited with code 1 after"),
-    "is killed": ("os.kill(os.getpid(), 9)", 30, "rank 1 on host1 was killed by SIGKILL after"),
-    "hangs": ("time.sleep(60)", 3, "rank 1 on host1 had not finished after 3 s"),
-    "hangs at work": ("exec('while True: pass')", 3, "rank 1 on host1 had not finished after 3 s"),
+    "exits": ("raise SystemExit('no more paper')", ENOUGH, "exited with code 1 after"),
+    "is killed": ("os.kill(os.getpid(), 9)", ENOUGH, "was killed by SIGKILL after"),
+    "hangs": ("time.sleep(60)", BRIEF, "had not finished after {limit} s"),
+    "hangs at work": ("exec('while True: pass')", BRIEF, "had not finished after {limit} s"),
     "cannot connect": (
         "import socket; socket.create_connection((os.environ['MASTER_ADDR'], "
         "int(os.environ['MASTER_PORT'])), 20)",
-        30,
-        "rank 1 on host1 exited with code 1 after",
+        ENOUGH,
+        "exited with code 1 after",
     ),
 }
 
 
-# Of two that hang one has a processor for three seconds.
+# Of two that hang one has a processor for as long as the run.
 @pytest.mark.parametrize(
     "fault",
     [
@@ -102,22 +105,30 @@ FAULTS = {
     ],
 )
 def test_a_rank_that_fails_ends_the_run_and_keeps_what_was_measured(fault):
-    does, timeout_s, said = FAULTS[fault]
+    does, limits, said = FAULTS[fault]
+    patience = iter(limits)
     code = f"""
 for number in range(20): write_row({{"pid": os.getpid(), "number": number}}); time.sleep(0.01)
 if os.environ["RANK"] == "1": {does}
 for number in range(600): write_row({{"pid": os.getpid(), "number": 20 + number}}); time.sleep(0.1)
 """
-    began = time.monotonic()
-    with testbed.Testbed(SMALL) as up, pytest.raises(RunFailed) as caught:
-        launch(python(code), up.hosts, timeout_s=timeout_s)
-    error = caught.value
-    assert time.monotonic() - began < min(timeout_s, 10) + ENDED_WITHIN_S
-    assert said in str(error)
-    assert not any(runs(row["pid"]) for row in error.run.rows)
-    assert [row["number"] for row in error.run.ranks[1].rows] == list(range(20))
-    other = [row["number"] for row in error.run.ranks[0].rows]
-    assert other == list(range(len(other))) != []
+
+    def measure():
+        limit, began = next(patience), time.monotonic()
+        with testbed.Testbed(SMALL) as up, pytest.raises(RunFailed) as caught:
+            launch(python(code), up.hosts, timeout_s=limit)
+        assert time.monotonic() - began < min(limit, 10) + ENDED_WITHIN_S
+        assert not any(runs(row["pid"]) for row in caught.value.run.rows)
+        return limit, caught.value
+
+    def check(found):
+        limit, error = found
+        assert "rank 1 on host1 " + said.format(limit=limit) in str(error)
+        assert [row["number"] for row in error.run.ranks[1].rows] == list(range(20))
+        other = [row["number"] for row in error.run.ranks[0].rows]
+        assert other == list(range(len(other))) != []
+
+    measured_again(check, measure)
 
 
 def test_what_left_its_process_group_ends_with_the_testbed():
