@@ -1,4 +1,4 @@
-"""A process that has torch imported, of which the fork servers of tests are forks.
+"""A process that has imported what ranks need, of which the fork servers of tests are forks.
 
 To import torch takes a second or two of a processor, and each run of the product's does it once.
 `WarmProcess.start` stands in for the `subprocess.Popen` of `validate.ranks.launch.forked`; the
@@ -10,14 +10,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import select
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+import traceback
+from contextlib import ExitStack, suppress
 from importlib import import_module
+from pathlib import Path
+from unittest import mock
 
-IMPORTED = ("torch", "torch._dynamo", "dpsim.engine")
+ROOT = Path(__file__).parents[2]
+# What tests import beside that; torch compiles its optimisers when they are imported.
+ALSO = ("torch.distributed.optim", "dpsim.engine")
+ASKS = ("is_available", "device_count", "init", "_lazy_init", "get_device_properties")
 FIXED = ("PYTHONPATH", "OMP_NUM_THREADS")  # an interpreter reads these when it starts
 MANY = 240  # descriptors that go in one message
 
@@ -58,8 +65,7 @@ class WarmProcess:
 
     def _asked(self, environment, descriptors, *, stdin, stdout, stderr, process_group):
         assert stdin == self.PIPE
-        if self._process is None:
-            self._start()
+        self.imported()
         read, write = os.pipe()
         told, tell = os.pipe()
         asked = {
@@ -76,6 +82,13 @@ class WarmProcess:
         os.close(read)
         os.close(tell)
         return WarmServer(os.fdopen(write, "wb"), os.fdopen(told, "rb", buffering=0))
+
+    def imported(self):
+        """What `imported` tells there."""
+        if self._process is None:
+            self._start()
+            self._report = json.loads(_text(self._control, self._control.recv(8)))
+        return self._report
 
     def _start(self):
         self._control, theirs = socket.socketpair()
@@ -96,15 +109,54 @@ class WarmProcess:
             self._process.communicate(timeout=30)
 
 
+def _text(control, length):
+    """A message of which the first eight bytes, ``length``, have come."""
+    text = b""
+    while len(text) < int.from_bytes(length, "big"):
+        text += control.recv(1 << 16)
+    return text
+
+
+def preloaded():
+    """Every module that a run of the product preloads, by the places that say so."""
+    for file in (ROOT / "validate").rglob("*.py"):
+        own = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for names in re.findall(r"preload ?= ?\[(.*?)\]", file.read_text()):
+            for name in names.split(", "):
+                yield {"__name__": own, "IMPORTED_LATE": "torch._dynamo"}.get(name, name.strip('"'))
+
+
+def imported():
+    """Import what the product preloads; how many threads there are then, and who asked of a GPU."""
+    modules = sorted({*preloaded()} - {"package.module"})
+    import torch
+
+    asked = []
+
+    def spied(name):
+        usual = getattr(torch.cuda, name)
+
+        def ask(*words, **named):
+            asked.append(traceback.format_stack()[-2])
+            return usual(*words, **named)
+
+        return mock.patch.object(torch.cuda, name, ask)
+
+    with ExitStack() as stack:
+        for name in ASKS:
+            stack.enter_context(spied(name))
+        for module in modules:
+            import_module(module)
+    return {"modules": modules, "threads": len(os.listdir("/proc/self/task")), "asked": asked}
+
+
 def serve(control):
     """Fork a server for each that is asked for; true in that server, false at the end of all."""
     while True:
         length, descriptors, _, _ = socket.recv_fds(control, 8, MANY + 2)
         if not length:
             return False
-        text = b""
-        while len(text) < int.from_bytes(length, "big"):
-            text += control.recv(1 << 16)
+        text = _text(control, length)
         if os.fork() == 0:
             control.close()
             return _watched(json.loads(text), descriptors)
@@ -150,9 +202,11 @@ def _become(asked, status, given):
 
 
 if __name__ == "__main__":
-    for name in IMPORTED:
-        import_module(name)
     with socket.socket(fileno=int(sys.argv[1])) as asking:
+        told = json.dumps(imported()).encode()
+        for name in ALSO:
+            import_module(name)
+        asking.sendall(len(told).to_bytes(8, "big") + told)
         is_server = serve(asking)
     if not is_server:
         os._exit(0)  # at once: nothing here has an end of its own
