@@ -22,8 +22,8 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).parents[2]
-# What tests import beside that; torch compiles its optimisers when they are imported.
-ALSO = ("torch.distributed.optim", "dpsim.engine")
+# What tests import beside that, in each rank if not here. Torch compiles optimisers at their import.
+ALSO = ("torch.distributed.optim", "torch.utils.flop_counter", "ruamel.yaml", "numpy.ma")
 ASKS = ("is_available", "device_count", "init", "_lazy_init", "get_device_properties")
 FIXED = ("PYTHONPATH", "OMP_NUM_THREADS")  # an interpreter reads these when it starts
 MANY = 240  # descriptors that go in one message

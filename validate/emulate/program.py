@@ -22,9 +22,9 @@ from validate.emulate.servers import serve_alone, serve_together
 from validate.emulate.together import work_together
 from validate.ranks.processes import World, same_clock
 
-# Seconds from agreeing on a start until it: longer than the word of it takes to all ranks, also on
-# slow links of a testbed.
-_AHEAD = 0.1
+# Seconds from agreeing on a start until it, where the word of it takes less than half as long to
+# all ranks; longer on slow links of a testbed.
+_AHEAD = 0.02
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -89,7 +89,11 @@ def _together_at(world: World, case: int, say: Say) -> float:
     """The time on the monotonic clock at which all ranks start; returns when it has come."""
     # A barrier lets ranks go at slightly different times; a time that all know does not.
     world.barrier()
-    start = max(world.gather(now())) + _AHEAD
+    ahead = _AHEAD
+    start = max(world.gather(now())) + ahead
+    while max(world.gather(now())) > start - ahead / 2:
+        ahead *= 2
+        start = max(world.gather(now())) + ahead
     say({"case": case, "start": start})
     sleep_until(start)
     return float(start)

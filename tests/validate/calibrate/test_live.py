@@ -30,7 +30,7 @@ def test_real_collectives_take_about_as_long_as_is_predicted(testbed):
     config = TestbedConfig.model_validate(testbed)
     algorithms = ("gloo", "ring", "butterfly", "tree")
     cases = [
-        CollectiveCase(testbed=config, algorithm=name, bytes=512 * KIB, repetitions=5)
+        CollectiveCase(testbed=config, algorithm=name, bytes=256 * KIB, repetitions=3)
         for name in algorithms
     ]
     heard = []

@@ -20,7 +20,7 @@ if find_spec("torch"):
     from validate.ranks.launch import loopback
 
 JITTER = "disturbance.jitter={kind: lognormal, sigma: 0.3}"
-SLOW = "disturbance.slow=[{workers: [1], factor: 4}]"
+SLOW = "disturbance.slow=[{workers: [1], factor: 3}]"
 PS = "strategy.aggregation.kind=parameter-server"
 WAYS = {
     "ring": (JITTER,),

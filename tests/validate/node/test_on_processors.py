@@ -41,67 +41,79 @@ DILOCO = "strategy.sync={kind: local-sgd, group: 2, every: 1, outer: {every: 2, 
 IDEAL = "strategy.aggregation={kind: allreduce}"
 SEQUENTIAL = "strategy.overlap.kind=sequential"
 
-# Name to what is set, and how passes compute.
+# By how many ranks carry them out: name to what is set, and how passes compute.
 CASES = {
-    "ddp": ((FOUR,), "real"),
-    "accumulation": ((FOUR, "workload.gradient_accumulation=3"), "real"),
-    "checkpointing": ((FOUR, TRANSFORMER, "workload.checkpoint=full"), "real"),
-    "bf16": ((FOUR, "cluster.gpu=h100-sxm", "workload.precision=bf16"), "real"),
-    "adam-zero-1": ((FOUR, "workload.optimizer=adam", SHARDED % (1, "")), "real"),
-    "fsdp": ((FOUR, TRANSFORMER, SHARDED % (3, "")), "real"),
-    "schedule": (
-        (FOUR, SEQUENTIAL, "strategy.aggregation={kind: allreduce, algorithm: tree}"),
-        "real",
-    ),
-    "servers": (("cluster.nodes=3", SEQUENTIAL, SERVERS), "real"),
-    "gossip": ((FOUR, "strategy.aggregation.kind=gossip"), "real"),
-    "fsdp-groups": ((FOUR, TRANSFORMER, SHARDED % (2, ", shard_group: 2")), "real"),
-    "outer": ((FOUR, SEQUENTIAL, IDEAL, DILOCO), "real"),
-    "averaged": ((FOUR, SEQUENTIAL, "strategy.sync={kind: local-sgd, every: 2}"), "real"),
-    "hook": ((FOUR, IDEAL, "strategy.compression={kind: top-k, density: 0.1}"), "real"),
-    "timed": ((FOUR,), "timed"),
-    "slow": ((FOUR, "disturbance.slow=[{workers: [1], factor: 20}]"), "real"),
-    "input": (
-        (FOUR, "workload.input={kind: storage, cpu_seconds_per_sample: 50 ms, loader_workers: 1}"),
-        "real",
-    ),
+    2: {
+        "ddp": ((), "real"),
+        "accumulation": (("workload.gradient_accumulation=3",), "real"),
+        "checkpointing": ((TRANSFORMER, "workload.checkpoint=full"), "real"),
+        "bf16": (("cluster.gpu=h100-sxm", "workload.precision=bf16"), "real"),
+        "adam-zero-1": (("workload.optimizer=adam", SHARDED % (1, "")), "real"),
+        "fsdp": ((TRANSFORMER, SHARDED % (3, "")), "real"),
+        "schedule": (
+            (SEQUENTIAL, "strategy.aggregation={kind: allreduce, algorithm: tree}"),
+            "real",
+        ),
+        "averaged": ((SEQUENTIAL, "strategy.sync={kind: local-sgd, every: 2}"), "real"),
+        "hook": ((IDEAL, "strategy.compression={kind: top-k, density: 0.1}"), "real"),
+        "timed": ((), "timed"),
+        "slow": (("disturbance.slow=[{workers: [1], factor: 20}]",), "real"),
+        "input": (
+            ("workload.input={kind: storage, cpu_seconds_per_sample: 50 ms, loader_workers: 1}",),
+            "real",
+        ),
+    },
+    4: {
+        "servers": (("cluster.nodes=3", SEQUENTIAL, SERVERS), "real"),
+        "gossip": ((FOUR, "strategy.aggregation.kind=gossip"), "real"),
+        "fsdp-groups": ((FOUR, TRANSFORMER, SHARDED % (2, ", shard_group: 2")), "real"),
+        "outer": ((FOUR, SEQUENTIAL, IDEAL, DILOCO), "real"),
+    },
 }
+ALL = {name: case for some in CASES.values() for name, case in some.items()}
 
 # These are like others here, or tried on stand-ins for GPUs as well.
 WIDE = ("adam-zero-1", "bf16", "fsdp-groups")
 
 
-@pytest.fixture(scope="module")
-def rows(wide, tmp_path_factory):
-    """By name, what each of four ranks measured."""
-    folder = tmp_path_factory.mktemp("node")
+def measured(cases, ranks, folder):
+    """By name, what each of so many ranks measured."""
+    folder.mkdir()
     program = str(HERE / "node_ranks.py")
-    cases = {name: case for name, case in CASES.items() if wide or name not in WIDE}
-    command = [sys.executable, program, str(folder), SCENARIO, json.dumps(cases)]
     launch(
-        command,
-        loopback(4),
+        [sys.executable, program, str(folder), SCENARIO, json.dumps(cases)],
+        loopback(ranks),
         timeout_s=240,
         connect_timeout_s=120,
         preload=["validate.node", "torch._dynamo"],
     )
-    found = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(4)]
+    found = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(ranks)]
     return {name: [own[name] for own in found] for name in cases}
 
 
+@pytest.fixture(scope="module")
+def rows(wide, tmp_path_factory):
+    """By name, what each rank measured."""
+    folder, found = tmp_path_factory.mktemp("node"), {}
+    for ranks, cases in CASES.items():
+        some = {name: case for name, case in cases.items() if wide or name not in WIDE}
+        found |= measured(some, ranks, folder / str(ranks))
+    return found
+
+
 def steps(name, rows):
-    sets, _ = CASES[name]
+    sets, _ = ALL[name]
     return steps_of(Case(SCENARIO, sets).job(), rows[name])
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.wide if name in WIDE else ()) for name in CASES],
+    [pytest.param(name, marks=pytest.mark.wide if name in WIDE else ()) for name in ALL],
 )
 def test_every_part_of_a_step_is_measured_and_they_make_up_the_step(name, rows):
     found = steps(name, rows)
     workers = found.compute.shape[1]
-    assert found.compute.shape == (3, 3 if name == "servers" else 4)
+    assert found.compute.shape == (3, 3 if name == "servers" else len(rows[name]))
     wanted = np.array([row["step_s"] for row in rows[name][:workers]]).T
     np.testing.assert_allclose(found.step, wanted)
     assert (found.compute > 0).all()
@@ -151,7 +163,7 @@ def test_a_slow_loader_is_waited_for(rows):
 
 
 def test_passes_by_the_clock_take_their_predicted_time(rows):
-    sets, _ = CASES["timed"]
+    sets, _ = ALL["timed"]
     predicted = Case(SCENARIO, sets).job().positions[-2, 0]
     assert rows["timed"][0]["alone_s"] > predicted
     assert rows["timed"][0]["alone_s"] < 3 * predicted + 0.1

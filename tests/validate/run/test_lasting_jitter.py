@@ -25,13 +25,14 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_steps_take_about_as_long_as_predicted(way):
+def test_steps_take_about_as_long_as_predicted(way, brisk):
     """A test's machine may be busy: bounds that only a wrong model passes over."""
     from validate.emulate import Case
     from validate.run import on_testbed
 
     # Enough steps for workers to have drifted apart as far as they will, which predictions assume.
-    case = Case(str(SCENARIO), (*way, "run.warmup=4", "run.steps=12"))
+    short = (brisk, "testbed.rate=300 Mbit/s", "run.warmup=4", "run.steps=12")
+    case = Case(str(SCENARIO), (*way, *short))
 
     def measure():
         (run,) = on_testbed([case])
@@ -39,6 +40,6 @@ def test_steps_take_about_as_long_as_predicted(way):
 
     def check(run):
         assert run.error["step_time"] == pytest.approx(0, abs=0.2)
-        assert run.measured.steps.compute.std() > 0.02
+        assert run.measured.steps.compute.std() > 0.007  # of 51 ms
 
     measured_again(check, measure)
