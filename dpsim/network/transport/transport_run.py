@@ -88,7 +88,10 @@ class _Processors:
 
         All parts are done on one processor, with nothing in between.
         """
-        if not any(seconds > 0 for seconds, _ in parts):
+        total = 0.0
+        for seconds, _ in parts:
+            total += seconds
+        if not total:
             for _, then in parts:
                 then()
             return
