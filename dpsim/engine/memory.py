@@ -254,7 +254,8 @@ def check_fits(scenario: Scenario, model: Model | None = None) -> None:
 
 def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     """What ``scenario`` takes on each GPU; of several kinds, on the one with the least memory."""
-    gpu, mesh, cell = smallest_gpu(scenario), scenario.cluster.mesh, scenario.cell
+    shard_group, outer_bytes = _divided_state(scenario)
+    gpu, workers, cell = smallest_gpu(scenario), scenario.cluster.ranks, scenario.cell
     if model is None:
         model = scenario.build_model()
     workload, recompute = scenario.workload, scenario.workload.recompute
@@ -262,24 +263,21 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     # block each.
     segments = None if workload.checkpoints_all else recompute
     of_length = partial(_of_length, scenario) if workload.has_length else None
-    peers = scenario.strategy.peers(mesh)
-    outer, aggregation = scenario.strategy.sync.outer_step, scenario.strategy.aggregation
-    passes, stage = workload.gradient_accumulation, aggregation.sharding_stage or 0
+    aggregation, passes = scenario.strategy.aggregation, workload.gradient_accumulation
+    stage = aggregation.sharding_stage or 0
     setup = Setup(
         batch=workload.batch_per_gpu,
         precision=workload.precision,
         optimizer=workload.optimizer,
         stage=stage,
-        workers=scenario.cluster.ranks,
+        workers=workers,
         checkpointing=recompute is not None,
         recompute=segments,
         learners=workload.learners_per_gpu,
         weight_bytes=getattr(aggregation, "weight_bytes", None),
-        # Each worker of a group keeps its part of what the outer optimiser does.
-        outer_bytes=0.0 if outer is None else outer.state_bytes / peers.ranks,
+        outer_bytes=outer_bytes,
         units_ahead=aggregation.units_ahead,
-        # Where nothing is sharded yet, a remedy shards in groups, too.
-        shard_group=aggregation.shard_size(peers) if stage else peers.ranks,
+        shard_group=shard_group,
         whole_gradients=passes > 1 and not aggregation.reduces_each_pass,
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
@@ -289,6 +287,22 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     )
     held = footprint(model, setup)
     return MemoryUse(gpu.name, gpu.architecture, gpu.memory.value, model, setup, held, of_length)
+
+
+def _divided_state(scenario: Scenario) -> tuple[int | None, float]:
+    """How many workers divide state among them, and a worker's outer state, bytes a parameter.
+
+    None: all of them, as where nothing is sharded yet, and a remedy shards.
+    """
+    strategy, outer = scenario.strategy, scenario.strategy.sync.outer_step
+    stage = strategy.aggregation.sharding_stage
+    if not stage and not strategy.sync.has_groups and outer is None:
+        return None, 0.0
+    peers = strategy.peers(scenario.cluster.mesh)
+    # In groups a remedy shards in groups, too.
+    size = strategy.aggregation.shard_size(peers) if stage else peers.ranks
+    # Each worker of a group keeps its part of what the outer optimiser does.
+    return size, 0.0 if outer is None else outer.state_bytes / peers.ranks
 
 
 def _of_length(scenario: Scenario, tokens: int) -> Model:
