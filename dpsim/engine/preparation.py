@@ -98,7 +98,8 @@ def prepare(
     """The job that ``scenario`` describes, with the catalogue's compute times.
 
     ``transformer`` replaces the constants of transformers; ``network`` is what may be there from
-    the job before. Raises DpsimError where it asks for too much.
+    the job before. Raises DpsimError where it asks for what cannot be had. How many workers and
+    steps are too many is for who simulates it to check first (`check_length`).
     """
     setting, collectives = _communication(scenario, network)
     cluster = setting.cluster

@@ -72,6 +72,7 @@ def run_scenario(
         check_fits(scenario)  # before preparing, which takes longer
     as_asked = recording.versions or not settle
     settled = scenario if as_asked else settled_length(scenario)
+    # Before anything is built, which for too many workers takes long by itself.
     check_length(settled)
     run = _run(calibrated(settled), recording, progress)
     if as_asked:
@@ -88,8 +89,9 @@ def run_scenario(
 def run_job(job: Job, recording: Recording = _NOTHING) -> Run:
     """Simulate a job that is prepared already, keeping what ``recording`` says.
 
-    Raises DpsimError where it takes more memory than its GPUs have.
+    Raises DpsimError where it takes more memory than its GPUs have, or too many steps.
     """
+    check_length(job.scenario)
     if not job.scenario.run.allow_out_of_memory:
         check_fits(job.scenario, job.model)
     return _run(job, recording, lambda done: None)
