@@ -230,6 +230,19 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, json.dumps(value) if isinstance(value, (list, bool)) else value
 
 
+def flush() -> None:
+    """Write what stdout has buffered, where a failure is a line and a code.
+
+    Nothing is tried again when Python ends: it would say so in its own words, with code 120.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
 class Talk(IntEnum):
     """How much is said on stderr beside errors."""
 

@@ -49,7 +49,7 @@ def _run(program: Any) -> None:
     # Importing takes a while, in which users may change their minds.
     from dpsim.base.errors import DpsimError
     from dpsim.base.files import files_read, shown_path
-    from dpsim.base.terminal import Talk, says
+    from dpsim.base.terminal import Talk, flush, says
     from dpsim.commands.help import Interrupted
 
     files_read.set(set())
@@ -57,7 +57,7 @@ def _run(program: Any) -> None:
         try:
             program()
         finally:
-            _flush()
+            flush()
     except Interrupted:
         raise KeyboardInterrupt from None
     except DpsimError as error:
@@ -73,19 +73,6 @@ def _run(program: Any) -> None:
         if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
             raise
         _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
-
-
-def _flush() -> None:
-    """Write what is buffered here, where a failure is a line and a code.
-
-    Nothing is tried again when Python ends: it would say so in its own words, with code 120.
-    """
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
