@@ -74,6 +74,9 @@ class Recording:
         return Log()
 
 
+NOTHING = Recording()
+
+
 def _room(job: Job, workers: int) -> int:
     """How many steps may be kept: at least one, and all of them but for the largest clusters."""
     # Steps may send unlike amounts: as many as the one that sends most.
@@ -134,29 +137,44 @@ def _vector_impossible(job: Job) -> str | None:
     return None
 
 
-def simulate_steps(
-    job: Job,
-    progress: Callable[[int], None] = lambda done: None,
-    timeline: Timeline | None = None,
-    log: Log | None = None,
-    engine: Engine | None = None,
-) -> Steps:
-    """Simulate every step of ``job``, warm-up included, by ``engine`` or the one that fits.
+class Simulation(NamedTuple):
+    """What happened to ``job`` in each step, warm-up included, and what was kept beside it."""
 
-    ``timeline`` and ``log``, where given, collect what happens; the steps are the same without.
-    Raises FailedError where the first steps show that all of them would take too long.
+    job: Job
+    engine: Engine
+    steps: Steps
+    timeline: Timeline | None
+    log: Log | None
+
+
+def simulate_job(
+    job: Job,
+    recording: Recording = NOTHING,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Simulation:
+    """Simulate every step of ``job``, by the engine that fits, keeping what ``recording`` says.
+
+    The steps are the same whatever is kept. Raises FailedError where the first steps show that all
+    of them would take too long.
     """
+    timeline, log, engine = recording.timeline(job), recording.log(), engine_for(job)
     slowed = all_slow_downs(job)
     done = Forecast(job.counted.stop, progress).done
-    if not job.acts_alone:
-        by_events = (engine or engine_for(job)).name == "events"
-        run = resolve_name("dpsim.engine.events:run_events") if by_events else run_together
-        steps: Steps = run(job, slowed, done, timeline, log)
-        return steps
-    from dpsim.engine.alone import World
+    if job.acts_alone:
+        from dpsim.engine.alone import World
 
-    point = resolve_name(_MEETING_POINTS[job.meeting])(job)
-    return World(job, point, slowed, done, timeline, log).run()
+        point = resolve_name(_MEETING_POINTS[job.meeting])(job)
+        steps = World(job, point, slowed, done, timeline, log).run()
+    else:
+        by_events = engine.name == "events"
+        run = resolve_name("dpsim.engine.events:run_events") if by_events else run_together
+        steps = run(job, slowed, done, timeline, log)
+    return Simulation(job, engine, steps, timeline, log)
+
+
+def simulate_steps(job: Job) -> Steps:
+    """Every step of ``job``, as `simulate_job` has them."""
+    return simulate_job(job).steps
 
 
 def all_slow_downs(job: Job) -> FloatArray:

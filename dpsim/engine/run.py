@@ -14,7 +14,7 @@ from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.engine.answer import answer
 from dpsim.engine.job import Job
-from dpsim.engine.kernel import Engine, Recording, engine_for, simulate_steps
+from dpsim.engine.kernel import NOTHING, Recording, Simulation, simulate_job
 from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
 from dpsim.engine.memory import check_fits
 from dpsim.engine.preparation import calibrated
@@ -32,11 +32,10 @@ from dpsim.scenario import Scenario
 if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks
     from dpsim.engine.log import Log
-    from dpsim.engine.timeline import Interval, Timeline
+    from dpsim.engine.timeline import Interval
 
 Progress = Callable[[int], None]
 
-_NOTHING = Recording()
 # Warm-ups that are tried where steps have not settled, in runs: all of them cost 12 more.
 _LONGER = (2, 8)
 # Of a link's rate over the steps: beyond it something is still on its way when they end. Steps of
@@ -57,7 +56,7 @@ def simulate(scenario: Scenario, progress: Progress = lambda done: None) -> Resu
 @limited()
 def run_scenario(
     scenario: Scenario,
-    recording: Recording = _NOTHING,
+    recording: Recording = NOTHING,
     progress: Progress = lambda done: None,
     *,
     settle: bool = True,
@@ -74,7 +73,7 @@ def run_scenario(
     settled = scenario if as_asked else settled_length(scenario)
     # Before anything is built, which for too many workers takes long by itself.
     check_length(settled)
-    run = _run(calibrated(settled), recording, progress)
+    run = Run(simulate_job(calibrated(settled), recording, progress))
     if as_asked:
         return run
     if run.unsettled is not None and not has_events(scenario):
@@ -86,7 +85,7 @@ def run_scenario(
 
 
 @limited()
-def run_job(job: Job, recording: Recording = _NOTHING) -> Run:
+def run_job(job: Job, recording: Recording = NOTHING) -> Run:
     """Simulate a job that is prepared already, keeping what ``recording`` says.
 
     Raises DpsimError where it takes more memory than its GPUs have, or too many steps.
@@ -94,13 +93,7 @@ def run_job(job: Job, recording: Recording = _NOTHING) -> Run:
     check_length(job.scenario)
     if not job.scenario.run.allow_out_of_memory:
         check_fits(job.scenario, job.model)
-    return _run(job, recording, lambda done: None)
-
-
-def _run(job: Job, recording: Recording, progress: Progress) -> Run:
-    timeline, log, engine = recording.timeline(job), recording.log(), engine_for(job)
-    steps = simulate_steps(job, progress, timeline, log, engine)
-    return Run(job, steps, timeline, log, engine)
+    return Run(simulate_job(job, recording))
 
 
 def _warmed_up(run: Run, recording: Recording) -> Run:
@@ -112,7 +105,7 @@ def _warmed_up(run: Run, recording: Recording) -> Run:
         if (warmup + steps) * run.job.workers > MOST_RECORDS:
             break
         job = replace(run.job, scenario=warming_up(run.scenario, warmup))
-        run = _run(job, recording, lambda done: None)
+        run = Run(simulate_job(job, recording))
         if run.unsettled is None:
             break
     return run
@@ -125,19 +118,12 @@ class Run:
     warm-up.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        steps: Steps,
-        timeline: Timeline | None,
-        log: Log | None,
-        engine: Engine,
-    ) -> None:
-        self.job = job
-        self.engine = engine
-        self.all_steps = steps
-        self._timeline = timeline
-        self._log = log
+    def __init__(self, simulation: Simulation) -> None:
+        self.job = simulation.job
+        self.engine = simulation.engine
+        self.all_steps = simulation.steps
+        self._timeline = simulation.timeline
+        self._log = simulation.log
         self.notes: tuple[str, ...] = ()
 
     @cached_property

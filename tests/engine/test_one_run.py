@@ -38,7 +38,7 @@ def counts(monkeypatch):
     count("prepared", preparation, "prepare")
     count("prepared", calibration, "prepare")  # on other nodes
     count("fitted", calibration, "scale_to")
-    count("simulated", run_module, "simulate_steps")
+    count("simulated", run_module, "simulate_job")
     return found
 
 
