@@ -116,7 +116,7 @@ def test_faults_of_shorter_times_are_as_unevenly_spread_as_they_were(published, 
     apart = [
         {**fault.model_dump(mode="json"), "together": 1} for fault in known_faults("gpu-servers")
     ]
-    drawn = interruptions(CrashesConfig.model_validate({"faults": apart}), days, 3000)
+    drawn = interruptions(CrashesConfig.model_validate({"faults": apart}), days, 1500)
     assert np.mean(drawn) == pytest.approx(8 * 402 / SERVERS * days / DAYS, rel=0.08)
     assert np.var(drawn) / np.mean(drawn) == pytest.approx(measured, rel=0.2)
 
@@ -133,7 +133,7 @@ def interruptions(config, days, runs):
 def test_relapses_keep_the_rate_and_spread_months_apart():
     fault = {"per": "node", "mtbf": "2000 h", "repair_time": "5 h"}
     alone, episodes = (
-        interruptions(CrashesConfig.model_validate({"faults": [fault | more]}), 30, 2000)
+        interruptions(CrashesConfig.model_validate({"faults": [fault | more]}), 30, 1000)
         for more in ({}, {"relapse": 0.5})
     )
     assert np.mean(alone) == pytest.approx(8 * 30 * 24 / 2000, rel=0.05)

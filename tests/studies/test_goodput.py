@@ -36,7 +36,7 @@ def markov_share(interval, cost, write, restart, mtbf):
 @pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize("together", [1, 2.5])
 @pytest.mark.parametrize(
-    ("size", "restart", "runs"), [("0.001 GB", "0 s", 10), ("100 GB", "60 s", 20)]
+    ("size", "restart", "runs"), [("0.001 GB", "0 s", 5), ("100 GB", "60 s", 20)]
 )
 def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(
     size, restart, runs, together
@@ -92,7 +92,7 @@ def plain_share(
 def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
     settings = {"workers": 8, "mtbf": 8000, "interval": 100, "cost": 5, "restart": 30}
     settings |= {"repair": 700, "spares": spares, "together": together}
-    plain = plain_share(700_000, np.random.default_rng(1), **settings)
+    plain = plain_share(300_000, np.random.default_rng(1), **settings)
     config = crashes(
         faults=[{"mtbf": "8000 s", "repair_time": "700 s", "together": together}],
         checkpoint_interval="100 s",
@@ -100,7 +100,7 @@ def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares, together):
         restart_time="30 s",
         spares=spares,
     )
-    study = goodput_study(config, 8, 8, 20 * DAY, runs=20)
+    study = goodput_study(config, 8, 8, 20 * DAY, runs=10)
     assert study.shares["useful"] == pytest.approx(plain, rel=0.04)
     if together == 1:
         assert study.expected.useful == pytest.approx(study.shares["useful"], rel=0.01)

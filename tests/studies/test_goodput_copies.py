@@ -41,7 +41,7 @@ NODE = {"name": "node", "per": "node", "mtbf": "4000 s"}
 
 @AT_ITS_OWN
 @pytest.mark.parametrize(
-    ("copy", "runs"), [(0, 6), (5, 6), pytest.param(5, 40, marks=pytest.mark.wide)]
+    ("copy", "runs"), [(0, 3), (5, 3), pytest.param(5, 40, marks=pytest.mark.wide)]
 )
 def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy, runs):
     config = crashes(

@@ -95,7 +95,7 @@ def test_a_network_that_nothing_crosses(tiny):
 
 def test_every_change_comes_true_by_set():
     path = SCENARIOS / "ranking-flips.yaml"
-    found = explain(load_scenario(path))
+    found = explained("ranking-flips")
     for turn in found.turns:
         if turn.change is not None:
             after = simulate(load_scenario(path, turn.to_json()["set"]))

@@ -38,7 +38,7 @@ def test_a_scheduler_and_two_workers_give_the_table_that_processes_give(write, t
 
 
 def test_a_scheduler_without_workers_is_said_to_have_none(write, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpsim.studies.sweep.execute._CONNECT_WITHIN", 2.0)
+    monkeypatch.setattr("dpsim.studies.sweep.execute._CONNECT_WITHIN", 1.0)
     with (
         cluster_of(0) as cluster,
         pytest.raises(ValueError, match="has no workers"),

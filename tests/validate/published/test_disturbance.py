@@ -55,7 +55,7 @@ def test_the_second_half_of_a_job_is_told_from_the_first():
 
 def test_faults_of_servers_left_out_come_in_episodes():
     """Nine in ten are wanted: independent faults would be much too sure of themselves."""
-    found = left_out_nodes(500)
+    found = left_out_nodes(300)
     assert found.rate == pytest.approx(0.89, abs=0.03)
     assert found.down == pytest.approx(0.875, abs=0.03)
     assert found.poisson < found.rate - 0.15
