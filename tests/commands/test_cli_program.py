@@ -207,7 +207,7 @@ def test_no_code_refuses_what_would_be_run(dpsim, tmp_path, command):
 
 def test_a_database_leaves_no_words_of_its_own_on_stderr(tmp_path):
     out = tmp_path / "out"
-    package.sweep("scenarios/sweep.yaml", out, workers=1)
+    package.sweep("scenarios/sweep.yaml", out, overrides=["run.steps=3"], workers=1)
     asked = subprocess.run(
         [sys.executable, "-c", "from dpsim.cli import main; main()", "results", out, "--sql", "x"],
         capture_output=True,

@@ -18,14 +18,14 @@ SMALL = {
         row["model"] in ("ResNet-50", "ResNet-152", "VGG-16", "BERT-base SQuAD")
     ),
     "adaptdl": one_cluster,
-    "vtrain": lambda row: row["layers"] in ("12", "24"),
+    "vtrain": lambda row: row["layers"] == "12",
     "scaling": lambda row: row["case_id"].startswith(("tf_dgx1p100", "dle_txlbase")),
     "overlap": lambda row: row["case_id"].startswith("hkbu_v100"),
     "imagenet": lambda row: row["record_id"] in ("he2016", "goyal2017", "akiba2017"),
     "llm": lambda row: (
         row["source"].endswith("readme")
         and row["model"] in ("mpt-1b", "mpt-3b")
-        and row["seq_len"] in ("1024", "2048", "4096", "8192")
+        and row["seq_len"] in ("2048", "8192")
         and (row["gpu"], row["gpus"], row["precision"]) == ("h100-sxm-80gb", "8", "bf16")
     ),
 }

@@ -273,6 +273,7 @@ def fit(rows: Columns) -> ScalingParameters:
         lambda v: efficiency(base, larger, pairs, v),
         pairs.measured,
         float(constants["noise"]["value"]),
+        elementwise=True,
     )
 
     single = list(constants["global"])

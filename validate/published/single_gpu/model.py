@@ -323,6 +323,7 @@ def fit(rows: Columns) -> SingleGpuParameters:
         measured,
         float(constants["noise"]["value"]),
         _weights(rows),
+        elementwise=True,
     )
 
     def named(block: str, group: str) -> dict[str, float]:
