@@ -195,8 +195,8 @@ def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, address):
     end = time.monotonic() + 2
     while time.monotonic() < end:
         before = cpu_seconds()
-        time.sleep(0.2)
-        if cpu_seconds() - before < 0.04:
+        time.sleep(0.5)
+        if cpu_seconds() - before < 0.1:
             return
     pytest.fail("2 s later it is still at work")
 
