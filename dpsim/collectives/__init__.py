@@ -8,16 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
-from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
-from dpsim.collectives.operations import OPERATIONS, Operation
-from dpsim.collectives.registry import (
+from dpsim.collectives.algorithm import (
     ALL_REDUCES,
     AUTO,
     IN_NETWORK,
     NOT_SCHEDULES,
+    Algorithm,
+    Costs,
+    RankLayout,
     algorithm,
     algorithm_names,
+    always_exact,
 )
+from dpsim.collectives.operations import OPERATIONS, Operation
 from dpsim.collectives.schedule import (
     Chunking,
     Cyclic,
