@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -31,9 +32,14 @@ class Stage(NamedTuple):
 
 
 Program = tuple[Stage, ...]  # of one rank in one channel
+Programs = tuple[tuple[int, Program], ...]  # with the rank of each
+
+# Kept: a fit predicts the same few cases over one transport after another.
+_KEPT = 64
 
 
-def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tuple[int, Program]]:
+@lru_cache(maxsize=_KEPT)
+def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> Programs:
     """(rank, program) of every rank in every channel: its rounds, each done before the next."""
     chunking = schedule.chunking(nbytes, itemsize)
     steps: dict[tuple[int, int], list[Step]] = {}
@@ -47,7 +53,7 @@ def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tu
             # A rank that a round leaves out goes on without waiting for it.
             if step.receives or step.sends:
                 of_rank.append(step)
-    return [(rank, (Stage(tuple(of_rank)),)) for (_, rank), of_rank in steps.items()]
+    return tuple((rank, (Stage(tuple(of_rank)),)) for (_, rank), of_rank in steps.items())
 
 
 def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
@@ -61,9 +67,8 @@ def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
     return Step(tuple(receives), tuple(sends), reduced)
 
 
-def gloo_programs(
-    ranks: int, nbytes: int, segments: int, itemsize: int
-) -> list[tuple[int, Program]]:
+@lru_cache(maxsize=_KEPT)
+def gloo_programs(ranks: int, nbytes: int, segments: int, itemsize: int) -> Programs:
     """Gloo's ring towards rank - 1: reduce-scatter, then all-gather.
 
     Each goes a segment after the other with two under way. Source: pytorch/gloo, gloo/allreduce.cc
@@ -78,7 +83,7 @@ def gloo_programs(
 
     # Reduced first, then gathered: a rank begins with the share of its neighbour, and has its own
     # whole in the end.
-    return [(rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks)]
+    return tuple((rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks))
 
 
 def _ring_steps(

@@ -29,7 +29,7 @@ from dpsim.network.libraries import TRAITS, chooses, segment_count
 from dpsim.network.model import Ability, CollectiveModel, Outcome
 from dpsim.network.model_choice import schedule_on
 from dpsim.network.rounds import RoundsModel
-from dpsim.network.transport.rank_programs import Program, gloo_programs, schedule_programs
+from dpsim.network.transport.rank_programs import Programs, gloo_programs, schedule_programs
 from dpsim.network.transport.rate_limits import RateLimiter
 from dpsim.network.transport.transport_run import TransportRun
 from dpsim.topology import Network
@@ -96,7 +96,7 @@ class TransportModel(CollectiveModel):
         ends, rested = self._timed[key]
         return Outcome(begin + ends, self._loads.loads(nbytes), begin + rested)
 
-    def programs(self, nbytes: int) -> list[tuple[int, Program]]:
+    def programs(self, nbytes: int) -> Programs:
         """What each rank does, in each channel."""
         if self.own:
             ranks = self.network.ranks
