@@ -23,7 +23,8 @@ from unittest import mock
 
 ROOT = Path(__file__).parents[2]
 # What tests import beside that, in each rank if not here. Torch compiles optimisers at their import.
-ALSO = ("torch.distributed.optim", "torch.utils.flop_counter", "ruamel.yaml", "numpy.ma")
+ALSO = ("torch.distributed.optim", "torch.utils.flop_counter", "numpy.ma")
+SCENARIO = Path(__file__).parent / "node" / "small.yaml"
 ASKS = ("is_available", "device_count", "init", "_lazy_init", "get_device_properties")
 FIXED = ("PYTHONPATH", "OMP_NUM_THREADS")  # an interpreter reads these when it starts
 MANY = 240  # descriptors that go in one message
@@ -206,6 +207,8 @@ if __name__ == "__main__":
         told = json.dumps(imported()).encode()
         for name in ALSO:
             import_module(name)
+        # Schemas and the catalogue are read with the first scenario.
+        import_module("validate.emulate").Case(str(SCENARIO)).job()
         asking.sendall(len(told).to_bytes(8, "big") + told)
         is_server = serve(asking)
     if not is_server:
