@@ -179,7 +179,7 @@ for step in range(1000):
     if rank == 1 and step == 3: time.sleep(60)
     write_row({"step": step}); time.sleep(0.02)
 """
-    limits = iter((0.5, 5))  # where starting alone takes the first of them, nobody was silent
+    limits = iter((0.8, 5))  # where starting alone takes the first of them, nobody was silent
 
     def measure():
         limit, began = next(limits), time.monotonic()
@@ -198,7 +198,7 @@ for step in range(1000):
 
 
 def test_a_rank_that_finishes_is_not_named_as_hanging():
-    limits = iter((0.5, 4))  # starting alone may take the first of them
+    limits = iter((0.8, 4))  # starting alone may take the first of them
 
     def check(error):
         assert error.rank == 1
@@ -214,7 +214,7 @@ def test_a_rank_that_cannot_connect_ends_the_run_with_what_it_said():
 
 
 def test_ranks_that_do_not_say_that_they_connected_end_the_run():
-    limits = iter((0.5, 4))  # starting alone may take the first of them
+    limits = iter((0.8, 4))  # starting alone may take the first of them
 
     def measure():
         limit, began = next(limits), time.monotonic()
@@ -231,7 +231,7 @@ def test_ranks_that_do_not_say_that_they_connected_end_the_run():
 
 
 def test_connecting_in_time_is_enough():
-    limits = iter((0.5, 4))  # starting alone may take the first of them
+    limits = iter((0.8, 4))  # starting alone may take the first of them
 
     def measure():
         limit = next(limits)
