@@ -36,6 +36,13 @@ def test_a_late_gradient_counts_in_a_later_round_or_never():
     ).tolist() == [[0, DROPPED]]
 
 
+def test_who_has_a_model_of_its_own_may_be_ahead_and_shares_no_versions():
+    starts, done = np.array([[0.0, 0.0], [0.5, 2.0]]), np.array([[0.4, 1.0], [3.0, 3.0]])
+    gaps, behind = BarrierGate(2).stalenesses(starts, done, [])
+    assert gaps.tolist() == [[0, 0], [1, 0]]  # its second step begins before the other's first ends
+    assert behind.tolist() == [[0, 0], [0, 0]]
+
+
 @pytest.mark.pairwise(strength=1)
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp", "buckets", "priority"])
 @pytest.mark.parametrize("aggregation", ["allreduce", "parameter-server", "host", "sharded"])
