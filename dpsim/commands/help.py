@@ -29,10 +29,6 @@ _OPTION = re.compile(r"--[a-z-]*")
 _GOES_ON = re.compile(r"\n {4,}")
 
 
-class Interrupted(BaseException):
-    """Ctrl-C, past a library that takes a KeyboardInterrupt for its own business."""
-
-
 class Command(TyperCommand):
     """A command whose examples are not run together to a paragraph.
 
@@ -134,21 +130,17 @@ class Group(TyperGroup):
         return self.commands.get(cmd_name)
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Read the arguments. Typer would end without a word on Ctrl-C."""
+        """Read the arguments."""
         try:
             return super().make_context(*args, **settings)
-        except KeyboardInterrupt:
-            raise Interrupted from None
         except Exception as error:
             _say_clearly(error)
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry out the command that was asked for. Typer would end without a word on Ctrl-C."""
+        """Carry out the command that was asked for."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise Interrupted from None
         except Exception as error:
             _say_clearly(error)
             raise

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 _AGAIN_S = 0.02
+_INTERRUPTED = 130  # as shells say it: 128 and the signal's number
 
 
 def start(program: Callable[[], Any]) -> None:
@@ -38,8 +39,11 @@ def start(program: Callable[[], Any]) -> None:
         # What it is told to say, and what it reads, holds for this command alone.
         copy_context().run(_run, program())
     except KeyboardInterrupt:
-        _fail("interrupted", 130)  # as shells say it: 128 and the signal's number
+        _fail("interrupted", _INTERRUPTED)
     finally:
+        if hasattr(signal, "setitimer"):
+            # Python would no longer answer it, and die of it.
+            signal.setitimer(signal.ITIMER_REAL, 0)
         # DuckDB's module counts at the end what it made, and takes what is frozen for lost.
         if "duckdb" not in sys.modules:
             gc.freeze()
@@ -50,7 +54,6 @@ def _run(program: Any) -> None:
     from dpsim.base.errors import DpsimError
     from dpsim.base.files import files_read, shown_path
     from dpsim.base.terminal import Talk, flush, says
-    from dpsim.commands.help import Interrupted
 
     files_read.set(set())
     try:
@@ -58,8 +61,11 @@ def _run(program: Any) -> None:
             program()
         finally:
             flush()
-    except Interrupted:
-        raise KeyboardInterrupt from None
+    except SystemExit as ended:
+        # Typer makes this of Ctrl-C, without a word.
+        if ended.code == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
     except DpsimError as error:
         _fail(str(error), error.status)
     except BrokenPipeError:

@@ -105,6 +105,12 @@ def test_ctrl_c_ends_with_130_and_a_word_at_any_moment(after_s):
     assert said == "dpsim: interrupted\n"
 
 
+def test_no_alarm_outlives_a_program_that_ends_as_ctrl_c_waits_for_an_import(dpsim):
+    signal.setitimer(signal.ITIMER_REAL, 60)
+    assert dpsim("run", "--no-such-option")[0] == 2
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
 def test_what_ignores_ctrl_c_from_the_start_goes_on():
     command = "trap '' INT HUP; exec \"$0\" -m dpsim.cli run scenarios/quickstart.yaml --json"
     started = subprocess.Popen(
