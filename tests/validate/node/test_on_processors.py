@@ -153,13 +153,11 @@ def test_a_slow_worker_computes_longer_and_the_others_wait_for_it(rows):
 
 
 def test_a_slow_loader_is_waited_for(rows):
-    # One loader that takes 4 x 50 ms a batch, so that a step takes as long, less what the loader was
-    # ahead when it began. On a busy processor computing takes more of it, and what is left is
-    # waited for.
+    # One loader that takes 4 x 50 ms a batch, from the first step on. How far it is ahead in a later
+    # step depends on how long the machine held up those before, and not when the last batch comes.
     found = steps("input", rows)
-    assert found.step[1:].mean() > 0.15
-    assert (found.input + found.compute)[1:].mean() > 0.15
-    assert found.input[1:].mean() > 0
+    assert found.input[0].min() > 0.19
+    assert found.step.sum(axis=0).min() > 0.59
 
 
 def test_passes_by_the_clock_take_their_predicted_time(rows):
