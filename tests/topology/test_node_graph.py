@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpsim.hardware import Node, nodes
-from dpsim.topology import NodeGraph
+from dpsim.topology import ClusterConfig, NodeGraph, build_cluster
 
 NVLINK_NODES = ("dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100")
 PAIR = {
@@ -155,3 +155,14 @@ def test_a_card_of_another_socket_is_used_only_where_none_is_nearer(name, cards)
 
     for gpu, nic in zip(node.gpus, node.nic_of, strict=True):
         assert not crosses(gpu, node.nics[nic]) or all(crosses(gpu, other) for other in node.nics)
+
+
+def test_nodes_of_one_name_that_differ_are_not_taken_for_one_another():
+    """Graphs are kept for the next cluster of the same node; both of these are called inline."""
+    wider = PAIR | {"edges": [{"between": ["gpu*", "cpu0"], "link": "pcie4-x16"}]}
+    first, second, again = (
+        build_cluster(ClusterConfig.model_validate({"node": given})).node
+        for given in (PAIR, wider, PAIR)
+    )
+    assert second.links["gpu0"]["cpu0"]["link"] == "pcie4-x16"
+    assert again is first
