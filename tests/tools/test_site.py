@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from ruamel.yaml import YAML
 
 import dpsim
@@ -18,6 +19,7 @@ def no_picture(_, picture):
     return False
 
 
+@pytest.mark.wide  # MkDocs reads every module, for 7 s; pages and links have tests of their own
 def test_it_builds_without_a_warning(tmp_path, capfd):
     site.lay_out(tmp_path, no_picture, no_picture)
     assert site.build(tmp_path, tmp_path / "built") == 0, capfd.readouterr()
