@@ -3,6 +3,9 @@
 What they read off the catalogue, whose algorithms they run, how they meet the engine.
 """
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -332,3 +335,16 @@ def test_mpi_doubles_for_small_vectors_and_halves_for_large_ones():
     times = [model.finish(np.zeros(32), size).finishes[0] for size in (8, 2**10, 2**20, 2**24)]
     assert times == sorted(times)
     assert model.traffic(2**24).busiest < 2 * 2**24
+
+
+@pytest.mark.parametrize("library", ["nccl", "gloo", "mpi"])
+def test_a_model_that_nobody_asks_any_more_is_gone_with_its_cluster(library):
+    network = cluster("dgx-a100", 2)
+    model = library_model(library, "auto", network)
+    model.finish(np.zeros(network.ranks), 2**20)
+    model.loads(2**20)
+    model.traffic(2**20)
+    gone = weakref.ref(model), weakref.ref(network)
+    del model, network
+    gc.collect()
+    assert [each() for each in gone] == [None, None]

@@ -5,11 +5,11 @@ What `dpsim.network.libraries.nccl.prediction` answers, on a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -54,6 +54,30 @@ _MOST_KEPT = 1 << 20  # loads of links: steps repeat a few sizes
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _kept(most: int) -> Callable[[_Method], _Method]:
+    """Have each model keep up to ``most`` answers of a method for as long as it lives itself.
+
+    A cache of the method's own would keep models too, and their clusters, when all is done.
+    """
+
+    def keeping(method: _Method) -> _Method:
+        @wraps(method)
+        def answer(model: NcclModel, *asked: Any) -> Any:
+            answers = model._answers.setdefault(method.__name__, {})
+            if asked not in answers:
+                if len(answers) == most:
+                    answers.clear()
+                answers[asked] = method(model, *asked)
+            return answers[asked]
+
+        return cast("_Method", answer)
+
+    return keeping
+
+
 class NcclModel(LeavingTogether):
     """One operation by NCCL on a cluster.
 
@@ -88,6 +112,7 @@ class NcclModel(LeavingTogether):
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation
+        self._answers: dict[str, dict[Any, Any]] = {}
         self._kept_loads: dict[tuple[int, str], FloatArray] = {}
         # NCCL ignores a setting that leaves it nothing to run: what runs then shows it.
         if forced is not None and self.machine.ranks > 1:
@@ -135,7 +160,7 @@ class NcclModel(LeavingTogether):
             kept[nbytes, name] = loads
         return kept[nbytes, name]
 
-    @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
+    @_kept(most=8)
     def _loads_of_a_byte(self, runs: str) -> FloatArray:
         return self._loads_by(runs, self.members)
 
@@ -177,10 +202,10 @@ class NcclModel(LeavingTogether):
         if self._is_direct:
             return OneGroup(self, ranks, self._by_schedule.of_group(ranks).loads)
         alone = copy(self)
-        alone.members, alone._kept_loads = ranks[None], {}
+        alone.members, alone._answers, alone._kept_loads = ranks[None], {}, {}
         return OneGroup(alone, ranks, alone.loads)
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
+    @_kept(most=8)
     def _fabric_share(self, runs: str) -> float:
         """What the slowest link beyond the cards leaves of their rate, with these channels.
 
@@ -199,8 +224,7 @@ class NcclModel(LeavingTogether):
         cards = leave_a_node / usable
         return min(1.0, cards / links)
 
-    # Each group of a collective in groups is a model of its own.
-    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
+    @_kept(most=1)
     def sustained(self) -> float:
         """What its channels, protocols and the wire leave of the rate of its busiest link."""
         outcome = self.finish(np.zeros(len(self.ends)), _PROBE)
@@ -208,7 +232,7 @@ class NcclModel(LeavingTogether):
         seconds = self.time_together(2 * _PROBE) - float(outcome.finishes.max())
         return min(self._busiest_seconds(outcome.loads) / seconds, 1.0)
 
-    @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
+    @_kept(most=8)
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
         if self.operation in CHAINS:
@@ -247,7 +271,7 @@ class NcclModel(LeavingTogether):
         machine = replace(self.machine, fabric_share=share)
         return explain(machine, self.operation, self.itemsize, nbytes)
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
+    @_kept(most=4096)
     def _time(self, nbytes: int) -> tuple[float, str]:
         """Nothing to send costs what the smallest message does."""
         nbytes = max(nbytes, 1)
