@@ -19,7 +19,7 @@ from dpsim.engine import Result, reduction_cost, simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.scenario import Scenario
 from dpsim.studies.growing_batch import Growth, growing_batch
-from dpsim.studies.lanes import Lane, Strategies, Window, lane, window
+from dpsim.studies.lanes import Lane, Strategies, Window, lane, windows
 from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
@@ -77,11 +77,11 @@ def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> l
     return found
 
 
-def read_window(spec: Spec, strategy: Mapping[str, Any], clock: int, report: Report) -> Window:
-    """What worker 0 has seen of the others' updates as it begins step ``clock``."""
+def read_windows(spec: Spec, strategy: Mapping[str, Any], report: Report) -> tuple[Window, ...]:
+    """What worker 0 has seen of the others' updates as it begins each of its steps."""
     # Too short to be told how far it is, but a cancellation is heard.
     report(0, 0)
-    return window(_with(spec, strategy), 0, clock)
+    return windows(_with(spec, strategy), 0)
 
 
 def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Paths]:

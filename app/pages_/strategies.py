@@ -11,7 +11,7 @@ import streamlit as st
 from app import controls, sidebar, state
 from app.charts import chart
 from app.headline import sentence
-from app.lessons import lanes, read_window, weights
+from app.lessons import lanes, read_windows, weights
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
@@ -90,12 +90,12 @@ def _sync(spec: Spec) -> None:
     clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "5"))
     found = finished(
         "looking at what is read",
-        ("window", spec, clock),
-        # The page counts steps from 1, the library from 0.
-        lambda report: read_window(spec, SYNCHRONISED[_SSP], clock - 1, report),
+        ("windows", spec),
+        lambda report: read_windows(spec, SYNCHRONISED[_SSP], report),
     )
     if found is not None:
-        chart(window_figure(found), "window")
+        # The page counts steps from 1, the library from 0.
+        chart(window_figure(found[clock - 1]), "window")
 
 
 def _overlap(spec: Spec) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpsim.base.errors import DpsimError
-from dpsim.engine import Interval, Recording, run_scenario
+import numpy as np
+
+from dpsim.engine import Gradients, Interval, Recording, run_scenario
 from dpsim.scenario import Scenario
 
 WORKERS = 4
@@ -72,21 +73,29 @@ class Window:
     seen: tuple[tuple[Seen, ...], ...]
 
 
-def window(scenario: Scenario, worker: int, clock: int) -> Window:
-    """The window of ``worker`` at ``clock`` in a run of ``scenario``, which is SSP's.
+def windows(scenario: Scenario, worker: int) -> tuple[Window, ...]:
+    """What ``worker`` sees at each step that it begins, in one run of ``scenario``, which is SSP's.
 
-    Raises DpsimError where the worker does not begin that step.
+    Raises DpsimError as `run_scenario` does.
     """
-    log = run_scenario(scenario, Recording(versions=True)).log
-    gradients = log.gradients
+    gradients = run_scenario(scenario, Recording(versions=True)).log.gradients
+    staleness, workers = scenario.strategy.sync.lag, scenario.cluster.ranks
+    its = gradients.worker == worker
+    return tuple(
+        Window(worker, int(clock), staleness, _rows(gradients, worker, workers, clock, staleness))
+        for clock in np.sort(gradients.clock[its])
+    )
+
+
+def _rows(
+    gradients: Gradients, worker: int, workers: int, clock: int, staleness: int
+) -> tuple[tuple[Seen, ...], ...]:
+    """What each of ``workers`` had sent, seen by ``worker`` as it begins step ``clock``."""
     its = (gradients.worker == worker) & (gradients.clock == clock)
-    if not its.any():
-        raise DpsimError(f"worker {worker} must begin step {clock}, but the run ends before")
     # Versions count updates: version `read` holds the updates below it.
     read, when = int(gradients.read[its][0]), float(gradients.begun[its][0])
-    staleness = scenario.strategy.sync.lag
     rows: list[tuple[Seen, ...]] = []
-    for other in range(scenario.cluster.ranks):
+    for other in range(workers):
         begun = (gradients.worker == other) & (gradients.begun <= when)
         row: list[Seen] = []
         given = zip(gradients.clock[begun], gradients.update[begun], strict=True)
@@ -95,7 +104,7 @@ def window(scenario: Scenario, worker: int, clock: int) -> Window:
                 continue
             row.append(_seen(update < read, other == worker, step <= clock - staleness - 1))
         rows.append(tuple(row))
-    return Window(worker, clock, staleness, tuple(rows))
+    return tuple(rows)
 
 
 def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import DpsimError, load_scenario
-from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, lane, window
+from dpsim import load_scenario
+from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, lane, windows
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 FOUR = (
@@ -50,7 +50,7 @@ def test_fsdp_gathers_and_scatters():
 
 
 def test_the_window_of_a_fast_worker():
-    found = window(scenario(SSP), worker=0, clock=5)
+    found = windows(scenario(SSP), worker=0)[5]
     assert found.staleness == 2
     for worker, row in enumerate(found.seen):
         assert {*row[: 5 - 2]} == {"own" if worker == 0 else "guaranteed"}
@@ -60,10 +60,12 @@ def test_the_window_of_a_fast_worker():
 
 
 def test_under_bsp_there_is_no_window():
-    found = window(scenario({**SSP, "sync": {"kind": "ssp", "staleness": 0}}), worker=1, clock=3)
+    found = windows(scenario({**SSP, "sync": {"kind": "ssp", "staleness": 0}}), worker=1)[3]
     assert {each for row in found.seen for each in row[:3]} == {"own", "guaranteed"}
 
 
-def test_a_step_that_is_not_simulated_has_none():
-    with pytest.raises(DpsimError, match="worker 0 must begin step 60, but the run ends before"):
-        window(scenario(SSP), worker=0, clock=60)
+def test_there_is_one_for_each_step_from_the_first_on():
+    given = scenario(SSP)
+    clocks = [each.clock for each in windows(given, worker=3)]
+    assert clocks == [*range(len(clocks))]
+    assert len(clocks) >= given.run.steps
