@@ -152,8 +152,7 @@ def collective(
     Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
     Example: dpsim collective --ranks 8 --algorithm ring --msccl ring.xml
     """
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     if html is not None and not steps:
         raise DpsimError("--html: must be given with --steps, but got it alone")
     named = algorithm or "ring"

@@ -64,8 +64,7 @@ def compare(
     if len(files) == 1 and not vary and not alternative:
         raise DpsimError("must have --vary, --alternative or a second file, but got one file alone")
 
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     count = len(files) * len(variants(vary or (), alternative or ()))
     with progress("simulating variants", count) as done, _said_of_options(vary, alternative):
         found = comparison(

@@ -46,8 +46,7 @@ def converge(
     from dpsim.scenario import load_scenario
     from dpsim.studies.replay import replay
 
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     scenario = load_scenario(file, set_ or ())
     with bars() as progress:
         result = replay(scenario, progress)

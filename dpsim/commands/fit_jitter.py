@@ -61,8 +61,7 @@ def fit_jitter(
     from dpsim.disturbance import fit_jitter as fitted
     from dpsim.disturbance import pooled
 
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     jobs = _jobs(file, job, gpus_per_node)
     first = next(iter(jobs.values()))
     times, nodes = pooled(file, list(jobs.values()))

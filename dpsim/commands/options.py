@@ -40,9 +40,9 @@ Operation = Annotated[str, typer.Option(help="The collective operation.")]
 Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 
 
-def check_plot(path: Path) -> None:
+def check_plot(path: Path | None) -> None:
     """Raise DpsimError or FailedError where ``--plot`` cannot be drawn, before time is spent."""
-    if path != _TERMINAL:
+    if path not in (None, _TERMINAL):
         from dpsim.report.plots.files import check_ending
 
         check_ending(path)

@@ -69,8 +69,7 @@ def run(
     from dpsim.scenario import load_scenario
 
     recording = _recording(trace, html)
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     asked = [] if engine is None else [f"run.engine={engine}"]
     scenario = load_scenario(file, [*(set_ or ()), *asked])
     if scenario.sweep is not None:

@@ -74,8 +74,7 @@ def scale(
     if batches is not None and by != "batch":
         raise DpsimError(f"--batches must be given with --by batch, but got --by {by}")
 
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     if by == "nodes":
         _by_nodes(file, nodes or _NODES, set_ or [], plot, as_json)
     else:

@@ -79,8 +79,7 @@ def sweep(
     """
     from dpsim.studies.sweep import sweep as run
 
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     if workers is not None and dask is not None:
         raise DpsimError(
             "--workers must not be given with --dask, whose cluster has workers of its own, but "
