@@ -8,7 +8,6 @@ from functools import lru_cache
 from app.reading import admitted
 from app.spec import Spec
 from dpsim.engine import calibrated, fitted_factor
-from dpsim.scenario import MeasuredCell, MeasuredStep
 
 
 @lru_cache(maxsize=64)
@@ -19,6 +18,6 @@ def with_fitted_times(spec: Spec) -> Spec:
     taken. Raises DpsimError.
     """
     given = admitted(spec)
-    if not isinstance(given.calibration, MeasuredStep | MeasuredCell):
+    if given.fitted_to is None:
         return spec
     return spec.with_value("calibration", json.dumps(fitted_factor(calibrated(given))))

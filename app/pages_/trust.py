@@ -17,10 +17,8 @@ from app.published import TABLES, TITLES, published
 from app.reading import scenario
 from app.words import named
 from dpsim.base.errors import DpsimError
-from dpsim.base.units import TIME, human
-from dpsim.hardware import CalibrationProfile
 from dpsim.report.figures.measured_figure import Pair, measured_figure
-from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
+from dpsim.scenario import Scenario
 from validate.records import RunRecord, load_run_records, run_records_in
 
 MOST_BYTES = 20_000_000  # of an uploaded file, unpacked
@@ -53,23 +51,11 @@ def _calibration() -> None:
 
 
 def _said(given: Scenario) -> str:
-    used = given.calibration
-    if isinstance(used, MeasuredStep):
-        return (
-            f"compute times are scaled to a measured step, {human(used.step_time, TIME)} on "
-            f"{used.nodes} node(s) ({used.source}). "
-            "There the error is 0 by construction; other nodes, networks and strategies are "
-            "predicted."
-        )
-    if isinstance(used, MeasuredCell):
-        return (
-            f"cells of {used.cell} GPUs take the measured {human(used.step_time, TIME)} "
-            f"({used.source}); what they exchange is predicted."
-        )
-    if isinstance(used, ComputeScale):
-        return f"compute times are the catalogue's times {used.compute_scale:g} ({used.source})."
-    if isinstance(used, CalibrationProfile):
-        return f"as measured in the calibration profile {used.name!r}, {used.residuals}."
+    if given.scaling is not None:
+        return given.scaling.said
+    profile = given.profile
+    if profile is not None:
+        return f"as measured in the calibration profile {profile.name!r}, {profile.residuals}."
     errors = published()["single-gpu"]["errors"]
     return (
         "compute times are from the catalogue's figures, not measured. For models left out of the "

@@ -10,7 +10,7 @@ from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time import one_time_costs
 from dpsim.engine.result import Result
 from dpsim.engine.to_target import time_to_target
-from dpsim.scenario import ScaledCompute, Scenario
+from dpsim.scenario import Scenario
 from dpsim.workload import LearnersRow
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def answer(run: Run) -> Result:
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     """What a result says of where its times come from."""
     compute = "catalogue" if memory.model.measured is None else "profile"
-    calibration = job.scenario.calibration
-    if isinstance(calibration, ScaledCompute):
+    scaling = job.scenario.scaling
+    if scaling is not None:
         # A cell of one GPU is none, and not spoken of.
         alone = {"cell"} if job.scenario.cell == 1 else set()
-        said = calibration.model_dump(exclude=alone)
+        said = scaling.model_dump(exclude=alone)
         return {**said, "compute_scale": job.compute_scale}
     profile = job.scenario.profile
     if profile is None:

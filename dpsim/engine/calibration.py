@@ -11,7 +11,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.preparation import prepare
 from dpsim.engine.run_length import check_length
-from dpsim.scenario import MeasuredCell, MeasuredStep, ScaledCompute
+from dpsim.scenario import ScaledCompute
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
 
@@ -21,12 +21,10 @@ def scale_of(job: Job, calibration: ScaledCompute) -> float:
 
     Raises DpsimError where none gives the measured step.
     """
-    if isinstance(calibration, MeasuredStep):
-        return scale_to(_on_measured_nodes(job, calibration), calibration.step_time)
-    if isinstance(calibration, MeasuredCell):
-        # GPUs that split a model go at the pace of the slowest kind, which is what was measured.
-        return calibration.step_time / max(times.step for times in job.times)
-    return calibration.compute_scale
+    computed = max(times.step for times in job.times)
+    return calibration.factor(
+        computed, lambda nodes, step_time: scale_to(_on_nodes(job, nodes), step_time)
+    )
 
 
 def fitted_factor(job: Job) -> dict[str, object] | None:
@@ -35,19 +33,19 @@ def fitted_factor(job: Job) -> dict[str, object] | None:
     None where none was fitted. What differs from ``job`` in hardware, batch or strategy would not
     have taken the measured step, but the factor holds.
     """
-    measured = job.scenario.calibration
-    if not isinstance(measured, MeasuredStep | MeasuredCell):
+    source = job.scenario.fitted_to
+    if source is None:
         return None
     return {
         "compute_scale": job.compute_scale,
         "cell": job.scenario.cell,
-        "source": f"fitted to {measured.source}",
+        "source": f"fitted to {source}",
     }
 
 
-def _on_measured_nodes(job: Job, measured: MeasuredStep) -> Job:
-    """The job on as many nodes as were measured: itself, where those are its own."""
-    cluster = job.scenario.cluster.with_nodes(measured.nodes)
+def _on_nodes(job: Job, nodes: int) -> Job:
+    """The job on that many nodes: itself, where those are its own."""
+    cluster = job.scenario.cluster.with_nodes(nodes)
     if cluster == job.scenario.cluster:
         return job
     there = job.scenario.model_copy(update={"cluster": cluster})

@@ -21,7 +21,6 @@ from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import Gpu
 from dpsim.network import machine_doubt
-from dpsim.scenario import ComputeScale, MeasuredStep
 from dpsim.workload import extrapolated_from, has_own_law, is_common
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
 def compute_doubt(job: Job) -> Doubt:
     """The error of compute times: none where they were measured."""
     scenario = job.scenario
-    if isinstance(scenario.calibration, MeasuredStep | ComputeScale):
+    if scenario.scaling is not None:
         return Doubt("computing as in your measured step")
     if job.model.measured is not None:
         return Doubt("computing as measured in the model's profile")
@@ -126,8 +125,7 @@ def cautions(job: Job) -> tuple[str, ...]:
     """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
     scenario = job.scenario
     # What was measured has the efficiency in it.
-    is_measured = isinstance(scenario.calibration, MeasuredStep | ComputeScale)
-    borrowed = () if is_measured else _borrowed_efficiencies(job)
+    borrowed = () if scenario.scaling is not None else _borrowed_efficiencies(job)
     extrapolated = (
         f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not measured: "
         f"extrapolated from {stands}"

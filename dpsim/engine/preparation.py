@@ -20,7 +20,7 @@ from dpsim.engine.calls import LOSS
 from dpsim.engine.job import Job
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
-from dpsim.scenario import ScaledCompute, Scenario
+from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Setting, Turns
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
 from dpsim.workload import (
@@ -82,12 +82,12 @@ def calibrated(scenario: Scenario) -> Job:
     Raises DpsimError as `prepare` does, and where no scale gives a measured step.
     """
     made_by = _prepare.get() or prepare
-    job, calibration = made_by(scenario), scenario.calibration
-    if not isinstance(calibration, ScaledCompute):
+    job, scaling = made_by(scenario), scenario.scaling
+    if scaling is None:
         return job
     from dpsim.engine.calibration import scale_of
 
-    return job.scaled(scale_of(job, calibration))
+    return job.scaled(scale_of(job, scaling))
 
 
 def prepare(

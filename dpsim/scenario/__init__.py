@@ -23,14 +23,8 @@ from dpsim.scenario.document import (
 )
 from dpsim.scenario.loader import load, load_scenario, load_yaml
 from dpsim.scenario.replay import ReplayConfig
-from dpsim.scenario.schema import (
-    ComputeScale,
-    MeasuredCell,
-    MeasuredStep,
-    RunConfig,
-    ScaledCompute,
-    Scenario,
-)
+from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
+from dpsim.scenario.schema import RunConfig, Scenario
 from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.sweep import ParameterConfig, SweepConfig
 from dpsim.scenario.yaml_text import from_text, parse

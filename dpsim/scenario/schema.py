@@ -13,7 +13,6 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     NonNegativeInt,
-    PositiveInt,
     StringConstraints,
     ValidationError,
     ValidationInfo,
@@ -22,11 +21,16 @@ from pydantic import (
 )
 
 from dpsim.base.config import Config, first_problem
-from dpsim.base.units import PositiveSeconds
 from dpsim.disturbance import DisturbanceConfig, JitterConfig
 from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, RankSpread
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.replay import ReplayConfig
+from dpsim.scenario.scaled_compute import (
+    ComputeScale,
+    MeasuredCell,
+    MeasuredStep,
+    ScaledCompute,
+)
 from dpsim.scenario.sweep import SweepConfig
 from dpsim.strategy import StrategyConfig
 from dpsim.topology import ClusterConfig, TestbedConfig
@@ -68,56 +72,7 @@ class RunConfig(Config):
     )
 
 
-class MeasuredStep(Config):
-    """A measured step of this very scenario on fewer nodes.
-
-    Compute times are scaled until the prediction there equals it.
-    """
-
-    nodes: PositiveInt = Field(
-        default=1, description="Number of nodes on which the step was measured."
-    )
-    step_time: PositiveSeconds = Field(description="Mean time of a step there.")
-    source: str = Field(min_length=1, description="Where the measurement is from.")
-
-
-class MeasuredCell(Config):
-    """Workers are cells of several GPUs that split a model among them, each a replica.
-
-    What a cell does inside (tensor or pipeline parallelism, say) is measured, not simulated.
-    """
-
-    cell: Annotated[int, Field(ge=2, le=2**20)] = Field(
-        description=(
-            "GPUs of a cell, in the order of ranks: some of a node, or whole nodes. Each holds an "
-            "equal part of the model and exchanges that with the same GPU of other cells."
-        )
-    )
-    step_time: PositiveSeconds = Field(
-        description=(
-            "Mean time of a step of one cell by itself, all passes and the update: of cell x "
-            "batch_per_gpu samples a pass."
-        )
-    )
-    source: str = Field(min_length=1, description="Where the measurement is from.")
-
-
-class ComputeScale(Config):
-    """Compute times as computed, times a factor that is known."""
-
-    compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
-        description="What compute times are multiplied by."
-    )
-    cell: Annotated[int, Field(ge=1, le=2**20)] = Field(
-        default=1, description="GPUs of a cell that split a model among them."
-    )
-    source: str = Field(min_length=1, description="Where the factor is from.")
-
-
-# Calibrations that scale the catalogue's compute times.
-ScaledCompute = MeasuredStep | ComputeScale | MeasuredCell
-
-_Calibration = Literal["catalogue"] | ScaledCompute | ProfileRef
+_Calibration = Literal["catalogue"] | MeasuredStep | ComputeScale | MeasuredCell | ProfileRef
 
 
 def _cluster_or_testbed(schema: dict[str, Any]) -> None:
@@ -236,9 +191,20 @@ class Scenario(Config):
     @property
     def cell(self) -> int:
         """GPUs that split a model among them: 1 but for measured cells."""
-        if isinstance(self.calibration, MeasuredCell | ComputeScale):
-            return self.calibration.cell
-        return 1
+        # Only what was measured of cells says how large they are.
+        cell: int = getattr(self.scaling, "cell", 1)
+        return cell
+
+    @property
+    def scaling(self) -> ScaledCompute | None:
+        """What compute times are scaled to or by, where the calibration says so."""
+        calibration = self.calibration
+        return calibration if isinstance(calibration, ScaledCompute) else None
+
+    @property
+    def fitted_to(self) -> str | None:
+        """Where the step was measured that compute times are fitted to; None where none was."""
+        return None if self.scaling is None else self.scaling.fitted_to
 
     @property
     def profile(self) -> CalibrationProfile | None:

@@ -10,8 +10,6 @@ from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.engine import calibrated, fitted_factor, time_to_target
 from dpsim.scenario import (
     Document,
-    MeasuredCell,
-    MeasuredStep,
     Override,
     Scenario,
     apply_overrides,
@@ -35,8 +33,7 @@ def without_sweep(path: str | os.PathLike[str], overrides: Iterable[str]) -> Doc
     alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
     document = replace(document, root=replace(document.root, value=alone))
     scenario = validate(document, Scenario)
-    measured = scenario.calibration
-    if not isinstance(measured, MeasuredStep | MeasuredCell):
+    if scenario.fitted_to is None:
         return document
     # In place of the measured step, to which every other configuration would be scaled as well.
     scale = fitted_factor(calibrated(scenario))

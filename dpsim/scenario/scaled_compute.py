@@ -1,0 +1,132 @@
+"""Calibrations that scale the catalogue's compute times: to what was measured, or by a factor."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import Field, PositiveInt
+
+from dpsim.base.config import Config
+from dpsim.base.units import TIME, PositiveSeconds, human
+
+# By (nodes, seconds): the factor with which a step on so many nodes takes so long.
+Fit = Callable[[int, float], float]
+
+
+class ScaledCompute(Config):
+    """A calibration that scales the catalogue's compute times.
+
+    A kind says by which factor.
+    """
+
+    @abstractmethod
+    def factor(self, computed: float, fit: Fit) -> float:
+        """What compute times are multiplied by.
+
+        ``computed`` is how long the slowest kind of GPU computes in a step, by the catalogue (s).
+        Raises DpsimError where ``fit`` finds none.
+        """
+
+    @property
+    def fitted_to(self) -> str | None:
+        """Where the step was measured that the factor is fitted to; None where it is given."""
+        return None
+
+    @property
+    @abstractmethod
+    def said(self) -> str:
+        """What it says of compute times, as a sentence without its first capital."""
+
+
+class MeasuredStep(ScaledCompute):
+    """A measured step of this very scenario on fewer nodes.
+
+    Compute times are scaled until the prediction there equals it.
+    """
+
+    nodes: PositiveInt = Field(
+        default=1, description="Number of nodes on which the step was measured."
+    )
+    step_time: PositiveSeconds = Field(description="Mean time of a step there.")
+    source: str = Field(min_length=1, description="Where the measurement is from.")
+
+    def factor(self, computed: float, fit: Fit) -> float:
+        """The one with which a simulated step takes as long as the measured one."""
+        return fit(self.nodes, self.step_time)
+
+    @property
+    def fitted_to(self) -> str:
+        """The source of the step."""
+        return self.source
+
+    @property
+    def said(self) -> str:
+        """Where it is exact, and what is predicted."""
+        return (
+            f"compute times are scaled to a measured step, {human(self.step_time, TIME)} on "
+            f"{self.nodes} node(s) ({self.source}). "
+            "There the error is 0 by construction; other nodes, networks and strategies are "
+            "predicted."
+        )
+
+
+class MeasuredCell(ScaledCompute):
+    """Workers are cells of several GPUs that split a model among them, each a replica.
+
+    What a cell does inside (tensor or pipeline parallelism, say) is measured, not simulated.
+    """
+
+    cell: Annotated[int, Field(ge=2, le=2**20)] = Field(
+        description=(
+            "GPUs of a cell, in the order of ranks: some of a node, or whole nodes. Each holds an "
+            "equal part of the model and exchanges that with the same GPU of other cells."
+        )
+    )
+    step_time: PositiveSeconds = Field(
+        description=(
+            "Mean time of a step of one cell by itself, all passes and the update: of cell x "
+            "batch_per_gpu samples a pass."
+        )
+    )
+    source: str = Field(min_length=1, description="Where the measurement is from.")
+
+    def factor(self, computed: float, fit: Fit) -> float:
+        """The measured step over the computed one: a cell by itself sends no gradients."""
+        # GPUs that split a model go at the pace of the slowest kind, which is what was measured.
+        return self.step_time / computed
+
+    @property
+    def fitted_to(self) -> str:
+        """The source of the cell's step."""
+        return self.source
+
+    @property
+    def said(self) -> str:
+        """What is measured, and what is predicted."""
+        return (
+            f"cells of {self.cell} GPUs take the measured {human(self.step_time, TIME)} "
+            f"({self.source}); what they exchange is predicted."
+        )
+
+
+class ComputeScale(ScaledCompute):
+    """Compute times as computed, times a factor that is known."""
+
+    compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
+        description="What compute times are multiplied by."
+    )
+    cell: Annotated[int, Field(ge=1, le=2**20)] = Field(
+        default=1, description="GPUs of a cell that split a model among them."
+    )
+    source: str = Field(min_length=1, description="Where the factor is from.")
+
+    def factor(self, computed: float, fit: Fit) -> float:
+        """The one that is given."""
+        return self.compute_scale
+
+    @property
+    def said(self) -> str:
+        """The factor, and where it is from."""
+        return f"compute times are the catalogue's times {self.compute_scale:g} ({self.source})."
