@@ -9,8 +9,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpsim.base.arrays import IntArray
 from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import DpsimError
@@ -29,7 +27,6 @@ from dpsim.workload import (
     LayerTimes,
     Model,
     Pipeline,
-    StorageInput,
     compute_times,
     fitted,
 )
@@ -209,15 +206,13 @@ def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
 
 def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
     """The pipeline through which every worker's samples come, or None where they wait in memory."""
-    source = scenario.workload.input
-    if not isinstance(source, StorageInput):
+    workload = scenario.workload
+    if not workload.input.is_loaded:
         return None
     from dpsim.topology import host_copy_rates
 
-    # How many workers draw on the storage that each draws on, itself counted.
-    group_of = np.zeros_like(cluster.node_of) if source.shared == "cluster" else cluster.node_of
-    sharing = np.bincount(group_of)[group_of]
-    return source.pipeline(scenario.workload.samples_per_gpu, sharing, host_copy_rates(cluster))
+    copy_rates = host_copy_rates(cluster)
+    return workload.input.pipeline(workload.samples_per_gpu, cluster.node_of, copy_rates)
 
 
 def _times(

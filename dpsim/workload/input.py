@@ -32,13 +32,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.config import Config
 from dpsim.base.units import Bytes, BytesPerSecond, Seconds
 
@@ -47,13 +46,30 @@ STAGES = ("storage", "decoding", "copy to the GPU", "prefetch")
 _MOST_AHEAD = 4096  # batches that are remembered for each GPU
 
 
-class MemoryInput(Config):
+class _Input(Config):
+    """What every kind of input says: whether samples have a way to go, and which."""
+
+    is_loaded: ClassVar[bool] = True
+    """Whether samples come through a pipeline; they wait in GPU memory where it is false."""
+
+    def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:
+        """The pipeline of GPUs that take ``samples`` a step, where `is_loaded`.
+
+        ``node_of`` (GPUs,) is each one's node, ``copy_rate`` (GPUs,) the B/s at which it is copied
+        to.
+        """
+        raise NotImplementedError
+
+
+class MemoryInput(_Input):
     """Samples are on the GPU already: input costs nothing."""
+
+    is_loaded: ClassVar[bool] = False
 
     kind: Literal["memory"] = Field("memory", description="Samples wait in GPU memory.")
 
 
-class StorageInput(Config):
+class StorageInput(_Input):
     """Samples are read, decoded and copied while the step before computes.
 
     The defaults are ImageNet's, for PIL and torch.
@@ -95,13 +111,11 @@ class StorageInput(Config):
         ),
     )
 
-    def pipeline(self, samples: int, sharing: NDArray[np.int64], copy_rate: FloatArray) -> Pipeline:
-        """The pipeline of GPUs that take ``samples`` a step.
-
-        ``sharing`` (GPUs,) is how many share the storage with each, ``copy_rate`` (GPUs,) the B/s
-        at which each is copied to.
-        """
-        rate = self.bandwidth / sharing
+    def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:
+        """Storage, loader processes and copies."""
+        group_of = np.zeros_like(node_of) if self.shared == "cluster" else node_of
+        # How many GPUs draw on the storage that each draws on, itself counted.
+        rate = self.bandwidth / np.bincount(group_of)[group_of]
         return Pipeline(
             read=samples * self.bytes_per_sample / rate,
             decode=np.full(len(rate), samples * self.cpu_seconds_per_sample),

@@ -135,20 +135,21 @@ def test_storage_is_shared_and_the_slowest_stage_is_named():
         cpu_seconds_per_sample="1 ms",
         loader_workers=4,
     )
-    pipe = config.pipeline(64, sharing=np.array([8, 8, 1]), copy_rate=np.array([6e9, 6e9, 12e9]))
-    assert pipe.read.tolist() == pytest.approx([64 * 8e-4, 64 * 8e-4, 64 * 1e-4])
-    assert pipe.decode.tolist() == pytest.approx([0.064] * 3)
-    assert pipe.copy.tolist() == pytest.approx([64 * 602112 / 6e9] * 2 + [64 * 602112 / 12e9])
+    node_of, copy_rate = np.repeat([0, 1], [8, 1]), np.repeat([6e9, 12e9], [8, 1])
+    pipe = config.pipeline(64, node_of, copy_rate)
+    assert pipe.read.tolist() == pytest.approx([64 * 8e-4] * 8 + [64 * 1e-4])
+    assert pipe.decode.tolist() == pytest.approx([0.064] * 9)
+    assert pipe.copy.tolist() == pytest.approx([64 * 602112 / 6e9] * 8 + [64 * 602112 / 12e9])
     assert pipe.prefetch == 8
     assert pipe.slowest_stage() == "storage"
-    assert pipe.of(2).slowest_stage() == "decoding"
+    assert pipe.of(8).slowest_stage() == "decoding"
     assert pipeline(1, 1, 3, prefetch=1).slowest_stage() == STAGES[3]
 
 
 def test_the_kind_alone_is_enough_and_survives_a_round_trip():
     config = StorageInput(kind="storage")
     assert StorageInput.model_validate_json(config.model_dump_json()) == config
-    pipe = config.pipeline(10, sharing=np.array([1]), copy_rate=np.array([1e9]))
+    pipe = config.pipeline(10, np.array([0]), np.array([1e9]))
     assert (pipe.loaders, pipe.prefetch) == (
         8,
         16,

@@ -20,7 +20,6 @@ from dpsim.studies.explain.network_knobs import (
     node_bandwidth,
 )
 from dpsim.studies.explain.strategy_knobs import averaging, codec, library, sharding
-from dpsim.workload import StorageInput
 
 _BUCKETS = (0.25, 0.5, 2.0, 4.0, 8.0)
 _MEBI = 2.0**20
@@ -108,27 +107,18 @@ def _stragglers(scenario: Scenario) -> Options:
 
 
 def _loader(scenario: Scenario) -> Options:
-    source = scenario.workload.input
-    if not isinstance(source, StorageInput):
+    loaders = getattr(scenario.workload.input, "loader_workers", None)
+    if loaders is None:
         return _IN_MEMORY
-    return (
-        Change(
-            "2x loader workers", {"workload.input.loader_workers": 2 * source.loader_workers}, 2.0
-        ),
-    )
+    return (Change("2x loader workers", {"workload.input.loader_workers": 2 * loaders}, 2.0),)
 
 
 def _storage(scenario: Scenario) -> Options:
-    source = scenario.workload.input
-    if not isinstance(source, StorageInput):
+    bandwidth = getattr(scenario.workload.input, "bandwidth", None)
+    if bandwidth is None:
         return _IN_MEMORY
-    return (
-        Change(
-            "2x storage bandwidth",
-            {"workload.input.bandwidth": exact(2 * source.bandwidth, RATE)},
-            2.0,
-        ),
-    )
+    twice = {"workload.input.bandwidth": exact(2 * bandwidth, RATE)}
+    return (Change("2x storage bandwidth", twice, 2.0),)
 
 
 def _servers(scenario: Scenario) -> Options:

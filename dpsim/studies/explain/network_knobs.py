@@ -25,7 +25,7 @@ def network_bandwidth(scenario: Scenario) -> Options:
         return ONE_NODE
     if scenario.testbed is not None:
         return (Change("2x NIC rate", _testbed(scenario, 2.0), 2.0),)
-    if getattr(scenario.cluster.network, "graphml", None):
+    if scenario.cluster.network.links_file is not None:
         return "the rates of the links stand in a GraphML file"
     values = {
         **_network(scenario.cluster, rate=2.0),
@@ -50,6 +50,8 @@ def latency(scenario: Scenario) -> Options:
     cluster = scenario.cluster
     values = _nodes(cluster, lambda link: sooner(link, 0.5))
     if not _inside_one_node(scenario):
+        if cluster.network.links_file is not None:
+            return "the latencies of the links stand in a GraphML file"
         values |= {
             **_network(cluster, latency=0.5),
             **_cards(cluster, lambda link: sooner(link, 0.5)),
@@ -110,15 +112,15 @@ def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0)
     """The rates and latencies that the network has beside those of its cards."""
     network = cluster.network
     values: Json = {}
-    for name, factor, dimension in (
-        ("local_rate", rate, RATE),
-        ("global_rate", rate, RATE),
-        ("switch_latency", latency, TIME),
-        ("global_latency", latency, TIME),
+    for names, factor, dimension in (
+        (network.own_rates, rate, RATE),
+        (network.own_latencies, latency, TIME),
     ):
-        now = getattr(network, name, None)
-        if now is not None and factor != 1.0:
-            values[f"cluster.network.{name}"] = exact(now * factor, dimension)
+        for name in names if factor != 1.0 else ():
+            now = getattr(network, name)
+            # One that is left out follows the cards.
+            if now is not None:
+                values[f"cluster.network.{name}"] = exact(now * factor, dimension)
     edges = getattr(network, "edges", ())
     if edges:
         values["cluster.network.edges"] = [_edge(edge, rate, latency) for edge in edges]

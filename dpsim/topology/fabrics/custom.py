@@ -154,6 +154,11 @@ class CustomConfig(SwitchedConfig):
         default=0, description="Seed of the hash that chooses between equally short paths."
     )
 
+    @property
+    def links_file(self) -> str | None:
+        """The GraphML file, where one stands in for edges."""
+        return self.graphml
+
     @model_validator(mode="after")
     def _one_source(self) -> CustomConfig:
         if bool(self.edges) == (self.graphml is not None):

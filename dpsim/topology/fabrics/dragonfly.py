@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -148,6 +148,9 @@ class Dragonfly(Switched):
 
 class DragonflyConfig(TieredConfig):
     """Groups of fully joined routers, groups joined by global links."""
+
+    own_rates: ClassVar[tuple[str, ...]] = ("local_rate", "global_rate")
+    own_latencies: ClassVar[tuple[str, ...]] = (*TieredConfig.own_latencies, "global_latency")
 
     fabric: Literal["dragonfly"] = Field(
         description="Groups of routers, each joined to each, and global links between groups."

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -142,6 +142,11 @@ class Switched(Fabric):
 class FabricConfig(Config, ABC):
     """What every network says: the cards that end it."""
 
+    own_rates: ClassVar[tuple[str, ...]] = ()
+    """Fields with rates of links that do not follow the cards' (B/s)."""
+    own_latencies: ClassVar[tuple[str, ...]] = ()
+    """Fields with what a message spends on links between switches (s)."""
+
     nic: LinkRef | None = Field(
         default=None,
         description="Each network card's link: a catalogue name; the node's own if left out.",
@@ -169,6 +174,11 @@ class FabricConfig(Config, ABC):
         """What joins ``ports``."""
 
     @property
+    def links_file(self) -> str | None:
+        """The file that rates and latencies of its links stand in; None where fields say them."""
+        return None
+
+    @property
     def reduces(self) -> bool:
         """Whether the switches reduce what passes through them."""
         return False
@@ -192,6 +202,8 @@ class SwitchedConfig(FabricConfig):
 
 class TieredConfig(SwitchedConfig):
     """A network of several switches, with links between them and a choice of ways."""
+
+    own_latencies: ClassVar[tuple[str, ...]] = ("switch_latency",)
 
     switch_latency: Seconds = Field(
         default=0.5e-6,

@@ -2,12 +2,16 @@
 is.
 """
 
+import json
 from pathlib import Path
 
 import pytest
 
 from dpsim import DpsimError, load_scenario
+from dpsim.base.units import RATE, TIME
+from dpsim.scenario import shape_of
 from dpsim.studies.explain import KNOBS, as_options, changed
+from dpsim.topology.fabrics import NetworkConfig
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 FILES = (
@@ -102,3 +106,37 @@ def test_all_groups_are_changed(scenario_of_groups):
     assert [
         group.nic.bandwidth for group in changed(scenario_of_groups, change.values).cluster.groups
     ] == [2 * group.node.nics.link.bandwidth for group in scenario_of_groups.cluster.groups]
+
+
+FABRICS_OF_THE_SCENARIO = shape_of(NetworkConfig).kinds()
+
+
+@pytest.mark.parametrize("fabric", FABRICS_OF_THE_SCENARIO)
+def test_knobs_of_links_turn_every_rate_and_latency_that_a_fabric_has_itself(fabric):
+    """A field of a new fabric that it does not name stays as it is, without a word."""
+    model = FABRICS_OF_THE_SCENARIO[fabric]
+    fields = model.model_json_schema()["properties"]
+    # An edge's own rates and latencies are its own matter.
+    quantities = {
+        name: json.dumps(field) for name, field in fields.items() if name not in ("nic", "edges")
+    }
+    for dimension, own in ((RATE, model.own_rates), (TIME, model.own_latencies)):
+        said = f"{dimension.name} with its unit"
+        assert {name for name, field in quantities.items() if said in field} == set(own)
+
+
+def test_links_of_a_dragonfly_are_changed_and_those_of_a_file_refused():
+    network = "cluster.network={fabric: dragonfly, global_rate: 10 GB/s, global_latency: 2 us}"
+    scenario = load_scenario(SCENARIOS / "quickstart.yaml", [network])
+    (change,) = KNOBS["network-bandwidth"].options(scenario)
+    faster = changed(scenario, change.values).cluster.network
+    assert (faster.local_rate, faster.global_rate) == (None, 20e9)
+    (change,) = KNOBS["latency"].options(scenario)
+    sooner = changed(scenario, change.values).cluster.network
+    assert (sooner.global_latency, sooner.switch_latency) == (1e-6, 0.25e-6)
+
+    in_file = load_scenario(
+        SCENARIOS / "quickstart.yaml", ["cluster.network={fabric: custom, graphml: net.graphml}"]
+    )
+    for knob, what in (("network-bandwidth", "rates"), ("latency", "latencies")):
+        assert KNOBS[knob].options(in_file) == f"the {what} of the links stand in a GraphML file"
