@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import is_input, shown_path
@@ -148,18 +148,30 @@ def _fit(table: Table, width: int, console: Console) -> bool:
         return True
 
     limits = [_limits(column, console, endless) for column in table.columns]
-    spare = width - whole + sum(most - least for least, most in limits)
+    spare = width - whole + sum(each.wanted for each in limits)
     # The blanks on both sides of each column are given up only where that is enough.
     if spare < 0 <= spare + 2 * len(limits):
         table.padding = (0, 0)
         spare += 2 * len(limits)
     if spare < 0:
         return False
-    _spread(spare, list(zip(table.columns, limits, strict=True)))
+    _spread(spare, table.columns, limits)
     return True
 
 
-def _limits(column: Column, console: Console, options: ConsoleOptions) -> tuple[int, int]:
+class _Limits(NamedTuple):
+    """How narrow a column can be, and how wide it would be."""
+
+    least: int
+    most: int
+
+    @property
+    def wanted(self) -> int:
+        """What it would take beyond what it needs."""
+        return self.most - self.least
+
+
+def _limits(column: Column, console: Console, options: ConsoleOptions) -> _Limits:
     """From how narrow a column can be to how wide it would be.
 
     Headings and prose are wrapped, numbers are not.
@@ -173,16 +185,18 @@ def _limits(column: Column, console: Console, options: ConsoleOptions) -> tuple[
     if column.overflow == "fold":
         least = min(least, _LONGEST_WORD)
     most = max(cell.maximum for cell in (heading, *cells))
-    return least, most
+    return _Limits(least, most)
 
 
-def _spread(spare: int, columns: list[tuple[Column, tuple[int, int]]]) -> None:
+def _spread(spare: int, columns: list[Column], limits: list[_Limits]) -> None:
     """Give columns what they need, and equal shares of ``spare`` as far as they want them."""
     # Those that want least come first: what they leave over is shared among the rest.
-    wanting = sorted(columns, key=lambda each: each[1][1] - each[1][0])
-    for left, (column, (least, most)) in zip(range(len(wanting), 0, -1), wanting, strict=True):
-        column.width = min(most, least + spare // left)
-        spare -= column.width - least
+    order = sorted(range(len(columns)), key=lambda place: limits[place].wanted)
+    for done, place in enumerate(order):
+        share = spare // (len(order) - done)
+        more = min(share, limits[place].wanted)
+        columns[place].width = limits[place].least + more
+        spare -= more
 
 
 def show_json(content: dict[str, Any]) -> None:

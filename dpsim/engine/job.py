@@ -184,7 +184,8 @@ class Job:
 
 def _positions(times: LayerTimes) -> FloatArray:
     """Seconds from a step's start to each position of its program, 0 first."""
-    one = np.concatenate([times.forward, times.backward[::-1]])
-    last = np.concatenate([times.forward, (times.backward + times.merging)[::-1]])
-    passes = np.concatenate([*[one] * (times.passes - 1), last, [times.optimizer]])
-    return np.concatenate([[0.0], np.cumsum(passes)])
+    # Backward goes from the last layer to the first.
+    one = [times.forward, times.backward[::-1]]
+    last = [times.forward, (times.backward + times.merging)[::-1]]
+    parts = one * (times.passes - 1) + last
+    return np.concatenate([[0.0], np.cumsum(np.concatenate([*parts, [times.optimizer]]))])

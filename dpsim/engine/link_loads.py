@@ -230,13 +230,13 @@ def _collectives(job: Job) -> dict[_Collective, float]:
     kinds_of_step = Counter(job.exchange(step) for step in job.counted)
     often: dict[_Collective, float] = defaultdict(float)
     for kind, count in kinds_of_step.items():
-        for call in job.calls_of[kind]:
-            for name, nbytes in call.stages:
-                # Gossip talks to other neighbours each turn: in the mean, every turn is as often.
-                turns = len(job.collectives[name])
-                for turn in range(turns):
-                    share = count / len(job.counted) / turns * _repeats(job, turn)
-                    often[_Collective(name, nbytes, turn)] += share
+        share = count / len(job.counted)
+        sent = [stage for call in job.calls_of[kind] for stage in call.stages]
+        for name, nbytes in sent:
+            # Gossip talks to other neighbours each turn: in the mean, every turn is as often.
+            turns = len(job.collectives[name])
+            for turn in range(turns):
+                often[_Collective(name, nbytes, turn)] += share / turns * _repeats(job, turn)
     return often
 
 

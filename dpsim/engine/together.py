@@ -37,10 +37,8 @@ def run_together(
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    likeness, before = _Likeness.of(job, factors, timeline), None
-    run = _Run(job, factors, timeline)
-    walk = run.walk
-    starts, done, over = np.zeros_like(factors), np.zeros_like(factors), np.zeros(len(factors))
+    likeness, run = _Likeness.of(job, factors, timeline), _Run(job, factors, timeline)
+    walk, before = run.walk, None
     loading = None if job.input is None else job.input.start()
     step = 0
     while step < len(factors):
@@ -48,27 +46,24 @@ def run_together(
         if loading is not None:
             run.input[step] = walk.load(loading)
         walk.begin(factors[step])
-        starts[step] = walk.time
-        rounds = len(run.rounds)
-        done[step] = run.step(step)
-        over[step] = walk.time.max()
+        first_round = len(run.rounds)
+        run.step(step)
         if likeness is not None:
             now = walk.state()
-            further = likeness.after(step) if before is not None and now.repeats(before) else 0
+            alike = before is not None and now.repeats(before)
+            further = likeness.after(step) if alike else 0
             if before is not None and further:
                 later = now.since(before) * np.arange(1.0, further + 1)
-                for times in (starts, done, over):
-                    times[step + 1 : step + further + 1] = np.add.outer(later, times[step])
-                run.repeat(step, run.rounds[rounds:], later)
+                run.repeat(step, run.rounds[first_round:], later)
                 walk.repeat_step(before, now, further)
                 step, now = step + further, walk.state()
             before = now
         step += 1
         progress(step)
     common = run.rounds if job.one_version else []
-    gaps, behind = run.gate.stalenesses(starts, done, common)
+    gaps, behind = run.gate.stalenesses(run.starts, run.done, common)
     if log is not None:
-        keep_versions(log, job, run.rounds, starts, done, over)
+        keep_versions(log, job, run.rounds, run.starts, run.done, run.over)
     return Steps(
         compute=run.factors * run.whole,
         exposed_comm=run.exposed,
@@ -206,8 +201,10 @@ def _decoding(calls: tuple[StagedCall, ...]) -> FloatArray | None:
 class _Run:
     """The workers of a job, step by step.
 
-    Of each it keeps where its seconds went, and ``rounds``: when its last collective began and when
-    all had ended it (s). ``whole`` is what each worker computes in a step that nothing slows (s).
+    Of each it keeps where its seconds went; when each worker began it (``starts``) and had its
+    gradient (``done``), and when it was ``over`` for all; and ``rounds``: when its last collective
+    began and when all had ended it (s). ``whole`` is what each worker computes in a step that
+    nothing slows (s).
     """
 
     def __init__(self, job: Job, factors: FloatArray, timeline: Timeline | None) -> None:
@@ -224,29 +221,33 @@ class _Run:
         # A pass that only shifts all clocks repeats exactly, unless links change at given times.
         self.repeats = not job.scenario.disturbance.links
         marks = {mark for plan in self.plans.values() for mark in plan.marks}
+        self.starts, self.done = np.zeros((2, *factors.shape))
+        self.over = np.zeros(len(factors))
         self.input, self.coding = np.zeros((2, *factors.shape))
         self.exposed, self.straggler, self.overlapped = np.zeros((3, *factors.shape))
         self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
     def repeat(self, step: int, rounds: list[tuple[float, float]], later: FloatArray) -> None:
         """Let the next steps be as ``step``, whose ``rounds`` are, so much ``later`` (s)."""
+        following = slice(step + 1, step + len(later) + 1)
         for seconds in (self.coding, self.exposed, self.straggler, self.overlapped):
-            seconds[step + 1 : step + len(later) + 1] = seconds[step]
+            seconds[following] = seconds[step]
+        for times in (self.starts, self.done, self.over):
+            times[following] = np.add.outer(later, times[step])
         self.rounds += [(begun + late, ended + late) for late in later for begun, ended in rounds]
 
-    def step(self, step: int) -> FloatArray:
-        """Take a step and keep its seconds; returns when each worker's gradient was there (s)."""
+    def step(self, step: int) -> None:
+        """Take a step that has begun, and keep its seconds and its times."""
         plan, walk = self.plans[self.job.exchange(step)], self.walk
         gradients, models = plan.gradients, plan.models
+        self.starts[step] = walk.time
         busy = self._in_passes(step, plan)
         walk.to(self.program.end)
-        done = (
-            walk.time.copy()
-            if not gradients
-            else np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
-        )
         if gradients:
+            self.done[step] = np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
             self.rounds.append((self.begun, self.ended))
+        else:
+            self.done[step] = walk.time
         if plan.decode_gradients is not None:
             walk.decode(plan.decode_gradients)
         walk.to(self.updated)
@@ -256,12 +257,12 @@ class _Run:
         if plan.decode_models is not None:
             walk.decode(plan.decode_models)
 
+        self.over[step] = walk.time.max()
         self.straggler[step] = walk.straggler
         self.exposed[step] = walk.exposed
         self.coding[step] = walk.coding
         # The network's busy seconds that a worker did not wait for ran beside its computing.
         self.overlapped[step] = np.maximum(busy - walk.exposed, 0.0)
-        return done
 
     def _in_passes(self, step: int, plan: _Plan) -> float:
         """Send what each pass sends, one pass after the other; returns busy seconds.

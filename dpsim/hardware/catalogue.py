@@ -217,8 +217,10 @@ class Catalogue(Registry[M]):
     def _without_hyphens(self) -> dict[str, str]:
         """So that "RTX 4090" is found too; what two entries would share means none of them."""
         found: dict[str, set[str]] = defaultdict(set)
-        for spelling, name in (*self._aliases.items(), *((name, name) for name in self._files)):
-            found[spelling.replace("-", "")].add(name)
+        for name in self._files:
+            found[name.replace("-", "")].add(name)
+        for alias, name in self._aliases.items():
+            found[alias.replace("-", "")].add(name)
         return {spelling: min(names) for spelling, names in found.items() if len(names) == 1}
 
     @cached_property

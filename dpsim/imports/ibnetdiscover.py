@@ -29,6 +29,7 @@ from dpsim.imports.scenario_draft import Edge, ScenarioDraft
 
 # HOST CARD, where a card's name ends with its number; drivers that say no host begin with MT4123.
 _OF_HOST = re.compile(r"(?!MT\d)(\S+)\s+(\S*\d)")
+_SAME_RATE = 0.05  # of a rate: tools round it
 _TYPICAL = "HDR"  # whose achievable part and latency a link has that the catalogue does not know
 
 Hosts = dict[str, list[Port]]
@@ -142,9 +143,13 @@ def _end(end: Port, cards: dict[Port, str]) -> str | None:
 
 def _of_card(link: IbLink) -> Edge:
     """The catalogue's link of this width and speed, or its rate."""
-    typical = links()[_TYPICAL]
-    if link.speed in links() and abs(links()[link.speed].rate.value * 8e-9 / link.gbits - 1) < 0.05:
-        return {"link": links()[link.speed].name}
+    catalogue = links()
+    typical = catalogue[_TYPICAL]
+    if link.speed in catalogue:
+        known = catalogue[link.speed]
+        # A speed names a link of the usual width, which this one need not have.
+        if abs(known.rate.value * 8e-9 / link.gbits - 1) < _SAME_RATE:
+            return {"link": known.name}
     rate = link.gbits * 1e9 / 8 * typical.achievable.value
     return {"rate": gbit(rate), "latency": f"{typical.latency.value * 1e6:g} us"}
 

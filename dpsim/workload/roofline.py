@@ -344,17 +344,12 @@ class _Passes:
         # Elements a second. Compilers fuse what stands between products, so that less of it passes
         # through memory; what products read and write stays.
         rate = bandwidth / (width * np.where(flop > 0, 1.0, constants.fusion))
+        moved = (model.vector("forward_traffic") * batch + read) / rate
+        moved_back = (traffic * batch + read * (gradients > 1) + written) / rate
         ramp, usual = constants.ramp * steps * (flop > 0), constants.usual
         return cls(
-            forward=usual
-            * np.maximum(
-                flop * batch / speed + ramp, (model.vector("forward_traffic") * batch + read) / rate
-            ),
-            backward=usual
-            * np.maximum(
-                backward * batch / speed + gradients * ramp,
-                (traffic * batch + read * (gradients > 1) + written) / rate,
-            ),
+            forward=usual * np.maximum(flop * batch / speed + ramp, moved),
+            backward=usual * np.maximum(backward * batch / speed + gradients * ramp, moved_back),
             forward_kernels=steps,
             backward_kernels=gradients * steps,
         )

@@ -132,10 +132,12 @@ def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messa
     found = []
     for testbed in dict.fromkeys(one.testbed for one in messages):
         large = [one for one in messages if one.testbed == testbed and one.nbytes >= LARGE]
-        ways = [one for one in large if not one.both_ways], [one for one in large if one.both_ways]
+        one_way = [one for one in large if not one.both_ways]
+        both_ways = [one for one in large if one.both_ways]
         # One size has no slope, and the slope is all that the ratio compares.
-        if all(len({one.nbytes for one in way}) > 1 for way in ways):
-            found.append(ways)
+        sizes = [{one.nbytes for one in way} for way in (one_way, both_ways)]
+        if all(len(each) > 1 for each in sizes):
+            found.append((one_way, both_ways))
     return found
 
 

@@ -178,13 +178,13 @@ def _tried(
 def _by_cause(machine: Machine, histories: Sequence[History], seconds: float) -> list[ByCause]:
     """Interruptions and lost time of each cause, the most frequent first."""
     rows = []
+    whole = seconds * len(histories)
     for name in dict.fromkeys(cause.name for cause in machine.causes):
-        found = [[stop for stop in each.stops if stop.cause == name] for each in histories]
-        counts = [len(stops) for stops in found]
+        counts = [sum(stop.cause == name for stop in each.stops) for each in histories]
         low, high = np.quantile(counts, [0.025, 0.975])
-        whole = seconds * len(histories)
-        lost = sum(stop.lost for stops in found for stop in stops) / whole
-        down = sum(stop.down for stops in found for stop in stops) / whole
+        stops = [stop for each in histories for stop in each.stops if stop.cause == name]
+        lost = sum(stop.lost for stop in stops) / whole
+        down = sum(stop.down for stop in stops) / whole
         rows.append(ByCause(name, float(np.mean(counts)), float(low), float(high), lost, down))
     return sorted(rows, key=lambda row: -row.mean)
 

@@ -67,13 +67,15 @@ def left_out_jobs() -> list[JobError]:
             # Of a table without logs nothing says how its jobs read: then all others count.
             alike = [name for name in others if name in batches and batches[name] == batches[job]]
             known = _pooled([jobs[name] for name in alike or others])
-            slowdown = by_others = by_own = None
-            if slowed:
-                mean = float(np.mean([slowed[name] for name in others]))
-                slowdown = _by_cause(table, job) / slowed[job] - 1
-                by_others = mean / slowed[job] - 1
-                by_own = float(times.mean() / np.quantile(times, _FAST)) / slowed[job] - 1
-            rows.append(JobError(job, _errors(known, times), slowdown, by_others, by_own))
+            errors = _errors(known, times)
+            if not slowed:
+                rows.append(JobError(job, errors))
+                continue
+            of_fleet = _by_cause(table, job)
+            of_others = float(np.mean([slowed[name] for name in others]))
+            own = float(times.mean() / np.quantile(times, _FAST))
+            by_each = (predicted / slowed[job] - 1 for predicted in (of_fleet, of_others, own))
+            rows.append(JobError(job, errors, *by_each))
     return rows
 
 
