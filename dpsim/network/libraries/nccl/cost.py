@@ -47,9 +47,10 @@ OPS = (
     "reduce",
     "sendrecv",
 )
-_ALL_TO_ALL, _SEND = OPS.index("alltoall"), OPS.index("sendrecv")
-_ONE_WAY = (OPS.index("all_gather"), OPS.index("reduce_scatter"))
-_CHAINS = (OPS.index("broadcast"), OPS.index("reduce"))  # from one rank through all, or back
+_ALL_REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL, _BROADCAST, _REDUCE, _SEND = range(len(OPS))
+_ONE_WAY = (_ALL_GATHER, _REDUCE_SCATTER)
+_CHAINS = (_BROADCAST, _REDUCE)  # from one rank through all, or back
+_SUMS = (_ALL_REDUCE, _REDUCE_SCATTER, _REDUCE)
 BRANCHES = (
     "ring/LL",
     "ring/LL128",
@@ -96,12 +97,17 @@ class Work:
     @cached_property
     def rounds(self) -> FloatArray:
         """2 for an all-reduce (reduce-scatter, then all-gather), otherwise 1."""
-        return np.where(self.op == 0, 2.0, 1.0)
+        return np.where(self.op == _ALL_REDUCE, 2.0, 1.0)
 
     @cached_property
     def is_chain(self) -> npt.NDArray[np.bool_]:
         """Whether ranks pass the whole vector on, one to the next."""
         return np.isin(self.op, _CHAINS)
+
+    @cached_property
+    def is_send(self) -> npt.NDArray[np.bool_]:
+        """Whether each rank sends to one other, and not to all."""
+        return np.equal(self.op, _SEND)
 
     @cached_property
     def is_one_way(self) -> npt.NDArray[np.bool_]:
@@ -116,8 +122,7 @@ class Work:
     @cached_property
     def adds_bytes(self) -> npt.NDArray[np.bool_] | None:
         """Whether it sums elements of one byte; None where no row does."""
-        sums = (self.op == 0) | (self.op == 2) | (self.op == OPS.index("reduce"))
-        found = sums & (self.one_byte > 0)
+        found = np.isin(self.op, _SUMS) & (self.one_byte > 0)
         return found if found.any() else None
 
     @cached_property
@@ -141,11 +146,13 @@ def _hill(x: FloatArray) -> FloatArray:
 
 def _port_bytes(w: Work, p: Params) -> FloatArray:
     """V: bytes over one GPU's port, with the local copy of its own share (weight `copy`)."""
-    scattered = np.where(w.op == 2, p["copy_rs"], p["copy_p2p"])
-    copy = np.where(w.op == 0, p["copy"], np.where(w.op == 1, p["copy_ag"], scattered))
+    copy = np.where(w.op == _ALL_REDUCE, p["copy"], p["copy_p2p"])
+    copy = np.where(w.op == _ALL_GATHER, p["copy_ag"], copy)
+    copy = np.where(w.op == _REDUCE_SCATTER, p["copy_rs"], copy)
     shared = w.nbytes * (w.rounds * (w.ranks - 1) + copy) / w.ranks
     # A rank of a chain passes the whole vector on, and so does one that sends it to another.
-    return np.where(w.is_chain, w.nbytes * p["chain"], np.where(w.op == _SEND, w.nbytes, shared))
+    shared_or_sent = np.where(w.is_send, w.nbytes, shared)
+    return np.where(w.is_chain, w.nbytes * p["chain"], shared_or_sent)
 
 
 def _inside_bytes(w: Work, p: Params) -> FloatArray:
@@ -203,9 +210,10 @@ def _p2p(w: Work, p: Params) -> FloatArray:
 
     LL below about 25 kB a peer, then Simple with a higher floor.
     """
-    peers = np.where(w.op == _SEND, 1.0, w.ranks - 1)
-    switch = _hill(w.nbytes / np.where(w.op == _SEND, 1.0, w.ranks) / P2P_SWITCH_BYTES)
-    latency = p["o"] + p["h_P"] * peers + p["a_P"] * switch
+    peers = np.where(w.is_send, 1.0, w.ranks - 1)
+    to_each = np.where(w.is_send, w.nbytes, w.nbytes / w.ranks)
+    in_simple = _hill(to_each / P2P_SWITCH_BYTES)
+    latency = p["o"] + p["h_P"] * peers + p["a_P"] * in_simple
     return _power_mean(latency, _port_bytes(w, p) / p["B_P"], p["r_P"])
 
 
@@ -231,10 +239,11 @@ def _p2p_net(w: Work, p: Params) -> FloatArray:
 
     Of ranks that each send to the next one leaves it, by its own share of the cards.
     """
-    peers = np.where(w.op == _SEND, 1.0, w.ranks - 1)
+    peers = np.where(w.is_send, 1.0, w.ranks - 1)
     latency = p["o"] + p["net_a"] + p["net_h_Simple"] + p["net_h_P"] * peers
-    leaving = w.nbytes * w.local * np.where(w.op == _SEND, 1.0, (w.nodes - 1) / w.nodes)
-    net = leaving / (np.minimum(p["net_e_P"], 1.0) * w.nic_rate)
+    leaving = np.where(w.is_send, 1.0, (w.nodes - 1) / w.nodes)
+    reached = np.minimum(p["net_e_P"], 1.0) * w.nic_rate
+    net = w.nbytes * w.local * leaving / reached
     transfer = _power_mean(net, _inside_bytes(w, p) / p["B_P"], p["net_q"])
     return _power_mean(latency, transfer, p["net_r"])
 

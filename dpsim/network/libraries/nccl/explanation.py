@@ -23,9 +23,8 @@ from dpsim.network.libraries.nccl.prediction import (
 )
 from dpsim.network.libraries.nccl.selection import costs
 
-_SIZES = np.exp2(
-    np.arange(3, 37, 0.25)
-)  # bytes between which the choice's switch points are looked for
+# Bytes between which the choice's switch points are looked for, rising.
+_SIZES = np.exp2(np.arange(3, 37, 0.25))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +190,14 @@ def _switches(
     """The nearest sizes below and above ``nbytes`` where NCCL chooses something else, and what."""
     # On a grid: NCCL compares pieces of straight lines, with no formula for where they cross.
     found = predict(machine, op, element_bytes, _SIZES)
-    names = [_name(found, row) for row in range(len(_SIZES))]
-    others = [(size, name) for size, name in zip(_SIZES, names, strict=True) if name != chosen]
-    below = [(int(size), name) for size, name in others if size < nbytes]
-    above = [(int(size), name) for size, name in others if size > nbytes]
-    return below[-1] if below else None, above[0] if above else None
+    below: tuple[int, str] | None = None
+    for row, size in enumerate(_SIZES.tolist()):
+        other = int(size), _name(found, row)
+        if other[1] == chosen:
+            continue
+        # Of those below the last is the nearest, of those above the first.
+        if size < nbytes:
+            below = other
+        elif size > nbytes:
+            return below, other
+    return below, None
