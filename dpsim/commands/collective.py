@@ -174,10 +174,7 @@ def collective(
         write_steps(html, ranks, named, operation, begin, on, itemsize)
         return
     asked = _Asked(algorithm, library, operation, _model_kind(network_model), itemsize)
-    found = _times(described, asked, sizes, skew, seed)
-    if plot is not None:
-        draw(plot, found.to_json())
-    _show(found, as_json)
+    _show(_times(described, asked, sizes, skew, seed), plot, as_json)
 
 
 class _Described(NamedTuple):
@@ -303,9 +300,11 @@ def _times(
         return CollectiveTimes(tuple(rows))
 
 
-def _show(found: CollectiveTimes, as_json: bool) -> None:
+def _show(found: CollectiveTimes, plot: Path | None, as_json: bool) -> None:
     from dpsim.report.text.collective import collective_notes, collective_table
 
+    if plot is not None:
+        draw(plot, found.to_json())
     if as_json:
         show_json(found.to_json())
         return

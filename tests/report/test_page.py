@@ -129,52 +129,13 @@ def test_an_explanation_becomes_advice(dpsim, tmp_path):
 
 
 def test_a_sweep_is_read_from_its_table():
-    columns = [
-        "point",
-        "file",
-        "name",
-        "seed",
-        "nodes",
-        "workers",
-        "step_time_s",
-        "compute_s",
-        "input_s",
-        "encode_s",
-        "exposed_comm_s",
-    ]
-    columns += [
-        "straggler_wait_s",
-        "other_s",
-        "throughput_samples_per_s",
-        "scaling_efficiency",
-        "bytes_sent_per_worker",
-        "notes",
-    ]
-    columns += ["calibration", *(f"step_time_{key}_s" for key in ("median", "p95", "low", "high"))]
-    row = [
-        0,
-        "f",
-        "n",
-        0,
-        4,
-        32,
-        0.2,
-        0.1,
-        0.0,
-        0.0,
-        0.1,
-        0.0,
-        0.0,
-        100.0,
-        0.5,
-        10,
-        "",
-        "catalogue",
-        0.2,
-        0.2,
-        0.2,
-        0.2,
-    ]
+    cells = {"point": 0, "file": "f", "name": "n", "seed": 0, "nodes": 4, "workers": 32}
+    cells |= {"step_time_s": 0.2, "compute_s": 0.1, "input_s": 0.0, "encode_s": 0.0}
+    cells |= {"exposed_comm_s": 0.1, "straggler_wait_s": 0.0, "other_s": 0.0}
+    cells |= {"throughput_samples_per_s": 100.0, "scaling_efficiency": 0.5}
+    cells |= {"bytes_sent_per_worker": 10, "notes": "", "calibration": "catalogue"}
+    cells |= {f"step_time_{key}_s": 0.2 for key in ("median", "p95", "low", "high")}
+    columns, row = list(cells), list(cells.values())
     failed = [1, "f", "n", 0, 8, *[None] * (len(columns) - 5)]
     source = of_sweep("results", columns, [row, failed])
     assert source.labels == ("nodes 4",)
@@ -183,10 +144,7 @@ def test_a_sweep_is_read_from_its_table():
         DpsimError, match="results: must have at least one point that was computed, but has none"
     ):
         of_sweep("results", columns, [failed])
-    torn = [
-        None if name == "scaling_efficiency" else cell
-        for name, cell in zip(columns, row, strict=True)
-    ]
+    torn = list({**cells, "scaling_efficiency": None}.values())
     with pytest.raises(
         DpsimError, match="results: must be what dpsim sweep wrote, but scaling_efficiency: "
     ):
