@@ -106,13 +106,11 @@ def _in_groups(scenario: Scenario) -> dict[str, Any]:
     outer = sync.outer
     if outer is None:
         return {}
-    nesterov = outer.optimizer == "nesterov"
     group = scenario.cluster.mesh.size(sync.group, "strategy.sync.group")
     step = {
         "every": outer.every,
-        # As the simulator's replay has it where the scenario leaves it out.
-        "learning_rate": outer.learning_rate or (0.7 if nesterov else 1.0),
-        "momentum": outer.momentum if nesterov else 0.0,
+        "learning_rate": outer.rate,
+        "momentum": outer.momentum_factor,
         "fragments": outer.fragments,
         "overlap": outer.overlap,
     }

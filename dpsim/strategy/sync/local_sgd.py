@@ -27,6 +27,9 @@ from dpsim.strategy.sync.sync import Exchanged, Sync
 from dpsim.topology import GroupSize, Mesh
 
 _FLOAT = 4  # bytes: outer weights and momenta are fp32
+# DiLoCo's outer rate with Nesterov; plain SGD at rate 1 makes the outer step an average.
+_RATES = {"nesterov": 0.7, "sgd": 1.0}
+_WITH_MOMENTA = ("nesterov",)
 
 
 class OuterConfig(Config):
@@ -67,12 +70,22 @@ class OuterConfig(Config):
     @property
     def states(self) -> int:
         """Numbers that it keeps for each parameter: the weights that it moves, and momenta."""
-        return 2 if self.optimizer == "nesterov" else 1
+        return 2 if self.optimizer in _WITH_MOMENTA else 1
 
     @property
     def state_bytes(self) -> int:
         """Bytes that it keeps for each parameter."""
         return _FLOAT * self.states
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, its optimiser's own where none is given."""
+        return self.learning_rate or _RATES[self.optimizer]
+
+    @property
+    def momentum_factor(self) -> float:
+        """The momentum, 0 of an optimiser that keeps none."""
+        return self.momentum if self.optimizer in _WITH_MOMENTA else 0.0
 
     def due(self, averaging: int) -> tuple[int, ...]:
         """The fragments that set out after an averaging (counted from 1).

@@ -21,8 +21,6 @@ from dpsim.studies.replay.own_models import OwnModels
 from dpsim.studies.replay.trainer import Trainer
 
 _OWN_SHARE = 0.5  # of a fragment's weights that come late
-# DiLoCo's outer rate with Nesterov; plain SGD at rate 1 makes the outer step an average.
-_RATES = {"nesterov": 0.7, "sgd": 1.0}
 
 
 class _OnItsWay(NamedTuple):
@@ -57,7 +55,6 @@ class TwoLevels(OwnModels):
             CodecMean(outer.compression, len(self._groups), part.stop - part.start, seed)
             for part in self._parts
         ]
-        self._rate = outer.learning_rate or _RATES[outer.optimizer]
         self._common = self._of_workers(self.models)
         self._weights = self.models.mean(axis=0)
         self._momenta = np.zeros_like(self._weights)
@@ -96,12 +93,11 @@ class TwoLevels(OwnModels):
     def _arrive(self, fragment: _OnItsWay) -> None:
         """Take the outer step on a fragment, and go on with it."""
         part, change = fragment.part, fragment.moved
-        if self._outer.optimizer == "nesterov":
-            momenta = self._outer.momentum * self._momenta[part] + change
-            self._momenta[part] = momenta
-            # Nesterov as torch's SGD has it: the momentum is looked ahead by once more.
-            change = change + self._outer.momentum * momenta
-        self._weights[part] = self._weights[part] - self._rate * change
+        momenta = self._outer.momentum_factor * self._momenta[part] + change
+        self._momenta[part] = momenta
+        # Nesterov as torch's SGD has it: the momentum is looked ahead by once more.
+        change = change + self._outer.momentum_factor * momenta
+        self._weights[part] = self._weights[part] - self._outer.rate * change
         # Without overlap nobody has gone on, and there is nothing to keep.
         own = _OWN_SHARE if self._outer.overlap else 0.0
         models = self.models.copy()
