@@ -52,7 +52,7 @@ def _calibration() -> None:
 
 def _said(given: Scenario) -> str:
     if given.scaling is not None:
-        return given.scaling.said
+        return given.scaling.description
     profile = given.profile
     if profile is not None:
         return f"as measured in the calibration profile {profile.name!r}, {profile.residuals}."

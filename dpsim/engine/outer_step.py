@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,15 +61,13 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
     outer, size = strategy.sync.outer_step, strategy.sync.group_size(mesh)
     assert outer is not None, "fragments are an outer step's"
     groups, between = Mesh(mesh.ranks // size, 1), strategy.aggregation.between_groups()
-    elements = job.model.parameters
-    # Differences of rounded bounds, so that the fragments add up to the model.
-    bounds = [elements * number // outer.fragments for number in range(outer.fragments + 1)]
+    parts = outer.parts(job.model.parameters)
     gpus = tuple(gpu for gpu, _ in job.cluster.accelerators)
     rates = np.array([gpu.memory_bandwidth.value for gpu in gpus])
     ready = job.program.updated
     for number in fragments:
-        first, end = [*pairwise(bounds)][number]
-        part = -(-(end - first) // size)
+        elements = parts[number].stop - parts[number].start
+        part = -(-elements // size)
         call = CollectiveCall(
             f"fragment{number}",
             part * ELEMENT,
@@ -83,7 +80,7 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
         sent = staged(call, outer.compression, between, groups, gpus)
         stages = [(_BETWEEN.format(name), nbytes) for name, nbytes in sent.stages]
         if size > 1 and not strategy.aggregation.shards:
-            stages.append((in_group("all-gather"), (end - first) * ELEMENT))
+            stages.append((in_group("all-gather"), elements * ELEMENT))
         step_traffic = (1 + 2 * outer.states + 1) * ELEMENT
         # One group has nobody to send to, and takes the outer step all the same.
         yield replace(

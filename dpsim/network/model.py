@@ -256,15 +256,23 @@ class LeavingTogether(CollectiveModel):
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity, by what carries it out (``name``)."""
 
+    def algorithm_for(self, nbytes: int) -> str:
+        """What carries it out at this size."""
+        return self._time(nbytes)[1]
+
+    def loads(self, nbytes: int) -> FloatArray:
+        """Bytes on each capacity, by what carries it out at this size."""
+        return self._loads(nbytes, self.algorithm_for(nbytes))
+
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        seconds, name = self._time(nbytes)
+        seconds, _ = self._time(nbytes)
         ends = np.empty(len(starts))
         if len(self.members) == 1:  # all of them, in whichever order
             ends.fill(starts.max() + seconds)
         else:
             last = starts[self.members].max(axis=1, keepdims=True)
             ends[self.members] = last + seconds
-        return Outcome(ends, self._loads(nbytes, name))
+        return Outcome(ends, self.loads(nbytes))
 
 
 class ScheduleModel(CollectiveModel):

@@ -36,7 +36,7 @@ class ScaledCompute(Config):
 
     @property
     @abstractmethod
-    def said(self) -> str:
+    def description(self) -> str:
         """What it says of compute times, as a sentence without its first capital."""
 
 
@@ -62,7 +62,7 @@ class MeasuredStep(ScaledCompute):
         return self.source
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Where it is exact, and what is predicted."""
         return (
             f"compute times are scaled to a measured step, {human(self.step_time, TIME)} on "
@@ -103,7 +103,7 @@ class MeasuredCell(ScaledCompute):
         return self.source
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What is measured, and what is predicted."""
         return (
             f"cells of {self.cell} GPUs take the measured {human(self.step_time, TIME)} "
@@ -127,6 +127,6 @@ class ComputeScale(ScaledCompute):
         return self.compute_scale
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The factor, and where it is from."""
         return f"compute times are the catalogue's times {self.compute_scale:g} ({self.source})."

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.collectives import Schedule, algorithm
 from dpsim.engine import Job, StagedCall
-from dpsim.network import CollectiveModel, FastestModel, HostPathModel, schedule_on
+from dpsim.network import CollectiveModel, HostPathModel, schedule_on
 from dpsim.network.libraries import GlooModel
 from validate.collectives import Executor, LibraryCollective
 from validate.emulate.clock import now, sleep_until
@@ -166,8 +166,5 @@ class Carriers:
 
     def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:
         """A model's own, or of one that chooses by size, that of its choice."""
-        chosen = model.algorithm_for(nbytes)
-        if isinstance(model, FastestModel):
-            model = model.candidates[chosen]
-        schedule: Any = getattr(model, "schedule", None)
-        return schedule or schedule_on(self._job.cluster, algorithm(chosen))
+        schedule: Any = getattr(model.of_size(nbytes), "schedule", None)
+        return schedule or schedule_on(self._job.cluster, algorithm(model.algorithm_for(nbytes)))

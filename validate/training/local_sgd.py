@@ -22,6 +22,7 @@ from torch import Tensor
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
+from dpsim.strategy.sync import OuterConfig
 from validate.training.method import Method
 from validate.training.worker import Worker
 
@@ -44,17 +45,9 @@ class Outer(Config):
         default=0, description="Steps that go on while a fragment is on its way."
     )
 
-    def due(self, averaging: int) -> list[int]:
-        """The fragments that set out after an averaging, counted from 1.
-
-        Fragment i goes (i + 1) K / F averagings into each period of K, rounded up.
-        """
-        offsets = [-(-(part + 1) * self.every // self.fragments) for part in range(self.fragments)]
-        return [
-            part
-            for part, offset in enumerate(offsets)
-            if averaging % self.every == offset % self.every
-        ]
+    def due(self, averaging: int) -> tuple[int, ...]:
+        """The fragments that set out after an averaging, counted from 1: by the strategy's rule."""
+        return OuterConfig(every=self.every, fragments=self.fragments).due(averaging)
 
 
 class LocalSgd(Method):

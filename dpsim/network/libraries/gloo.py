@@ -89,10 +89,6 @@ class GlooModel(LeavingTogether):
         """Bytes that each rank sends and receives."""
         return traffic(self._ring.schedule, nbytes, self.itemsize)
 
-    def algorithm_for(self, nbytes: int) -> str:
-        """Always its ring."""
-        return "ring"
-
     def _time(self, nbytes: int) -> tuple[float, str]:
         m = int(self.members.shape[1])
         if m == 1:

@@ -77,6 +77,7 @@ class MpiModel(LeavingTogether):
         }
 
     def _time(self, nbytes: int) -> tuple[float, str]:
+        """By ``doubling`` or ``rabenseifner``; of a half by ``halving`` or ``doubling``."""
         seconds = self.seconds(nbytes)
         fastest = min(seconds, key=lambda name: seconds[name])
         return seconds[fastest], fastest
@@ -88,10 +89,6 @@ class MpiModel(LeavingTogether):
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
         return traffic(self._models[self.algorithm_for(nbytes)].schedule, nbytes, self.itemsize)
-
-    def algorithm_for(self, nbytes: int) -> str:
-        """``doubling`` or ``rabenseifner``; of a half ``halving`` or ``doubling``."""
-        return self._time(nbytes)[1]
 
     def seconds(self, nbytes: int) -> dict[str, float]:
         """The time of each algorithm."""

@@ -16,6 +16,7 @@ communication", 2025.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
@@ -86,6 +87,12 @@ class OuterConfig(Config):
     def momentum_factor(self) -> float:
         """The momentum, 0 of an optimiser that keeps none."""
         return self.momentum if self.optimizer in _WITH_MOMENTA else 0.0
+
+    def parts(self, elements: int) -> list[slice]:
+        """Where each fragment of so many elements is."""
+        # Differences of rounded bounds, so that the fragments add up to the model.
+        bounds = [elements * number // self.fragments for number in range(self.fragments + 1)]
+        return [slice(*ends) for ends in pairwise(bounds)]
 
     def due(self, averaging: int) -> tuple[int, ...]:
         """The fragments that set out after an averaging (counted from 1).

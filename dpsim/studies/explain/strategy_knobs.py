@@ -6,14 +6,14 @@ long as all the others.
 
 from __future__ import annotations
 
-from dpsim.base.kinds import kinds_of
+from typing import cast
+
 from dpsim.engine import prepare
-from dpsim.scenario import Scenario
-from dpsim.strategy.compression import CompressionConfig
+from dpsim.scenario import Scenario, shape_of
+from dpsim.strategy.compression import Codec, CompressionConfig
 from dpsim.studies.explain.knob import Change, Options
 
 _AFFORDABLE = 2**16  # workers, over all ways that are tried
-_CAST = "cast"  # has a knob of its own, since the updates stay nearly as they are
 _PERIODS = (4, 16)  # steps between two averagings of models
 _STAGES = (1, 2, 3)
 
@@ -68,16 +68,18 @@ def sharding(scenario: Scenario) -> Options:
 
 
 def codec(scenario: Scenario) -> Options:
-    """Every codec that loses something, which changes the updates."""
+    """Every codec that loses so much that training may take more steps."""
     compression = scenario.strategy.compression
     if not compression.exact:
         return f"gradients are compressed already ({compression.kind})"
+    models = cast("dict[str, type[Codec]]", shape_of(CompressionConfig).kinds())
     changes = [
         Change(
             f"gradients by {kind}, which changes updates", {"strategy.compression": {"kind": kind}}
         )
-        for kind in kinds_of(CompressionConfig)
-        if kind not in (compression.kind, "none", _CAST)
+        for kind, model in models.items()
+        # With the others updates stay nearly as they are: those have a knob of their own.
+        if model.takes_more_steps
     ]
     return _affordable(changes, scenario)
 

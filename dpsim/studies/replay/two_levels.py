@@ -8,7 +8,6 @@ DiLoCo (Douillard et al., 2025).
 from __future__ import annotations
 
 from collections import deque
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -49,8 +48,7 @@ class TwoLevels(OwnModels):
             grouped: [(rows, CodecMean(codec, len(rows), elements, seed)) for rows in groups]
             for grouped, groups in ((False, everyone), (True, self._groups))
         }
-        bounds = [elements * number // outer.fragments for number in range(outer.fragments + 1)]
-        self._parts = [slice(*pair) for pair in pairwise(bounds)]
+        self._parts = outer.parts(elements)
         self._between = [
             CodecMean(outer.compression, len(self._groups), part.stop - part.start, seed)
             for part in self._parts

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, exact
 from dpsim.network.libraries import chooses
-from dpsim.scenario import Override, Plain, Scenario
+from dpsim.scenario import Override, Plain, Scenario, shape_of
 from dpsim.strategy.aggregation import Aggregation
+from dpsim.strategy.compression import Codec, CompressionConfig
 from dpsim.studies.tune.dimension import Dimension, defaults, dimension, parse_over
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective
@@ -29,7 +30,6 @@ _BUCKETS = (1, 5, 25, 100)  # MiB
 _SYNCS = ("bsp", "ssp", "local-sgd")
 _CODECS = ("none", "cast", "int8", "powersgd")
 _PLAIN_SYNC, _PLAIN_CODEC = ("bsp",), ("none",)
-_DENSE = ("none", "cast")  # with which the steps to a target are those that are known
 _BATCHES = (0.25, 0.5, 1, 2, 4)
 _LEARNERS = (1, 2, 4)
 _SHARES = (4, 2, 1)
@@ -176,7 +176,7 @@ def _strategy(
     aggregation, overlap = strategy.aggregation, strategy.overlap
     own_size = overlap.size_of_buckets or _MEBI * 25
     stage = aggregation.sharding_stage
-    codecs: tuple[str, ...] = _DENSE if objective.to_target else _CODECS
+    codecs: tuple[str, ...] = _known_steps(_CODECS) if objective.to_target else _CODECS
     syncs: tuple[str, ...] = _PLAIN_SYNC if objective.to_target else _SYNCS
     if limits.accuracy_penalty is not None:
         codecs, syncs = _PLAIN_CODEC, _PLAIN_SYNC
@@ -191,6 +191,12 @@ def _strategy(
         "strategy.compression.kind": (strategy.compression.kind, *codecs),
         "strategy.sync.kind": (strategy.sync.kind, *syncs),
     }
+
+
+def _known_steps(codecs: Iterable[str]) -> tuple[str, ...]:
+    """Those with which the steps to a target are the ones that are known."""
+    models = cast("dict[str, type[Codec]]", shape_of(CompressionConfig).kinds())
+    return tuple(kind for kind in codecs if not models[kind].takes_more_steps)
 
 
 def _size(nbytes: float) -> str:

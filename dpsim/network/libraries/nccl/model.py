@@ -144,10 +144,6 @@ class NcclModel(LeavingTogether):
         """What loads links where channels do not say it."""
         return RoundsModel(self._schedule, self.cluster, itemsize=self.itemsize)
 
-    def loads(self, nbytes: int) -> FloatArray:
-        """Bytes on each capacity by the channels of what runs at this size."""
-        return self._loads(nbytes, self.algorithm_for(nbytes))
-
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity by the channels of what runs (``name``)."""
         if self._is_direct:
@@ -248,10 +244,6 @@ class NcclModel(LeavingTogether):
         received[self.members[:, 0]] = 0
         return Traffic(received, sent) if self.operation == "reduce" else Traffic(sent, received)
 
-    def algorithm_for(self, nbytes: int) -> str:
-        """NCCL's choice at this size, such as ``nvls/Simple``."""
-        return self._time(nbytes)[1]
-
     def doubt(self, nbytes: int) -> Doubt:
         """What the model left of machines of this generation."""
         from dpsim.network.residuals import machine_doubt
@@ -273,7 +265,7 @@ class NcclModel(LeavingTogether):
 
     @_kept(most=4096)
     def _time(self, nbytes: int) -> tuple[float, str]:
-        """Nothing to send costs what the smallest message does."""
+        """What runs is such as ``nvls/Simple``. Nothing costs what the least message does."""
         nbytes = max(nbytes, 1)
         seconds, runs, protocol = _predicted(self.machine, self.operation, self.itemsize, nbytes)
         share = self._fabric_share(runs)
