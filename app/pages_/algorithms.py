@@ -49,6 +49,7 @@ def draw() -> None:
 
     sentence(_verdict(names, walks))
     data = [drawn(walk) for walk in walks]
+    # None until the browser has told it: the style then follows what the system prefers.
     theme = st.context.theme.type or ""
     _player()(key="steps", data={"walks": data, "theme": theme})
 

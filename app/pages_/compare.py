@@ -27,7 +27,7 @@ from dpsim.report.figures.style import per_second
 _STRATEGIES, _SIZES, _SCALING = "strategies", "algorithm against message size", "scaling"
 _HEIGHT = 560  # pixels
 _MOST_GPUS = 4_096
-_MOST_STEPS = 10
+_MOST_STEPS = 10  # of each point of a curve, which has up to 13
 _SIZES_B = tuple(4**power for power in range(5, 16))  # 1 KiB to 1 GiB
 _QUICK = ("ring", "halving-doubling", "tree", "double-binary-tree", "hierarchical", "butterfly")
 _PARTS = {

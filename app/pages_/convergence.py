@@ -19,7 +19,8 @@ from dpsim.base.units import DATA, TIME, human
 from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.studies.replay import Replay
 
-_HEIGHT = 620
+_HEIGHT = 620  # pixels
+# What is compared with at first: the second where the first is the scenario's own.
 _FIRST = ("local-sgd", "bsp")
 
 

@@ -28,10 +28,12 @@ from dpsim.report.figures.sync_figures import (
     straggler_cost_figure,
 )
 
+# 1.28 is the mean of jobs with stragglers in a fleet of 3,079 (Lin et al., OSDI 2025).
 _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
 _PATH = "strategy.sync.kind"
 _KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
 Outcomes = Mapping[str, Result | DpsimError]
+# By %, since YAML's braces are not those of a format.
 _TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
 
 

@@ -19,7 +19,7 @@ from dpsim.report.figures.topology_figure import topology_figure
 from dpsim.report.figures.topology_layout import TITLES
 
 _LISTED = 15
-_HEIGHT = 620
+_HEIGHT = 620  # pixels
 
 
 def draw() -> None:

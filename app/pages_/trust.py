@@ -131,7 +131,7 @@ def _own() -> None:
         type=["json", "gz"],
         accept_multiple_files=True,
         key="runs",
-        max_upload_size=5,
+        max_upload_size=5,  # MB, packed
     )
     records: list[RunRecord] = []
     for file in given:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _BEST = 3
-_GAIN = -0.005
+_GAIN = -0.005  # of the time per sample: what gains less would show as 0 %
 _ONE, _THREE = "a typical worker", "slowest and fastest, too"
 
 
@@ -48,6 +48,7 @@ def draw() -> None:
     base = None if baseline is None else at_once(baseline)
     headline(shown.result, None if base is None else base.result)
     sentence(verdict(shown.result))
+    # Charts keep a browser busy for a second: the numbers above are drawn before they come.
     if let_draw():
         return
 
@@ -63,6 +64,7 @@ def draw() -> None:
     _timeline(shown, view.spec)
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
+            # In a terminal blanks put what is said into columns.
             st.text(" ".join(note.split()))
     # What has to be simulated yet comes after all that the answer holds already.
     with left:
@@ -166,6 +168,7 @@ def _limits(spec: Spec) -> None:
     if found is None:
         return
     shares = {kind: seconds / found.path.seconds for kind, seconds in found.path.by_kind.items()}
+    # Not what would show as 0 %.
     said = ", ".join(
         f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005
     )

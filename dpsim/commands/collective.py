@@ -155,6 +155,7 @@ def collective(
     check_plot(plot)
     if html is not None and not steps:
         raise DpsimError("--html: must be given with --steps, but got it alone")
+    # Rounds are of a schedule, which must have a name; times may be of what a library chooses.
     named = algorithm or "ring"
     if msccl is not None:
         write_msccl(msccl, ranks, cluster, nodes, named, operation)

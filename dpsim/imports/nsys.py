@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,19 +103,7 @@ def _one_process(tables: NsysTables) -> tuple[NsysTables, list[str]]:
 
 def _trace(tables: NsysTables, steps: str | None) -> Trace:
     """The operators, kernels and marks in the form of a trace of PyTorch's profiler."""
-    operators: list[Event] = []
-    marks: list[Event] = []
-    for row in tables.ranges:
-        name = row["name"]
-        is_step = _STEP.fullmatch(name) if steps is None else name.startswith(steps)
-        if is_step and row["end"] > row["start"]:
-            number = re.search(r"\d{1,9}", name)
-            said = number[0] if number else len(marks)
-            marks.append(_event(row, f"ProfilerStep#{said}"))
-        elif name.startswith("Optimizer."):
-            marks.append(_event(row, name))
-        elif name.startswith(_OF_TORCH):
-            operators.append(_operator(row))
+    operators, marks = _ranges(tables.ranges, steps)
     roots = nested(operators)
     # The host launches and the GPU runs later: only launches lie inside the operators' ranges.
     launched: dict[Any, Event] = {row["correlationId"]: _event(row, "") for row in tables.launches}
@@ -126,6 +115,24 @@ def _trace(tables: NsysTables, steps: str | None) -> Trace:
         by = None if launch is None else around.get(id(launch), launch)
         kernels.append((_event(row, row["name"]), by))
     return Trace(tuple(roots), tuple(kernels), tuple(marks), (), tables.device)
+
+
+def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Event], list[Event]]:
+    """The NVTX ranges of torch's operators, and the marks of steps and of optimisers."""
+    operators: list[Event] = []
+    marks: list[Event] = []
+    for row in rows:
+        name = row["name"]
+        is_step = _STEP.fullmatch(name) if steps is None else name.startswith(steps)
+        if is_step and row["end"] > row["start"]:
+            number = re.search(r"\d{1,9}", name)
+            said = number[0] if number else len(marks)
+            marks.append(_event(row, f"ProfilerStep#{said}"))
+        elif name.startswith("Optimizer."):
+            marks.append(_event(row, name))
+        elif name.startswith(_OF_TORCH):
+            operators.append(_operator(row))
+    return operators, marks
 
 
 def _event(row: dict[str, Any], name: str) -> Event:

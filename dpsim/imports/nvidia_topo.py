@@ -315,7 +315,7 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
     """
     groups = _pcie_groups(matrix, 4)
     known: dict[int | str, int] = {}
-    alone = []
+    notes: list[str] = []
     for gpu in range(matrix.gpus):
         affinity = matrix.numa[gpu] if matrix.numa[gpu] is not None else matrix.cpus[gpu]
         if affinity is not None:
@@ -323,9 +323,17 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
             groups.join(known.setdefault(affinity, gpu), gpu)
         elif all(matrix.farness(gpu, other) is None for other in range(len(matrix.devices))):
             groups.join(0, gpu)
-            alone.append(matrix.devices[gpu])
+            if matrix.gpus > 1:
+                notes = ["assumed: one socket, since the matrix says nothing of sockets"]
+    return _numbered(matrix, groups), notes
+
+
+def _numbered(matrix: TopoMatrix, groups: Groups) -> list[int]:
+    """The number of each device's group: what the matrix says of a GPU in it, else one of its own.
+
+    A number of its own is above all that the matrix has.
+    """
     numbers: dict[int, int] = {}
-    # Groups without a number get one that no other has.
     unnumbered = 1 + max((number for number in matrix.numa if number is not None), default=-1)
     for device in range(len(matrix.devices)):
         group = groups.of(device)
@@ -334,9 +342,4 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
             number, unnumbered = unnumbered, unnumbered + 1
         if number is not None:
             numbers.setdefault(group, number)
-    note = (
-        ["assumed: one socket, since the matrix says nothing of sockets"]
-        if alone and matrix.gpus > 1
-        else []
-    )
-    return [numbers[groups.of(device)] for device in range(len(matrix.devices))], note
+    return [numbers[groups.of(device)] for device in range(len(matrix.devices))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -226,14 +227,13 @@ def _efficiency(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
     """The roofline's constants, of what rows there are."""
     found = {}
     peaks = {str(precision): peak.value for precision, peak in gpu.peak.items()}
-    for kind in ("gemm", "conv"):
-        for precision, short in _NAMES.items():
-            peak = peaks.get(precision)
-            own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
-            if own and peak is not None:
-                # The best of all sizes: what small products lack is the roofline's ramp.
-                fastest = max(row["flop_per_s"] for row in own)
-                found[f"{kind}_{short}"] = Parameter(value=fastest / peak, unit="1")
+    for kind, (precision, short) in product(("gemm", "conv"), _NAMES.items()):
+        peak = peaks.get(precision)
+        own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
+        if own and peak is not None:
+            # The best of all sizes: what small products lack is the roofline's ramp.
+            fastest = max(row["flop_per_s"] for row in own)
+            found[f"{kind}_{short}"] = Parameter(value=fastest / peak, unit="1")
     for row in rows:
         if row["kind"] == "memory":
             reached = row["rate_Bps"] / gpu.memory_bandwidth.value

@@ -50,6 +50,10 @@ class Entries:
         """Entries given by the number of their route, in ascending order."""
         return cls(np.searchsorted(row, np.arange(rows + 1)), link, share)
 
+    def at(self, number: int) -> slice:
+        """Where those of route ``number`` stand."""
+        return slice(self.begin[number], self.begin[number + 1])
+
     def kept(self, keep: BoolArray) -> Entries:
         """Some of the entries."""
         row = self.row[keep]
@@ -138,7 +142,7 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
         routes, demand = row[on], entries.share[on]
         # The route that takes most of it is most likely to be held by the link that holds it.
         chief = int(demand.argmax())
-        way = slice(entries.begin[routes[chief]], entries.begin[routes[chief] + 1])
+        way = entries.at(routes[chief])
         others = entries.link[way]
         tighter = (part[way] >= part[on[chief]]) & (others != link) & ~dropped[others]
         for other in _candidates(others[tighter], part[way][tighter], flows):
@@ -214,7 +218,7 @@ def _hubs(groups: Entries) -> tuple[IntArray, Entries]:
         # The first that waits gathers all that are in more than half of their links as it is: what
         # most of those have in common is their hub. It is one of them itself, so that this ends.
         seed = int(np.flatnonzero(waiting)[0])
-        here = slice(groups.begin[seed], groups.begin[seed + 1])
+        here = groups.at(seed)
         of_seed[:] = 0
         of_seed[groups.link[here]] = groups.share[here]
         same = np.bincount(row[of_seed[groups.link] == groups.share], minlength=len(hub_of))
@@ -233,9 +237,11 @@ def _common(groups: Entries, among: BoolArray, members: int) -> tuple[IntArray, 
     link, share = groups.link[among], groups.share[among]
     order = np.lexsort((share, link))
     link, share = link[order], share[order]
-    begins = np.flatnonzero((np.diff(link, prepend=-1) != 0) | (np.diff(share, prepend=-1.0) != 0))
-    often = 2 * np.diff(begins, append=len(link)) > members
-    return link[begins[often]], share[begins[often]]
+    # Sorted: entries of one link and share follow one another, as often as there are groups.
+    is_new = (np.diff(link, prepend=-1) != 0) | (np.diff(share, prepend=-1.0) != 0)
+    first = np.flatnonzero(is_new)
+    often = first[2 * np.diff(first, append=len(link)) > members]
+    return link[often], share[often]
 
 
 def _own(groups: Entries, hub_of: IntArray, hub: Entries) -> tuple[Entries, IntArray]:
@@ -246,11 +252,11 @@ def _own(groups: Entries, hub_of: IntArray, hub: Entries) -> tuple[Entries, IntA
     for number in range(-1, len(hub.begin) - 1):
         place = np.full(wide, -1)  # of each link in the hub
         of_hub = np.zeros(wide)
-        here = slice(0, 0) if number < 0 else slice(hub.begin[number], hub.begin[number + 1])
+        here = slice(0, 0) if number < 0 else hub.at(number)
         place[hub.link[here]] = np.arange(here.start, here.stop)
         of_hub[hub.link[here]] = hub.share[here]
-        for group in np.flatnonzero(hub_of == number):
-            crossed = slice(groups.begin[group], groups.begin[group + 1])
+        for group in np.flatnonzero(hub_of == number).tolist():
+            crossed = groups.at(group)
             link, share = groups.link[crossed], groups.share[crossed]
             differs = (place[link] < 0) | (of_hub[link] != share)
             # A link of the hub that the group does not cross is replaced by none of it.

@@ -264,41 +264,49 @@ def compare_table(
     ``errors`` the models' error of the step stands beside it.
     """
     listed = list(rows)
-    # Columns of tokens only where some model reads text.
-    tokens = any(result.utilisation.tokens_per_s is not None for _, result in listed)
-    currencies = {result.cost.currency for _, result in listed if result.cost is not None}
-    priced = bool(currencies)
-    currency = next(iter(currencies)) if len(currencies) == 1 else None
-
-    def cells(result: Result) -> dict[str, str]:
-        spent = _spending_cells(result, currency, tokens=tokens) if priced else {}
-        return {**rate_cells(result, tokens=tokens), **spent}
-
-    first = listed[0][1].step_time_s["mean"]
+    results = [result for _, result in listed]
+    figures = _figures(results)
+    first = results[0].step_time_s["mean"]
     if changes is None:
-        changes = [result.step_time_s["mean"] / first - 1 for _, result in listed]
+        changes = [result.step_time_s["mean"] / first - 1 for result in results]
 
     table = Table(show_edge=False, title_justify="left")
     paths = dict.fromkeys(path for variant, _ in listed for path in variant)
     for heading in headings(paths):
         table.add_column(heading)
-    parts = _parts_of_any(result for _, result in listed)
+    parts = _parts_of_any(results)
     known = [WITHIN] if errors else []
-    for heading in ("step", *known, "change", *parts, *cells(listed[0][1]), "efficiency"):
+    for heading in ("step", *known, "change", *parts, *figures[0], "efficiency"):
         table.add_column(heading, justify="right")
 
     marks = [False] * len(listed) if alike is None else alike
-    for (variant, result), change, marked in zip(listed, changes, marks, strict=True):
+    for (variant, result), cells, change, marked in zip(
+        listed, figures, changes, marks, strict=True
+    ):
         table.add_row(
             *(variant.get(path, "-") for path in paths),
             human(result.step_time_s["mean"], TIME),
             *([within_cell(result.interval)] if errors else []),
             f"~ {_change(change)}" if marked else _change(change),
             *(human(result.parts_s[part], TIME, 3) for part in parts.values()),
-            *cells(result).values(),
+            *cells.values(),
             f"{result.scaling_efficiency:.1%}",
         )
     return table
+
+
+def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
+    """The rates of each result by heading, and what they cost where any has a price."""
+    listed = list(results)
+    # Columns of tokens only where some model reads text.
+    tokens = any(result.utilisation.tokens_per_s is not None for result in listed)
+    figures = [rate_cells(result, tokens=tokens) for result in listed]
+    currencies = {result.cost.currency for result in listed if result.cost is not None}
+    if currencies:
+        currency = next(iter(currencies)) if len(currencies) == 1 else None
+        for cells, result in zip(figures, listed, strict=True):
+            cells.update(_spending_cells(result, currency, tokens=tokens))
+    return figures
 
 
 def _parts_of_any(results: Iterable[Result]) -> dict[str, PartName]:
