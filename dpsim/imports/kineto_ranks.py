@@ -119,7 +119,7 @@ def read_ranks(
     for done, path in enumerate(trace_files(folder), 1):
         read.append(_rank(path))
         progress(done)
-    ranks = _numbered(folder, read)
+    ranks = _numbered(read)
     common = sorted(set.intersection(*(set(one.steps) for one in ranks.values())))
     if not common:
         raise DpsimError(f"{shown_path(folder)}: traces must have a step in common, but have none")
@@ -152,7 +152,7 @@ def _rank(path: Path) -> _Rank:
     return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels))
 
 
-def _numbered(folder: Path, read: Sequence[_Rank]) -> dict[int, _Rank]:
+def _numbered(read: Sequence[_Rank]) -> dict[int, _Rank]:
     """The ranks in order: as traces or names of files say, or as the names sort."""
     if not any(one.rank is not None for one in read):
         return dict(enumerate(read))

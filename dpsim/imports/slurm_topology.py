@@ -149,7 +149,7 @@ def _leaf_spine(
     draft.set("cluster.network.spines", len(tree.tops), ", ".join(tree.tops)[:60])
     card = card_of(draft, options)
     if unit is None or leaf.speed is None:
-        ratio, source = _ratio(draft, options)
+        ratio, source = _ratio(options)
         draft.set(_RATIO, ratio, source)
         return
     down = len(leaf.nodes) * cards_of(draft) * card.rate.value
@@ -159,7 +159,7 @@ def _leaf_spine(
     draft.set(_RATIO, round(max(1.0, down / up), 6), "LinkSpeed")
 
 
-def _ratio(draft: ScenarioDraft, options: NetworkOptions) -> tuple[float, str]:
+def _ratio(options: NetworkOptions) -> tuple[float, str]:
     if options.oversubscription is not None:
         return options.oversubscription, "--oversubscription"
     return 1.0, "assumed: the file does not say; --oversubscription X"
@@ -171,7 +171,7 @@ def _edges(
     """Cards to their leaf, and each switch to those above it."""
     card = card_of(draft, options)
     draft.values.pop("cluster.network.nic", None)  # each edge has its own
-    ratio, source = _ratio(draft, options)
+    ratio, source = _ratio(options)
     if unit is None:
         draft.ignore("rates of links up", f"what is below sends, over {ratio:g} ({source})")
     number = 0

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
-from dpsim.network.libraries.nccl import NcclModel, Rival
+from dpsim.network.libraries.nccl import NcclModel
 from dpsim.topology import Cluster
 
 # A choice that gains less stays NCCL's own: models err by more, and rows would change at each size.
@@ -100,16 +100,12 @@ def _best(models: list[NcclModel], nbytes: int) -> SizeChoice:
     if not rivals:
         return SizeChoice(nbytes, nbytes, "", "", chosen.chosen, 0.0)
     own = next(rival for rival in rivals if rival.name == chosen.chosen)
-    fastest = min(rivals, key=_seconds)
+    fastest = min(rivals, key=lambda rival: rival.predicted)
     gain = 1 - fastest.predicted / own.predicted
     if gain < _LEAST_GAIN:
         fastest, gain = own, 0.0
     algorithm, protocol = fastest.name.split("/")
     return SizeChoice(nbytes, nbytes, algorithm, protocol, own.name, gain)
-
-
-def _seconds(rival: Rival) -> float:
-    return rival.predicted
 
 
 def _together(alike: list[SizeChoice]) -> SizeChoice:

@@ -79,13 +79,9 @@ class Replica:
         if self.flat:
             return self.weights.detach().cpu().clone()
         # Each rank has a shard of each parameter: all ranks must ask for the whole at once.
-        whole = [
-            getattr(each, "full_tensor", lambda own=each: own)() for each in self._parameters()
-        ]
+        parameters: list[Any] = list(self.model.parameters())
+        whole = [getattr(each, "full_tensor", lambda own=each: own)() for each in parameters]
         return torch.cat([each.detach().cpu().reshape(-1) for each in whole])
-
-    def _parameters(self) -> list[Any]:
-        return list(self.model.parameters())
 
 
 def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
