@@ -8,6 +8,8 @@ A mark is an HTML comment, which readers do not see:
 ``<!-- exits: 2 -->``        the last command ends with this code
 ``<!-- needs: torch -->``    carried out where torch (or ``distributed``) is installed;
                              ``testbed``: by the tests of the testbed
+``<!-- slow -->``            carried out where Python has a process of its own, since it takes
+                             seconds; ``<!-- slow output of: dpsim … -->`` likewise
 ``<!-- not run: WHY -->``    only shown
 
 Without a mark ``python`` and ``sh`` blocks are run, ``yaml`` blocks are scenarios or parts of one,

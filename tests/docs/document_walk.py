@@ -41,7 +41,7 @@ class Walk:
     The folder with its files, what was printed last, and ``quotes``: what each quote should say.
 
     ``has`` names what is there of the things that blocks may need. Where ``apart`` is set, Python
-    has a process of its own, and what runs on edited sources is run. The folder holds copies of
+    has a process of its own, and what runs on edited sources, and what is slow, is run. The folder holds copies of
     ``scenarios/`` and ``validate/recorded/`` and, once a block edits or adds to them, of the
     sources.
     """
@@ -79,7 +79,11 @@ class Walk:
                 self._write(name, block)
             case ("output", "", _):
                 self._quote(block)
-            case ("output of", _, command):
+            case ("slow", "", _) | ("slow output of", _, _) if not self.apart:
+                self.printed = None
+            case ("slow", "", _):
+                self._by_language(block)
+            case ("output of" | "slow output of", _, command):
                 self._commands(command, 0)
                 self._quote(block)
             case ("exits", _, code):

@@ -25,7 +25,8 @@ IN_PROCESSES = [
     document
     for document in DOCUMENTS
     if any(
-        block.language in APART or "needs" in block.mark for block in blocks(document.read_text())
+        block.language in APART or block.mark.startswith(("needs", "slow"))
+        for block in blocks(document.read_text())
     )
 ]
 

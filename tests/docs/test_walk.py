@@ -5,7 +5,7 @@ A tiny document each, and the problems that it must name.
 
 import pytest
 from document_blocks import blocks
-from document_walk import Walk, refreshed
+from document_walk import OUTDATED, Walk, refreshed
 
 from dpsim.base import registry
 
@@ -92,6 +92,15 @@ def test_what_is_so_is_no_problem(problems, content):
 def test_what_is_not_so_is_named_with_its_line(problems, content, said):
     (problem,) = problems(content, has=("torch",))
     assert said in problem
+
+
+def test_what_is_slow_is_carried_out_where_python_has_a_process_of_its_own(tmp_path):
+    slow = fenced("false", "sh", "slow") + fenced("nothing", mark="output")
+    quoted = fenced("nothing", mark="slow output of: dpsim check scenarios/quickstart.yaml")
+    assert list(Walk(tmp_path / "a").problems(slow + quoted)) == []
+    ran, told = Walk(tmp_path / "b", apart=True).problems(slow + quoted)
+    assert "'false' must end with 0" in ran
+    assert told.endswith(OUTDATED)
 
 
 def test_an_edit_changes_the_documents_own_sources_and_no_others(tmp_path):
