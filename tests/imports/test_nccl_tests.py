@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -144,15 +145,21 @@ def test_what_a_log_does_not_say_can_be_said():
         parse_nccl_tests(text(HEADER, ROW), "all-redduce")
 
 
+# Where nothing is asked of standard errors, whose 200 fits take most of the time of one.
+FEW_RESAMPLES = patch("dpsim.imports.nccl_tests_fit._RESAMPLES", 2)
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.floats(1e-6, 1e-4), st.floats(1e9, 4e11))
 def test_the_fit_finds_the_line_that_made_the_times(alpha, busbw):
-    found = fit_nccl_tests(made(alpha, busbw), "x").parameters
+    with FEW_RESAMPLES:
+        found = fit_nccl_tests(made(alpha, busbw), "x").parameters
     assert found["alpha"].value == pytest.approx(alpha, rel=1e-3)
     assert found["busbw"].value == pytest.approx(busbw, rel=1e-3)
     assert found["floor"].value == pytest.approx(alpha, rel=1e-3)
 
 
+@FEW_RESAMPLES
 def test_the_fit_finds_a_floor_where_there_is_one():
     found = fit_nccl_tests(made(5e-6, 1e11, floor=40e-6), "x").parameters
     assert found["floor"].value == pytest.approx(40e-6, rel=1e-3)
@@ -160,6 +167,7 @@ def test_the_fit_finds_a_floor_where_there_is_one():
     assert found["busbw"].value == pytest.approx(1e11, rel=1e-3)
 
 
+@FEW_RESAMPLES
 def test_one_wild_row_hardly_moves_the_fit():
     log = made(20e-6, 1e11)
     rows = list(log.rows)
@@ -186,6 +194,7 @@ def test_standard_errors_follow_the_noise():
     assert 5 < noisy(0.05) / noisy(0.005) < 20
 
 
+@FEW_RESAMPLES
 def test_a_profile_says_what_it_was_fitted_on_and_comes_back_from_its_file(data, tmp_path):
     profile = fit_nccl_tests(parse_nccl_tests(data("all-reduce-2x8-a100.log")), "a100", "all.log")
     assert profile.residuals.counted_on == "fitted rows"

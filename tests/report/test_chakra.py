@@ -84,8 +84,11 @@ def attributes(node):
     return found
 
 
+FEW = ("run.steps=3", "cluster.nodes=2")
+
+
 def traced(tmp_path, name, *overrides):
-    run = run_scenario(load_scenario(SCENARIOS / f"{name}.yaml", ["run.steps=3", *overrides]))
+    run = run_scenario(load_scenario(SCENARIOS / f"{name}.yaml", [*FEW, *overrides]))
     write_chakra(run, tmp_path)
     return run
 
@@ -100,6 +103,7 @@ def replayed(nodes):
 
 
 STEADY = ("disturbance.jitter.sigma=0",)
+SMALL = "workload.model=gpt2-small"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ STEADY = ("disturbance.jitter.sigma=0",)
     [
         ("quickstart", STEADY),
         ("quickstart", (*STEADY, "workload.gradient_accumulation=2")),
-        ("sharded", ()),
+        ("sharded", (SMALL,)),
         ("powersgd", STEADY),
         ("mg-wfbp", STEADY),
     ],
@@ -162,7 +166,7 @@ def test_computing_adds_up_to_the_worker_s_own_step(tmp_path):
 
 def test_sharding_gathers_weights_and_scatters_gradients(tmp_path):
     """A trace's size is what each rank brings: of an all-gather its own part."""
-    run = traced(tmp_path, "sharded")
+    run = traced(tmp_path, "sharded", SMALL)
     _, nodes = read(tmp_path / "step.0.et")
     gathers = [node for node in nodes if attributes(node).get("comm_type") == ALL_GATHER]
     scatters = [node for node in nodes if attributes(node).get("comm_type") == REDUCE_SCATTER]
@@ -183,7 +187,7 @@ def test_the_loss_is_averaged_by_an_all_reduce(tmp_path):
 
 def test_groups_meet_apart(tmp_path):
     brief = "strategy.sync.outer={every: 2, fragments: 1, overlap: 0}"
-    run = traced(tmp_path, "diloco", brief, "strategy.overlap.kind=sequential")
+    run = traced(tmp_path, "diloco", "cluster.nodes=4", brief, "strategy.overlap.kind=sequential")
     groups = json.loads((tmp_path / "comm_groups.json").read_text())
     for rank in (0, run.job.workers - 1):
         _, nodes = read(tmp_path / f"step.{rank}.et")

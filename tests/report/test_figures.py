@@ -126,7 +126,8 @@ def test_many_algorithms_are_told_apart_by_more_than_colour():
 
 
 def test_two_kinds_of_staleness_are_not_mixed():
-    result = simulate(load_scenario(SCENARIOS / "ssp.yaml", ["run.steps=6", "run.warmup=1"]))
+    few = ["run.steps=6", "run.warmup=1", "cluster.nodes=2"]
+    result = simulate(load_scenario(SCENARIOS / "ssp.yaml", few))
     figure = staleness_figure(result)
     versions, gap = figure.data
     counted = np.bincount(result.steps.versions.ravel())

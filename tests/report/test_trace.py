@@ -46,7 +46,7 @@ def names(content, what):
 
 @pytest.mark.parametrize("file", FILES)
 def test_slices_of_a_thread_nest_and_steps_are_as_long_as_the_results(file):
-    scenario = load_scenario(SCENARIOS / f"{file}.yaml", FEW)
+    scenario = load_scenario(SCENARIOS / f"{file}.yaml", [*FEW, "cluster.nodes=2"])
     run = run_scenario(scenario, Recording(steps=2, first=1))
     content = json.loads(json.dumps(trace(run), allow_nan=False))
     threads = defaultdict(list)
