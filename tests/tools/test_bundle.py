@@ -29,6 +29,7 @@ def dependencies():
     return {each.partition(">")[0] for each in content["project"]["dependencies"]}
 
 
+@pytest.mark.wide  # to import torch takes seconds
 @pytest.mark.torch
 @pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'")
 def test_validating_commands_do_without_what_is_left_out():
