@@ -42,8 +42,12 @@ class SlowWorkersConfig(GroupedDisturbance):
 
     @model_validator(mode="after")
     def _one_of_three(self) -> SlowWorkersConfig:
-        if sum(given is not None for given in (self.workers, self.nodes, self.fraction)) != 1:
-            raise ValueError("one of workers, nodes and fraction must be given")
+        named = [
+            name for name in ("workers", "nodes", "fraction") if getattr(self, name) is not None
+        ]
+        if len(named) != 1:
+            got = " and ".join(named) or "none"
+            raise ValueError(f"must have one of workers, nodes and fraction, but got {got}")
         for name, given in (("workers", self.workers), ("nodes", self.nodes)):
             if given is not None and self.per != "worker":
                 raise ValueError(f"per must be left out where {name} are named, but got {self.per}")

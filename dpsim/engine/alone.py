@@ -73,7 +73,7 @@ class Worker:
         self._loading = None if world.job.input is None else world.job.input.of(rank).start()
 
     def work(self) -> Process:
-        """Its life."""
+        """Its iterations, from the first to the last."""
         # On beyond its own steps until all have done theirs: the last ones are to meet the traffic
         # and the versions of the others to their end.
         for self.iteration in count():

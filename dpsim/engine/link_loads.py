@@ -12,6 +12,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.units import DATA, human
 from dpsim.engine.job import Job
+from dpsim.hardware import device_kind
 from dpsim.network import CollectiveModel
 from dpsim.topology import Cluster
 
@@ -181,9 +182,8 @@ def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
 
 
 def _kind(graph: nx.DiGraph[str], device: str) -> str:
-    """``gpu`` for ``node3/gpu0``, ``leaf`` for ``leaf12``."""
-    kind = graph.nodes[device].get("kind")
-    return str(kind) if kind else device.rpartition("/")[2].rstrip("0123456789")
+    """Of the fabric's own devices by their names: ``leaf`` for ``leaf12``."""
+    return str(graph.nodes[device].get("kind") or device_kind(device))
 
 
 def step_traffic(job: Job, step_time: float) -> StepTraffic:

@@ -150,10 +150,10 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     disturbed = bool(disturbance.background or disturbance.links)
     kind: ModelKind
     if asked == "bundle":
-        # What its collective takes alone: whatever a bundle meets, it meets on the wire.
-        kind, met = "auto", None
+        # What its collective takes alone: what else is on the links, a bundle shares them with.
+        kind, disturbances = "auto", None
     else:
-        kind, met = asked, _conditions(disturbance) if disturbed else None
+        kind, disturbances = asked, _conditions(disturbance) if disturbed else None
     config, profile = scenario.cluster, scenario.profile
     # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
     gamma = max(reduction_cost(part.accelerator) for part in config.parts)
@@ -170,7 +170,7 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
         cluster,
         costs,
         kind,
-        met,
+        disturbances,
         scenario.strategy.compression.sums_in_flight,
         scenario.run.seed,
         transport,

@@ -36,7 +36,7 @@ from dpsim.hardware.gpu import (
     typical_gpus,
 )
 from dpsim.hardware.link import Link, LinkRef, links, pcie_link_name, pcie_rate
-from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, nodes
+from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, device_kind, nodes
 from dpsim.hardware.sourced import (
     GIVEN,
     Sourced,
@@ -90,6 +90,7 @@ __all__ = [
     "SourcedWatts",
     "Transport",
     "add_entry",
+    "device_kind",
     "gpu_by_pci_id",
     "gpu_named_in",
     "gpus",

@@ -59,6 +59,12 @@ class Nics(Config):
     )
 
 
+def device_kind(device: str) -> str:
+    """``gpu`` for ``gpu0``, or for ``node3/gpu0``."""
+    # No kind ends in a digit (`_KIND`), so that what is left is the kind.
+    return device.rpartition("/")[2].rstrip("0123456789")
+
+
 class Node(Config):
     """One machine: its devices, and the full-duplex links between them.
 
@@ -121,8 +127,7 @@ class Node(Config):
 
         None where only its links limit it.
         """
-        # No kind ends in a digit (`_KIND`), so that what is left is the kind.
-        found = self.capacities.get(device.rstrip("0123456789"))
+        found = self.capacities.get(device_kind(device))
         return None if found is None else found.value
 
     def expand_edges(self) -> list[tuple[str, str, Link, int]]:

@@ -98,7 +98,7 @@ def _chosen(draft: ScenarioDraft, found: Hosts, wanted: str | None) -> Hosts:
         names = list(dict.fromkeys(expand_hosts(wanted)))
         unknown = [name for name in names if name not in found]
         if unknown:
-            raise ImportFileError(f"must have the host {unknown[0]!r} of --hosts, but has it not")
+            raise ImportFileError(f"must have the host {unknown[0]!r} of --hosts, but lacks it")
         found = {name: found[name] for name in names}
     counts = Counter(len(ports) for ports in found.values())
     if wanted is not None and len(counts) > 1:

@@ -210,7 +210,7 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
         start, duration = times
         if not (abs(start) < 1e18 and 0 <= duration < 1e15):
             raise ImportFileError(
-                f"traceEvents[{index}] must have a time and a duration that can be, but got "
+                f"traceEvents[{index}] must have a finite time and a duration from 0 on, but got "
                 f"{start}, {duration}"
             )
         args = event.get("args")

@@ -110,7 +110,7 @@ def _checked(tree: _Tree, switch: str | None) -> _Tree:
         )
     if switch is not None:
         if switch not in tree.switches:
-            raise ImportFileError(f"must have the switch {switch!r} of --switch, but has it not")
+            raise ImportFileError(f"must have the switch {switch!r} of --switch, but lacks it")
         # What hangs below it, and nothing of what it hangs on.
         kept = {switch, *nx.descendants(tree.graph, switch)}
         tree = _Tree({name: one for name, one in tree.switches.items() if name in kept})

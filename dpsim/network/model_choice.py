@@ -104,8 +104,8 @@ def named_model(
     if library != "ideal":
         if kind != "auto" or conditions:
             raise DpsimError(
-                f"network model must be auto with library {library}, whose messages are its own "
-                f"matter, but got {kind!r}{' with conditions' if conditions else ''}"
+                f"network model must be auto with library {library}, which times messages itself, "
+                f"but got {kind!r}{' with conditions' if conditions else ''}"
             )
         from dpsim.network.libraries import library_model
 
@@ -168,9 +168,12 @@ def _in_network(
             "algorithm in-network must have switches that reduce "
             "(cluster.network.in_network_reduction), but got a network without"
         )
-    if kind not in ("auto", "rounds") or needs not in InNetworkModel.abilities:
+    if kind not in ("auto", "rounds"):
+        raise DpsimError(f"network model of in-network must be rounds or auto, but got {kind!r}")
+    if needs not in InNetworkModel.abilities:
         raise DpsimError(
-            "network model of in-network must be rounds or auto, without other traffic or faults"
+            "algorithm in-network must have a network without other traffic and changing links, "
+            "but got one with them"
         )
     return InNetworkModel(network, costs, itemsize=itemsize)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.hardware import Link, Node
+from dpsim.hardware import Link, Node, device_kind
 from dpsim.topology.network import ROUTED_BY
 
 
@@ -51,7 +51,7 @@ class NodeGraph:
         self.nics = [name for name, *_ in cards]
         # A CPU or a switch can carry less than its links together: a bridge's own limit.
         limits = {name: node.capacity(name) for name in node.device_names()}
-        kinds = {name: {"kind": name.rstrip("0123456789")} for name in limits}
+        kinds = {name: {"kind": device_kind(name)} for name in limits}
         self.devices: dict[str, dict[str, Any]] = kinds | {
             nic: {"kind": "nic"} for nic in self.nics
         }

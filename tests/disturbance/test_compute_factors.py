@@ -53,9 +53,9 @@ def test_a_worker_that_does_not_exist_is_named():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "one of workers, nodes and fraction must be given"),
-        ({"workers": [1], "fraction": 0.5}, "one of workers, nodes and fraction must be given"),
-        ({"workers": [1], "nodes": [0]}, "one of workers, nodes and fraction must be given"),
+        ({}, "must have one of workers, nodes and fraction, but got none"),
+        ({"workers": [1], "fraction": 0.5}, "must have one .* but got workers and fraction"),
+        ({"workers": [1], "nodes": [0]}, "must have one .* but got workers and nodes"),
         (
             {"workers": [1], "per": "node"},
             "per must be left out where workers are named, but got node",

@@ -226,11 +226,11 @@ def stripped(trace):
         ),
         (
             '{"traceEvents": [{"ph": "X", "ts": 1, "dur": -1}]}',
-            "traceEvents[0] must have a time and a duration that can be",
+            "traceEvents[0] must have a finite time and a duration from 0 on",
         ),
         (
             '{"traceEvents": [{"ph": "X", "ts": NaN, "dur": 1}]}',
-            "traceEvents[0] must have a time and a duration that can be",
+            "traceEvents[0] must have a finite time and a duration from 0 on",
         ),
         (
             '{"traceEvents": []}',

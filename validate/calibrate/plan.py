@@ -1,4 +1,4 @@
-"""Which collectives are measured: algorithms and sizes, as far as they take a bearable time."""
+"""Which collectives are measured: algorithms and sizes, as far as they take minutes."""
 
 from __future__ import annotations
 

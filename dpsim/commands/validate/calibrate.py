@@ -137,8 +137,8 @@ def _measured(
     # One case of so many is fitted on; the others tell how far off the fit is.
     if len(plan) < LEAST_CASES * every:
         raise DpsimError(
-            f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in a bearable "
-            f"time, but is for {len(plan)}"
+            f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in minutes, "
+            f"but is for {len(plan)}"
         )
 
     records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))

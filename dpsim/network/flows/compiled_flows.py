@@ -212,7 +212,7 @@ class CompiledFlows:
         stopped = np.concatenate([cut[crossed(table)[0]].any(axis=1) for table in self._tables])
         return np.flatnonzero(stopped[self._under_way["route"]])
 
-    def told(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+    def calls_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """See `FlowsUnderWay`."""
         return self._flows["call"][rows], self._flows["number"][rows]
 

@@ -105,7 +105,7 @@ class FlowsUnderWay(Protocol):
     def over_cut_links(self) -> IntArray:
         """The rows that cross a link that is cut."""
 
-    def told(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+    def calls_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """The call of each row, and its number within the call."""
 
     def amounts(self, row: int) -> tuple[float, float]:
@@ -185,7 +185,7 @@ class NumpyFlows:
         rows = self._flows.ended(now)
         if not len(rows):
             return [], []
-        calls, numbers = self.told(rows)
+        calls, numbers = self.calls_of(rows)
         self.remove(rows)
         return calls.tolist(), numbers.tolist()
 
@@ -194,7 +194,7 @@ class NumpyFlows:
         is_cut = self._links.capacity == 0
         return np.flatnonzero(is_cut[self._flows.links].any(axis=0))
 
-    def told(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+    def calls_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """See `FlowsUnderWay`."""
         return self._flows.batch[rows], self._flows.group[rows]
 

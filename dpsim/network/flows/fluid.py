@@ -252,7 +252,7 @@ class FluidNetwork:
     def _avoid_cut_links(self, flows: FlowsUnderWay) -> None:
         """New routes for the flows whose link has been cut, where their sender knows any."""
         over = flows.over_cut_links()
-        calls, numbers = flows.told(over)
+        calls, numbers = flows.calls_of(over)
         movable = [self._batches[call].reroute is not None for call in calls.tolist()]
         stuck = np.flatnonzero(movable)
         self._arriving += [

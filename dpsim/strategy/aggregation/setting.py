@@ -41,8 +41,8 @@ class Setting:
     """The cluster, what messages cost on it, and how collectives are to be timed.
 
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
-    ``met(network, workers)`` are the other traffic and the link changes on a network in which
-    worker i is rank ``workers[i]``; None where there are none, or a model need not know them.
+    ``disturbances(network, workers)`` are the other traffic and the link changes on a network in
+    which worker i is rank ``workers[i]``; None where there are none, or a model need not know them.
     ``disturbed``: whether there are any. ``groups``: those that meet, where that is not all.
     ``libraries`` gathers what was chosen for the scenario, and ``cautions`` what no machine does of
     it. ``models`` are those that were made on this very cluster, for other scenarios, too;
@@ -53,7 +53,7 @@ class Setting:
     cluster: Cluster
     costs: MessageCosts
     kind: ModelKind
-    met: Callable[[Cluster, IntArray], Conditions] | None
+    disturbances: Callable[[Cluster, IntArray], Conditions] | None
     sums_in_flight: bool
     seed: int
     transport: Transport | None = None
@@ -94,7 +94,7 @@ class Setting:
         A library's says what its collective takes alone. What else is on the links it meets there,
         as a bundle.
         """
-        if self.met is None or (library != "ideal" and self.kind == "auto"):
+        if self.disturbances is None or (library != "ideal" and self.kind == "auto"):
             return None
         return self.conditions(self.cluster)
 
@@ -134,9 +134,9 @@ class Setting:
 
         Worker i is its rank ``workers[i]``; left out, rank i.
         """
-        if self.met is None:
+        if self.disturbances is None:
             return Conditions()
-        return self.met(network, self.workers if workers is None else workers)
+        return self.disturbances(network, self.workers if workers is None else workers)
 
     def broadcast(self) -> CollectiveModel:
         """The model of a broadcast from rank 0: the library's where it has one, else a tree."""

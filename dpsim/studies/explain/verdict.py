@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dpsim.base.units import DATA, human
 from dpsim.engine import PartName, Result
+from dpsim.hardware import device_kind
 
 _FULL = 0.8  # of its rate over the whole step: a link that is busier cannot take much more
 _MOST = 0.8  # of the step spent computing: nothing else is worth much
@@ -44,7 +45,7 @@ def verdict(result: Result) -> str:
 
 def link_words(name: str) -> str:
     """What a link is called in a sentence: a network card for ``node0/nic0->switch``."""
-    kinds = [_kind(end) for end in name.split("->")]
+    kinds = [device_kind(end) for end in name.split("->")]
     if "nic" in kinds:
         return "the busiest network card"
     if all(kind in _DEVICES for kind in kinds) and len(kinds) > 1:
@@ -53,11 +54,6 @@ def link_words(name: str) -> str:
     if any(kind in _DEVICES for kind in kinds):
         return f"the {_DEVICES[next(kind for kind in kinds if kind in _DEVICES)]} within nodes"
     return f"the links between switches ({name})"
-
-
-def _kind(device: str) -> str:
-    """``nic`` for ``node0/nic12``."""
-    return device.rpartition("/")[2].rstrip("0123456789")
 
 
 def _full_link(result: Result, computing: float, exposed: float) -> str:

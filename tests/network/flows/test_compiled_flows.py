@@ -59,7 +59,7 @@ def sent(face, table, rows, sizes, call):
 
 def by_flow(face, count):
     """What is left of each flow, in the order of calls and numbers within them."""
-    calls, numbers = face.told(np.arange(count))
+    calls, numbers = face.calls_of(np.arange(count))
     return np.array([face.amounts(row)[1] for row in np.lexsort((numbers, calls))])
 
 
@@ -193,7 +193,7 @@ def test_flows_over_a_link_that_is_cut_are_told():
         assert face.any_cut
         assert face.over_cut_links().tolist() == [1]
         face.remove(np.array([0, 1]))
-        assert face.told(np.array([0]))[1].tolist() == [2]
+        assert face.calls_of(np.array([0]))[1].tolist() == [2]
 
 
 def test_a_route_without_links_is_through_at_once():

@@ -24,7 +24,7 @@ def let_in(flows, routes, row, call):
 
 
 def left(flows, count):
-    calls, _ = flows.told(np.arange(count))
+    calls, _ = flows.calls_of(np.arange(count))
     return [flows.amounts(row)[1] for row in np.argsort(calls)]
 
 
