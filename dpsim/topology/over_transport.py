@@ -46,11 +46,18 @@ def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
     if network.nic is not None:
         changes["nic"] = _over(network.nic, transport)
     # The cards' links have all of a message's seconds: switches would count them again.
-    if transport.message_seconds is not None and "switch_latency" in type(network).model_fields:
-        changes["switch_latency"] = 0.0
-    edges: tuple[CustomEdge, ...] = getattr(network, "edges", ())
+    if transport.message_seconds is not None:
+        changes |= dict.fromkeys(network.own_latencies, 0.0)
+    if transport.efficiency is not None:
+        rates = {name: getattr(network, name) for name in network.own_rates}
+        # One that is left out follows the cards.
+        changes |= {
+            name: rate * transport.efficiency for name, rate in rates.items() if rate is not None
+        }
+    edges = network.listed_edges
     if edges:
-        changes["edges"] = tuple(_edge(edge, transport) for edge in edges)
+        # Those of a file, too, which then is not read again.
+        changes |= {"edges": tuple(_edge(edge, transport) for edge in edges), "graphml": None}
     return changes
 
 

@@ -78,6 +78,17 @@ TRANSPORT = Transport(latency=1e-4, overhead=1e-5, efficiency=0.5)
                 "edges": [{"between": ["node*/nic0", "a"], "rate": "1 GB/s", "latency": 0}],
             },
         ),
+        ClusterConfig(
+            nodes=6,
+            node="single-gpu",
+            network={
+                "fabric": "dragonfly",
+                "routers": 2,
+                "ports_per_router": 1,
+                "local_rate": "2 GB/s",
+                "global_rate": "1 GB/s",
+            },
+        ),
     ],
 )
 def test_over_a_transport_links_have_its_efficiency_and_a_message_its_time(config):
@@ -90,3 +101,23 @@ def test_over_a_transport_links_have_its_efficiency_and_a_message_its_time(confi
     slowest = nominal.argmin()
     assert rates[slowest] == pytest.approx(nominal[slowest] / 2)
     assert rates[0] == nominal[0], "links inside nodes stay"
+
+
+def test_a_file_of_links_is_read_and_reaches_what_the_transport_does(tmp_path):
+    edges = "".join(
+        f'<edge source="node{node}/nic0" target="a"><data key="r">1 GB/s</data>'
+        '<data key="l">0 s</data></edge>'
+        for node in range(2)
+    )
+    (tmp_path / "net.graphml").write_text(
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+        '<key id="r" for="edge" attr.name="rate" attr.type="string"/>'
+        '<key id="l" for="edge" attr.name="latency" attr.type="string"/>'
+        '<graph edgedefault="undirected"><node id="node0/nic0"/><node id="node1/nic0"/>'
+        f'<node id="a"/>{edges}</graph></graphml>'
+    )
+    network = {"fabric": "custom", "graphml": str(tmp_path / "net.graphml"), "nics_per_node": 1}
+    config = ClusterConfig(nodes=2, node="single-gpu", network=network)
+    names, rates, latency = routes(cluster_over_transport(config, TRANSPORT), 0, 1)
+    assert rates[names.index("node0/nic0->a")] == 0.5e9
+    assert latency == pytest.approx(TRANSPORT.message_seconds, abs=5e-6)

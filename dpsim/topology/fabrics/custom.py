@@ -159,6 +159,11 @@ class CustomConfig(SwitchedConfig):
         """The GraphML file, where one stands in for edges."""
         return self.graphml
 
+    @property
+    def listed_edges(self) -> tuple[CustomEdge, ...]:
+        """Those of the scenario, or of the file. Raises DpsimError for a file that says none."""
+        return self.edges or tuple(_read_graphml(self.graphml or ""))
+
     @model_validator(mode="after")
     def _one_source(self) -> CustomConfig:
         if bool(self.edges) == (self.graphml is not None):
@@ -184,7 +189,7 @@ class CustomConfig(SwitchedConfig):
         Raises DpsimError for a GraphML file that says no such network, or one not connected.
         """
         cards = np.bincount(ports.node_of).tolist()
-        edges = self.edges or tuple(_read_graphml(self.graphml or ""))
+        edges = self.listed_edges
         try:
             resolved = list(_resolved(edges, cards))
             return Custom(ports, resolved, Spread(self.ecmp_seed))

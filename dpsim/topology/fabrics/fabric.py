@@ -21,6 +21,8 @@ from dpsim.topology.network import Routes
 if TYPE_CHECKING:
     import networkx as nx
 
+    from dpsim.topology.fabrics.custom import CustomEdge
+
 
 @dataclass(frozen=True, eq=False)
 class Ports:
@@ -177,6 +179,11 @@ class FabricConfig(Config, ABC):
     def links_file(self) -> str | None:
         """The file that rates and latencies of its links stand in; None where fields say them."""
         return None
+
+    @property
+    def listed_edges(self) -> tuple[CustomEdge, ...]:
+        """Its links, where they are listed one by one."""
+        return ()
 
     @property
     def reduces(self) -> bool:
