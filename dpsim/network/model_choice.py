@@ -168,12 +168,11 @@ def _in_network(
             "algorithm in-network must have switches that reduce "
             "(cluster.network.in_network_reduction), but got a network without"
         )
-    if kind not in ("auto", "rounds"):
-        raise DpsimError(f"network model of in-network must be rounds or auto, but got {kind!r}")
-    if needs not in InNetworkModel.abilities:
+    if kind not in ("auto", "rounds") or needs not in InNetworkModel.abilities:
+        beside = " with other traffic or links that change" if Ability.CONDITIONS in needs else ""
         raise DpsimError(
-            "algorithm in-network must have a network without other traffic and changing links, "
-            "but got one with them"
+            "network model of in-network must be rounds or auto on an undisturbed network, but "
+            f"got {kind!r}{beside}"
         )
     return InNetworkModel(network, costs, itemsize=itemsize)
 

@@ -121,9 +121,10 @@ def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0)
             # One that is left out follows the cards.
             if now is not None:
                 values[f"cluster.network.{name}"] = exact(now * factor, dimension)
-    edges = getattr(network, "edges", ())
-    if edges:
-        values["cluster.network.edges"] = [_edge(edge, rate, latency) for edge in edges]
+    if network.listed_edges:
+        values["cluster.network.edges"] = [
+            _edge(edge, rate, latency) for edge in network.listed_edges
+        ]
     return values
 
 
