@@ -31,12 +31,12 @@ def test_every_preset_is_small_enough(name, changes):
     ],
 )
 def test_a_large_scenario_is_refused_at_once_with_seconds_and_bytes(changes):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(
         DpsimError, match=r"too large for this page: .* would take about [\d,]+ s and [\d,.]+ GB"
     ):
         answer(Spec(PRESET, changes=changes), lambda done, total: None)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_more_gpus_than_can_be_spoken_of_are_refused():

@@ -170,7 +170,10 @@ def test_the_policy_is_stated_and_no_frame_shows_a_page(bare, address):
 
 
 def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, address):
-    """Its progress is asked of the server's own process: how busy that is."""
+    """Its progress is asked of the server's own process: how busy that is.
+
+    The seconds are the processor's, which a busy machine does not make more.
+    """
     lax.goto("about:blank")
 
     def cpu_seconds():
@@ -192,13 +195,15 @@ def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, address):
         page.get_by_role("button", name="cancel").wait_for()
         before = cpu_seconds()
         assert soon(lambda: cpu_seconds() - before > 0.3, 30), "it is at work"
-    end = time.monotonic() + 2
-    while time.monotonic() < end:
+    gone = cpu_seconds()
+
+    def rests():
         before = cpu_seconds()
         time.sleep(0.5)
-        if cpu_seconds() - before < 0.1:
-            return
-    pytest.fail("2 s later it is still at work")
+        return cpu_seconds() - before < 0.1
+
+    assert soon(lambda: rests() or cpu_seconds() - gone > 2, 60)
+    assert cpu_seconds() - gone < 2, "it is still at work"
 
 
 def listening_at(port):

@@ -112,10 +112,12 @@ def test_no_alarm_outlives_a_program_that_ends_as_ctrl_c_waits_for_an_import(dps
 
 
 def test_what_ignores_ctrl_c_from_the_start_goes_on():
-    command = "trap '' INT HUP; exec \"$0\" -m dpsim.cli run scenarios/quickstart.yaml --json"
+    command = "trap '' INT HUP; echo; exec \"$0\" -m dpsim.cli run scenarios/quickstart.yaml --json"
     started = subprocess.Popen(
         ["sh", "-c", command, sys.executable], stdout=subprocess.PIPE, text=True
     )
+    # From here on the shell, and what it becomes, ignores both.
+    assert started.stdout.readline() == "\n"
     time.sleep(0.3)
     started.send_signal(signal.SIGINT)
     started.send_signal(signal.SIGHUP)

@@ -4,6 +4,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from again import measured_again
 
@@ -15,10 +16,15 @@ pytestmark = [
 ]
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "lasting-jitter.yaml"
+# At these rates a step waits for the network for about half of its time.
 WAYS = [
-    pytest.param((), id="bsp", marks=pytest.mark.wide),
+    pytest.param(("testbed.rate=150 Mbit/s",), id="bsp", marks=pytest.mark.wide),
     pytest.param(
-        ("strategy.aggregation.kind=gossip", "strategy.sync.kind=asp"),
+        (
+            "testbed.rate=200 Mbit/s",
+            "strategy.aggregation.kind=gossip",
+            "strategy.sync.kind=asp",
+        ),
         id="ad-psgd",
     ),
 ]
@@ -26,20 +32,26 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS)
 def test_steps_take_about_as_long_as_predicted(way, brisk):
-    """A test's machine may be busy: bounds that only a wrong model passes over."""
+    """A test's machine may be busy, which holds up messages most: in three of four steps, if need
+    be. No step takes less than its time for that.
+    """
     from validate.emulate import Case
     from validate.run import on_testbed
 
     # Enough steps for workers to have drifted apart as far as they will, which predictions assume.
-    short = (brisk, "testbed.rate=300 Mbit/s", "run.warmup=4", "run.steps=12")
-    case = Case(str(SCENARIO), (*way, *short))
+    case = Case(str(SCENARIO), (*way, brisk, "run.warmup=4", "run.steps=12"))
 
     def measure():
         (run,) = on_testbed([case])
-        return run
+        return run.predicted.steps, run.measured.steps
 
     def check(run):
-        assert run.error["step_time"] == pytest.approx(0, abs=0.2)
-        assert run.measured.steps.compute.std() > 0.007  # of 51 ms
+        predicted, measured = run
+        # Passes are timed waits, which hardly anything moves: each worker's are as long as planned.
+        off = np.median(np.abs(measured.compute / predicted.compute - 1), axis=0)
+        assert off.mean() < 0.03
+        quick = [np.quantile(steps.step, 0.25) for steps in run]
+        assert quick[0] == pytest.approx(quick[1], rel=0.2)
+        assert predicted.step.mean() < 1.2 * measured.step.mean()
 
     measured_again(check, measure)

@@ -35,6 +35,10 @@ def program(tmp_path):
     return write
 
 
+LIMITS_S = (0.5, 4, 16)
+"""Of runs that are ended: where the machine is busy, starting alone may take the first of them."""
+
+
 def failure(command, ranks=2, preload=("json",), **options):
     """The error of a run, after which nothing of the run is left."""
     with pytest.raises(RunFailed) as caught:
@@ -135,10 +139,8 @@ def test_an_interpreter_that_does_not_run_is_said_and_leaves_nothing_open(tmp_pa
 
 
 def test_a_run_that_hangs_ends_in_time(program):
-    limits = iter((0.5, 5))  # starting alone may take the first of them
-
-    def measure():
-        limit, began = next(limits), time.monotonic()
+    def measure(limit):
+        began = time.monotonic()
         error = failure(program("if rank == 1: exec('while True: pass')"), timeout_s=limit)
         return limit, error, time.monotonic() - began
 
@@ -148,15 +150,23 @@ def test_a_run_that_hangs_ends_in_time(program):
         assert error.rank == 1
         assert f"had not finished after {limit} s" in error.reason
 
-    measured_again(check, measure)
+    measured_again(check, measure, *LIMITS_S)
 
 
 def test_so_does_one_that_hangs_at_the_import(program, tmp_path):
     (tmp_path / "endless.py").write_text("import time\ntime.sleep(60)\n")
     environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-    began = time.monotonic()
-    failure(program("pass"), preload=["endless"], environment=environment, timeout_s=0.5)
-    assert time.monotonic() - began < 0.5 + ENDED_WITHIN_S
+
+    def measure(limit):
+        began = time.monotonic()
+        failure(program("pass"), preload=["endless"], environment=environment, timeout_s=limit)
+        return limit, time.monotonic() - began
+
+    def check(found):
+        limit, seconds = found
+        assert seconds < limit + ENDED_WITHIN_S
+
+    measured_again(check, measure, *LIMITS_S)
 
 
 def test_one_that_falls_over_at_the_import_is_no_rank(program, tmp_path):

@@ -80,8 +80,8 @@ def test_ranks_run_on_their_hosts():
     assert [row["policy"] for row in usual.rows] == [os.SCHED_OTHER] * 2
 
 
-ENOUGH = (30, 30)  # seconds that a run has, the first and the second time that it is tried
-BRIEF = (0.8, 4)  # starting alone may take the first of them
+ENOUGH = (30, 30, 30)  # seconds that a run has, each time that it is tried
+BRIEF = (0.8, 3, 9)  # starting alone may take the first of them
 FAULTS = {
     "exits": ("raise SystemExit('no more paper')", ENOUGH, "exited with code 1 after"),
     "is killed": ("os.kill(os.getpid(), 9)", ENOUGH, "was killed by SIGKILL after"),
@@ -106,15 +106,14 @@ FAULTS = {
 )
 def test_a_rank_that_fails_ends_the_run_and_keeps_what_was_measured(fault):
     does, limits, said = FAULTS[fault]
-    patience = iter(limits)
     code = f"""
 for number in range(20): write_row({{"pid": os.getpid(), "number": number}}); time.sleep(0.01)
 if os.environ["RANK"] == "1": {does}
 for number in range(600): write_row({{"pid": os.getpid(), "number": 20 + number}}); time.sleep(0.1)
 """
 
-    def measure():
-        limit, began = next(patience), time.monotonic()
+    def measure(limit):
+        began = time.monotonic()
         with testbed.Testbed(SMALL) as up, pytest.raises(RunFailed) as caught:
             launch(python(code), up.hosts, timeout_s=limit)
         assert time.monotonic() - began < min(limit, 10) + ENDED_WITHIN_S
@@ -128,7 +127,7 @@ for number in range(600): write_row({{"pid": os.getpid(), "number": 20 + number}
         other = [row["number"] for row in error.run.ranks[0].rows]
         assert other == list(range(len(other))) != []
 
-    measured_again(check, measure)
+    measured_again(check, measure, *limits)
 
 
 def test_what_left_its_process_group_ends_with_the_testbed():
