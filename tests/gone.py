@@ -12,8 +12,8 @@ def runs(pid):
         return False
 
 
-def soon(condition, seconds=5.0):
-    """Whether ``condition()`` becomes true within ``seconds``."""
+def soon(condition, seconds=30.0):
+    """Whether ``condition()`` becomes true within ``seconds``: the machine may be busy."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -200,7 +200,7 @@ def test_ranks_and_their_server_end_with_the_launcher(program, how):
         pids = [int(pid) for _ in range(2) for pid in launcher.stdout.readline().split()]
         assert [runs(pid) for pid in pids] == [True] * 4
         launcher.send_signal(signal.Signals[how])
-        launcher.wait(10)
+        launcher.wait(40)
     assert soon(lambda: not any(map(runs, pids)))
 
 

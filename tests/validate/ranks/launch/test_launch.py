@@ -142,7 +142,7 @@ def test_a_rank_that_exits_ends_the_run_with_its_last_words():
     assert str(error).endswith("; its last words:\n  no more paper")
     assert [rank.exit_code for rank in error.run.ranks] == [None, 1, None]
     assert {"rank": 1, "x": 1} in error.run.rows
-    assert error.run.seconds < 10
+    assert error.run.seconds < 25
 
 
 def test_warnings_that_a_library_logs_are_no_last_words():
@@ -253,7 +253,7 @@ def test_what_ranks_start_ends_with_them():
     run = launch(
         python(code), loopback(2), timeout_s=30
     )  # although the children hold the ranks' stdout open
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
     assert soon(lambda: not any(runs(row["pid"]) for row in run.rows))
 
 
@@ -274,7 +274,7 @@ def test_ranks_and_what_they_started_end_with_their_launcher(how):
         pids = [int(pid) for _ in range(2) for pid in launcher.stdout.readline().split()]
         assert [runs(pid) for pid in pids] == [True] * 4
         launcher.send_signal(signal.Signals[how])
-        launcher.wait(10)
+        launcher.wait(40)
     assert soon(lambda: not any(map(runs, pids)))
 
 

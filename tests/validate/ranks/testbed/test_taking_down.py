@@ -164,7 +164,7 @@ def test_signals_take_it_down(number):
         pids = [int(started.stdout.readline().split()[1]) for _ in range(2)]
         assert len(names(started.pid)) == 3
         started.send_signal(number)
-        started.communicate(timeout=20)
+        started.communicate(timeout=40)
     assert started.returncode != 0
     assert names(started.pid) == []
     assert soon(lambda: not any(map(runs, pids)))
@@ -178,7 +178,7 @@ def test_impatience_at_the_terminal_does_not_stop_it_from_being_taken_down():
                 started.pid, signal.SIGINT
             )  # as Ctrl-C does: to the program and the programs that it runs
             time.sleep(0.01)
-        started.communicate(timeout=20)
+        started.communicate(timeout=40)
     assert names(started.pid) == []
     assert soon(lambda: not any(map(runs, pids)))
 
@@ -187,7 +187,7 @@ def test_a_signal_while_it_comes_up_takes_it_down():
     with command("sleep 60") as started:
         assert soon(lambda: names(started.pid))
         started.send_signal(signal.SIGTERM)
-        started.communicate(timeout=20)
+        started.communicate(timeout=40)
     assert started.returncode == 128 + signal.SIGTERM
     assert names(started.pid) == []
 
@@ -197,7 +197,7 @@ def test_what_a_killed_one_leaves_the_next_start_removes():
     with command(escapes) as started:
         pids = [[int(pid) for pid in started.stdout.readline().split()[1:]] for _ in range(2)]
         started.kill()
-        started.wait(10)
+        started.wait(40)
         assert soon(lambda: not any(runs(rank) for rank, _ in pids)), (
             "ranks end with their launcher at once"
         )
