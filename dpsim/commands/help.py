@@ -319,6 +319,7 @@ def _program(
     """What the program itself does before its command."""
 
 
+@cache
 def _loaded(name: str, home: str) -> Any:
     """The command or group at ``home``, such as ``"dpsim.commands.run:run"``."""
     found = resolve_name(home)
