@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # those of torch and transformers are not ours
 ]
 
-WORDS, WIDTH, INNER, BLOCKS, HEADS, TOKENS = 51_000, 64, 160, 3, 4, 32
+WORDS, WIDTH, INNER, BLOCKS, HEADS, TOKENS = 51_000, 64, 160, 2, 4, 32
 SIZES = {
     "vocab_size": WORDS,
     "hidden_size": WIDTH,

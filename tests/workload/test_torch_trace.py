@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,6 +40,9 @@ def module(tmp_path):
     return call
 
 
+traced_once = cache(trace)
+
+
 @with_torch
 @pytest.mark.parametrize(
     ("twin", "shape", "dtype", "name"),
@@ -49,7 +53,7 @@ def module(tmp_path):
     ],
 )
 def test_the_flop_counter_agrees_with_the_catalogue(twin, shape, dtype, name):
-    traced, built = trace(f"{TWINS}:{twin}", shape, dtype), build_model(name)
+    traced, built = traced_once(f"{TWINS}:{twin}", shape, dtype), build_model(name)
     assert traced.parameters == built.parameters
     assert sorted(traced.tensors.elements) == pytest.approx(sorted(built.tensors.elements))
     assert traced.forward_flop == pytest.approx(built.forward_flop, rel=0.01)
@@ -59,7 +63,8 @@ def test_the_flop_counter_agrees_with_the_catalogue(twin, shape, dtype, name):
 
 @with_torch
 def test_traffic_and_activations_of_a_traced_resnet_are_near_the_catalogue_s():
-    traced, built = trace(f"{TWINS}:resnet50", (3, 224, 224)), build_model("resnet50")
+    traced = traced_once(f"{TWINS}:resnet50", (3, 224, 224), "float32")
+    built = build_model("resnet50")
     assert traced.activations == pytest.approx(built.activations, rel=0.05)
     assert traced.vector("forward_traffic").sum() == pytest.approx(
         built.vector("forward_traffic").sum(), rel=0.05
@@ -313,10 +318,12 @@ def test_no_memory_is_taken_for_weights(module):
 
 
 @with_torch
-def test_a_scenario_s_module_is_built():
-    source = {"torch": f"{TWINS}:resnet50", "input": [3, 64, 64]}
+def test_a_scenario_s_module_is_built(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("from torch import nn\n\n\ndef build():\n    return nn.Linear(64, 10)\n")
+    source = {"torch": f"{path}:build", "input": [3, 64]}
     workload = WorkloadConfig.model_validate({"model": source, "batch_per_gpu": 8})
-    assert workload.build().parameters == 25_557_032
+    assert workload.build().parameters == 65 * 10
 
 
 @with_torch

@@ -128,6 +128,7 @@ def test_shipped_constants_were_fitted_on_every_machine_that_can_be_left_out():
     }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("machine", ["1x AWS P6-B200 (8x B200, NVLink5, 8x400Gbps EFAv4)"])
 def test_what_was_left_out_took_no_part(machine):
     """The shipped constants without a machine are those that a fit from scratch on the others

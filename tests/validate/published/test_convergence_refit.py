@@ -8,13 +8,21 @@ import dataclasses
 import numpy as np
 import pytest
 
+from dpsim.base.shipped import shipped
 from dpsim.convergence import tasks
-from tools.refits.convergence_refit import CONSTANTS, text
+from tools.refits.convergence_refit import CONSTANTS, task_constants, text
 from validate.published.convergence.runs import CASES, CURVES, HITS, POINTS, runs_of
 
 
+@pytest.mark.wide
 def test_shipped_constants_are_refitted_ones():
     assert CONSTANTS.read_text(encoding="utf-8") == text()
+
+
+@pytest.mark.parametrize("of_one_source", [HITS, CASES, CURVES, POINTS])
+def test_shipped_constants_of_a_task_are_refitted_ones(of_one_source):
+    name = next(iter(of_one_source))
+    assert shipped(CONSTANTS)["tasks"][name] == task_constants(name)
 
 
 def test_every_task_has_its_runs():

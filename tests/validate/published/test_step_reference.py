@@ -5,7 +5,6 @@ committed.
 """
 
 import json
-from functools import cache
 
 import pytest
 from step_rows import DATA, TABLES, lines, one_cluster, written
@@ -126,7 +125,6 @@ def test_shipped_and_fitted_constants_agree(tmp_path):
     )
 
 
-@cache
 def left_out(kind):
     """What a fit on the whole table says of its rows, each without its own group."""
     path = DATA / TABLES[kind]
@@ -151,6 +149,7 @@ def test_vtrain_across_widths(known, limit, tmp_path):
     assert result.overall["mean_ape"] < limit
 
 
+@pytest.mark.wide
 def test_scaling_cases_left_out():
     overall = left_out("scaling").overall
     assert overall["n"] == 467
@@ -238,27 +237,17 @@ def test_a_missing_file_to_fit_on_is_named(tmp_path):
         compare_steps(DATA / TABLES["vtrain"], "vtrain", fit_on=[tmp_path / "none.csv"])
 
 
-# Of these a part takes as long as the whole, which is fitted once for all that read it.
-WHOLE = ("vtrain", "scaling")
 PART = {**SMALL, "adaptdl": lambda row: one_cluster(row) and row["model"] == "cifar10"}
 
 
-# Of the records of ImageNet no part is quick: each is fitted on all others.
-BETWEEN = [
-    pytest.param(kind, marks=pytest.mark.wide if kind == "imagenet" else ())
-    for kind in STEP_KINDS
-    if kind != "llm"
-]
-
-
-@pytest.mark.parametrize("kind", BETWEEN)
-def test_rows_lie_between_the_ends_that_other_groups_left(kind, tmp_path):
+# To fit a part of a table on itself is quick. By what is shipped, the whole table is fitted again
+# for each group of the part: that is what the groups left out are.
+@pytest.mark.parametrize("fitted_on", ["itself", pytest.param("all", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("kind", [kind for kind in STEP_KINDS if kind != "llm"])
+def test_rows_lie_between_the_ends_that_other_groups_left(kind, fitted_on, tmp_path):
     """Nine in ten of the whole table by their making; of a part of it most of them."""
-    if kind in WHOLE:
-        answer = left_out(kind).to_json()
-    else:
-        rows = lines(kind, PART[kind])
-        answer = compare_steps(written(tmp_path / "part.csv", rows), kind).to_json()
+    path = written(tmp_path / "part.csv", lines(kind, PART[kind]))
+    answer = compare_steps(path, kind, fit_on=[path] if fitted_on == "itself" else []).to_json()
     name = "min" if kind == "imagenet" else "ms"
     between = [row for row in answer["rows"] if row[f"low_{name}"] is not None]
     assert between

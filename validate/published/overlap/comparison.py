@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -93,10 +94,10 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> Overl
         "overlap",
         left_out="what the row's own model showed is left out of the correction that predicts it",
     )
-    source = packaged_table(TABLE, REQUIRED) if known is None else known
+    source = _public_rows() if known is None else policy_rows(known)[0]
     kept = identities(tested, IDENTITY)
     rows, refused = policy_rows(tested)
-    seconds = _policies(result, rows, policy_rows(source)[0], tested, kept)
+    seconds = _policies(result, rows, source, tested, kept)
     progress("predicting", 1, 2)
     result.orders = _orders(rows, seconds)
     if result.orders:
@@ -111,6 +112,11 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> Overl
         if line not in spoken_of
     ]
     return result
+
+
+@cache
+def _public_rows() -> list[PolicyRow]:
+    return policy_rows(packaged_table(TABLE, REQUIRED))[0]
 
 
 def _policies(

@@ -41,6 +41,7 @@ POLICIES: dict[str, Overlap] = {
 _GPUS = {"v100": "v100-pcie-16gb", "k80": "k80", "2080ti": "rtx-2080-ti"}
 _STATED = re.compile(r"\bcomput\w*(?: part)? ([\d.]+) ms")
 _MEMORY = "memory"
+_SETTING = ("model", "network", "precision", "gpus", "per_gpu_batch")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +90,27 @@ def policy_of(system: str) -> str | None:
     return next((name for name in POLICIES if name.upper() in words), None)
 
 
+class _Table:
+    """Rows whose columns become numbers once, when the first row asks for them."""
+
+    def __init__(self, rows: Columns) -> None:
+        self.text = rows.text
+        self.numbers = cache(rows.numbers)
+        self.above_zero = cache(rows.above_zero)
+        self.settings = rows.keys(_SETTING)
+        self.compute = _compute(rows)
+
+
 def policy_rows(rows: Columns) -> tuple[list[PolicyRow], dict[int, str]]:
     """The rows of known policies that can be predicted, and why the others cannot, by index."""
     found, refused = [], {}
-    compute = _compute(rows)
+    table = _Table(rows)
     for index, system in enumerate(rows.text("system").tolist()):
         policy = policy_of(system)
         if policy is None:
             continue
         try:
-            found.append(_policy_row(rows, index, policy, compute))
+            found.append(_policy_row(table, index, policy))
         except DpsimError as error:
             refused[index] = str(error)
     return found, refused
@@ -124,16 +136,17 @@ def _compute(rows: Columns) -> FloatArray:
     return seconds
 
 
-def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> PolicyRow:
+def _policy_row(rows: _Table, index: int, policy: str) -> PolicyRow:
     cell = {name: str(rows.text(name)[index]) for name in ("model", "precision", "network", "gpu")}
     step = rows.above_zero("step_time_ms")[index] * 1e-3
-    if np.isnan(step) or np.isnan(compute[index]):
+    seconds = rows.compute[index]
+    if np.isnan(step) or np.isnan(seconds):
         raise DpsimError("states no compute time, or is the smallest configuration of its case")
     model, positions = _positions(
         cell["model"], cell["gpu"], cell["precision"], _batch(rows, index)
     )
     # The catalogue says how a step divides among its layers, the row how long it is.
-    positions = positions * compute[index] / positions[-1]
+    positions = positions * seconds / positions[-1]
     ranks, nodes = float(rows.numbers("gpus")[index]), float(rows.above_zero("nodes")[index])
     alpha, beta = published(cell["network"], cell["gpu"], ranks, nodes)
     element = 2 if cell["precision"] == "fp16" else ELEMENT
@@ -150,7 +163,7 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
         policy,
         f"{gpu} {rate * 8e-9:g} Gbit/s",
         model.name,
-        (gpu, *rows.keys(("model", "network", "precision", "gpus", "per_gpu_batch"))[index]),
+        (gpu, *rows.settings[index]),
         np.array([outlook.ready(operation) for operation in planned]),
         # Policies count in float32. Half-precision gradients are half of that on the wire.
         np.array([operation.nbytes for operation in planned]) * element / ELEMENT,
@@ -162,7 +175,7 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
     )
 
 
-def _batch(rows: Columns, index: int) -> int:
+def _batch(rows: _Table, index: int) -> int:
     """Samples per GPU; 32 where the row states none.
 
     That only shifts shares between layers a little.

@@ -43,11 +43,13 @@ class Columns:
 
         Raises DpsimError, with line and column, where one is no number.
         """
-        return np.array(
-            # Cell by cell: an error names the line where one is no number.
-            [self._number(row, name, cell) for row, cell in enumerate(self.text(name).tolist())],
-            dtype=np.float64,
-        )
+        cells = self.text(name).tolist()
+        try:
+            numbers = [float(cell) if cell else np.nan for cell in cells]
+        except ValueError:
+            # Once more, cell by cell: the error names the line of the first that is none.
+            numbers = [self._number(row, name, cell) for row, cell in enumerate(cells)]
+        return np.array(numbers, dtype=np.float64)
 
     def positive(self, name: str) -> FloatArray:
         """A column whose every cell must be a number above 0.
@@ -82,8 +84,7 @@ class Columns:
 
         The texts of these columns, numbers however written (``4`` and ``4.0`` are equal).
         """
-        parts = [[_plain(cell) for cell in self.text(name).tolist()] for name in names]
-        return list(zip(*parts, strict=True))
+        return list(zip(*(_plain_cells(self.text(name).tolist()) for name in names), strict=True))
 
     def error(self, row: int, column: str, rule: str) -> DpsimError:
         """The error for a value that breaks ``rule``."""
@@ -97,6 +98,12 @@ class Columns:
             return float(cell) if cell else np.nan
         except ValueError:
             raise self.error(row, name, "must be a number") from None
+
+
+def _plain_cells(cells: list[str]) -> list[str]:
+    # A table repeats itself: of a thousand cells a few are different.
+    plain = {cell: _plain(cell) for cell in {*cells}}
+    return [plain[cell] for cell in cells]
 
 
 def _plain(cell: str) -> str:
@@ -140,12 +147,16 @@ def occurs(rows: Columns, others: Columns, names: Sequence[str]) -> BoolArray:
     return np.array([key in known for key in rows.keys(names)], dtype=np.bool_)
 
 
-def packaged_table(name: str, required: Collection[str]) -> Columns:
-    """A public table that stands in the package."""
-    return read_columns(Path(str(files("validate.published").joinpath("data", name))), required)
+@cache
+def packaged_table(name: str, required: tuple[str, ...]) -> Columns:
+    """A public table that stands in the package; it is read once, and nobody can write to it."""
+    table = read_columns(Path(str(files("validate.published").joinpath("data", name))), required)
+    for column in (*table.columns.values(), table.line, table.path):
+        column.flags.writeable = False
+    return table
 
 
-def source_of(known: Columns | None, table: str, required: Collection[str]) -> tuple[Columns, str]:
+def source_of(known: Columns | None, table: str, required: tuple[str, ...]) -> tuple[Columns, str]:
     """The rows that constants are fitted on, and words for the constants.
 
     The rows are ``known``, or where that is None the public ``table``, whose constants are shipped.
