@@ -62,6 +62,10 @@ TOGETHER = {
     "app/": "browser",
     "studies/sweep/": "sweep",
     "docs/test_on_the_testbed": "ranks",
+    # What imports torch: it takes two seconds of each process that does.
+    "workload/test_hf_config": "torch",
+    "workload/test_reference_models": "torch",
+    "workload/test_torch_trace": "torch",
     **{f"validate/{part}/": "ranks" for part in RANKS},
 }
 # What takes long, lest one process waits for it.

@@ -66,7 +66,7 @@ def test_one_slow_worker_of_64_gives_the_same_after_any_number_of_steps(tiny, ag
     """
     slow = {"slow": [{"workers": [0], "factor": 1.274}]}
     cluster = {"network": {"nic": {"rate": "1 PB/s", "latency": 0}, "fabric": "single-switch"}}
-    steps = (50, 100) if aggregation == "parameter-server" else (50, 200, 1000)
+    steps = (25, 50) if aggregation == "parameter-server" else (50, 200, 1000)
     for number in steps:
         scenario = tiny(
             64,

@@ -76,7 +76,10 @@ def seconds_to_quorum(computing, stale, backups):
     return 1 / computing + fresh + again
 
 
-@pytest.mark.parametrize(("workers", "backups", "steps"), [(4, 1, 1000), (8, 2, 500), (16, 4, 150)])
+@pytest.mark.parametrize(
+    ("workers", "backups", "steps"),
+    [(4, 1, 1000), pytest.param(8, 2, 500, marks=pytest.mark.wide), (16, 4, 150)],
+)
 def test_an_update_with_backups_takes_the_time_of_its_markov_chain(tiny, workers, backups, steps):
     """An update begins with all but b workers that compute anew and b late ones; draws have no
     memory. Bytes take no time here.
@@ -118,7 +121,10 @@ def closed_network(workers, compute, transfer, servers):
     return ways[1] / ways[0]
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    "count",
+    [1, 4, *(pytest.param(count, marks=pytest.mark.wide) for count in (2, 8))],
+)
 def test_asynchronous_workers_saturate_servers_as_a_closed_network_does(tiny, count):
     """16 workers, k servers of B each way: at most k B / S, since pushes and pulls pass each
     other.

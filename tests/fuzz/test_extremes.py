@@ -109,13 +109,13 @@ REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
         ("cluster.nodes=1000000", "run.network_model=flows"),
         r"GB|\d+ s of the processor",
     ),
-    "200,000 workers alone": (
-        ("cluster.nodes=100000", *ALONE),
+    "50,000 workers alone": (
+        ("cluster.nodes=25000", *ALONE),
         r"GB|\d s of the processor|must be at most",
     ),
-    "200,000 workers at six servers": (
+    "50,000 workers at six servers": (
         (
-            "cluster.nodes=200000",
+            "cluster.nodes=50000",
             "cluster.gpus_per_node=1",
             "strategy.aggregation={kind: parameter-server, servers: 6}",
         ),

@@ -10,12 +10,12 @@ from dpsim.base.errors import FailedError
 from dpsim.studies.tune import tune
 
 GRID = [
-    "strategy.aggregation.algorithm=ring,halving-doubling,tree,butterfly,double-binary-tree,master-worker,round-robin,swing,all-to-all",
+    "strategy.aggregation.algorithm=ring,tree,master-worker,round-robin",
     "strategy.overlap.kind=buckets,sequential,wfbp,mg-wfbp,priority",
     "strategy.overlap.bucket_size=10 kB,100 kB,1 MB,4 MB,16 MB",
-    "strategy.compression.kind=none,cast,int8,qsgd,onebit,powersgd,ternary",
+    "strategy.compression.kind=none,cast,int8,qsgd",
 ]
-EVALUATIONS = 80
+EVALUATIONS = 21
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,13 @@ def table(tiny):
 def test_the_grid_is_large_and_few_of_its_points_are_good(table):
     _, whole = table
     assert whole.exhaustive
-    assert whole.simulated == whole.space.size == len(whole.evaluations) == 567
+    assert whole.simulated == whole.space.size == len(whole.evaluations) == 144
     good = [each for each in whole.evaluations if each.figure <= 1.02 * whole.best.figure]
-    assert len(good) <= 30  # 80 random draws miss the first of 567 six times in seven
+    assert len(good) <= 2  # 21 random draws miss both of 144 three times in four
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_eighty_evaluations_find_the_exhaustive_optimum_or_come_within_two_percent(
+def test_a_seventh_of_the_evaluations_finds_the_exhaustive_optimum_or_comes_within_two_percent(
     tiny, table, seed
 ):
     results, whole = table
@@ -49,7 +49,7 @@ def test_eighty_evaluations_find_the_exhaustive_optimum_or_come_within_two_perce
 def test_the_same_seed_finds_the_same_in_the_same_order(tiny, table):
     results, _ = table
     first, again, other = (
-        tune(tiny, over=GRID, evaluations=30, seed=seed, results=dict(results))
+        tune(tiny, over=GRID, evaluations=15, seed=seed, results=dict(results))
         for seed in (3, 3, 4)
     )
     tried = [[each.values for each in found.evaluations] for found in (first, again, other)]
