@@ -104,8 +104,11 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def tab(browser):
-    """One for all tests: what it has compiled for a page serves the next as well."""
+def tab(server, browser):
+    """One for all tests: what it has compiled for a page serves the next as well.
+
+    The server starts beside the browser.
+    """
     context = browser.new_context()
     context.set_default_timeout(PATIENCE)
     yield context.new_page()
@@ -123,7 +126,8 @@ def lax(tab):
 
 
 @pytest.fixture(scope="session")
-def address():
+def server():
+    """Its process, which need not answer yet, and its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -135,13 +139,16 @@ def address():
         "--no-browser",
     ]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    url = f"http://localhost:{port}"
-    try:
-        wait_for(f"{url}/_stcore/health", server)
-        yield url
-    finally:
-        server.terminate()
-        server.communicate(timeout=30)
+    yield server, f"http://localhost:{port}"
+    server.terminate()
+    server.communicate(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def address(server):
+    process, url = server
+    wait_for(f"{url}/_stcore/health", process)
+    return url
 
 
 def wait_for(url, server, seconds=60):

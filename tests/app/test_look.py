@@ -20,16 +20,18 @@ FILES = sorted(Path(pages_.__file__).parent.glob("[a-z]*.py"))
 PAGES = (*(file.stem for file in FILES if file.stem != "what_if"), "")
 WIDTHS = (1440, 800, 390)
 PRESETS = preset_names()
-NARROW = ("", "llama3-8b-8-h100-fsdp", 390)
-# Every page over every preset at each width; of these few often: a narrow, a wide, a middle one.
+# So few steps that every knob is turned in a moment.
+NARROW = ("", "llama3-8b-8-h100-fsdp&set=run.steps=2&set=run.warmup=0", 390)
+# Every page over every preset at each width; of these few often: a narrow one, and with
+# `make test-wide` a wide and a middle one.
 OFTEN = {
     NARROW: (),
-    ("topology", "gpt2-32-h100-sharp", 1440): (),
+    ("topology", "gpt2-32-h100-sharp", 1440): pytest.mark.wide,
     ("stragglers", FIRST, 800): pytest.mark.wide,
 }
 CASES = [
     pytest.param(*case, marks=OFTEN.get(case, pytest.mark.long), id="-".join(map(str, case)))
-    for case in product(PAGES, PRESETS, WIDTHS)
+    for case in [*product(PAGES, PRESETS, WIDTHS), NARROW]
 ]
 BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]
   .filter((each) => !each.closest("[data-testid=stDataFrame]"))
@@ -61,17 +63,18 @@ EMPTY = """() => [...document.querySelectorAll(".js-plotly-plot")]
 """
 TAGS = """() => document.body.innerText.split("\\n").filter((line) => /<\\/?(sub|sup|br|b|i)>/.test(line))
 """
-# Nothing at work, so often found so that what follows a run at once has begun by then: counted, as
-# a browser that is busy does not look. Not at each frame, which would have frames drawn.
+# Nothing at work, so often found so that what follows at once has begun by then: counted, as a
+# browser that is busy does not look. Not at each frame, which would have frames drawn.
 LOOK_EVERY = 50  # ms
-SETTLED = """() => {
+AFTER_A_RUN, AFTER_A_MODE = 15, 5  # looks; another mode asks the server for nothing
+SETTLED = """(looks) => {
   const still = document.querySelector("[data-testid=stMainBlockContainer]") !== null
     && document.querySelector("[data-test-script-state=notRunning]") !== null
     && document.querySelector("[data-stale=true]") === null
     && document.querySelector("[data-testid=stProgress]") === null
     && document.getAnimations().every((each) => each.playState !== "running");
   window.dpStill = still ? (window.dpStill ?? 0) + 1 : 0;
-  return window.dpStill >= 15;
+  return window.dpStill >= looks;
 }
 """
 # Without details of all that it finds nothing wrong with, which would take as long again.
@@ -106,7 +109,7 @@ def look(lax, address):
             errors.clear()
             lax.set_viewport_size({"width": width, "height": 1000})
             lax.goto(wanted)
-            lax.wait_for_function(SETTLED, polling=LOOK_EVERY)
+            lax.wait_for_function(SETTLED, arg=AFTER_A_RUN, polling=LOOK_EVERY)
             there.clear()
             there[wanted, width] = lax.url
         return lax, errors
@@ -135,7 +138,7 @@ def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_not
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(GROUND, arg=rgb(SURFACES["dark"].background))
     page.evaluate("window.dpStill = 0")
-    page.wait_for_function(SETTLED, polling=LOOK_EVERY)
+    page.wait_for_function(SETTLED, arg=AFTER_A_MODE, polling=LOOK_EVERY)
     assert faults(page) == {}
     assert errors == []
 

@@ -26,8 +26,15 @@ from dpsim import cli
 
 pytestmark = pytest.mark.browser
 
+MAIN = "[data-testid=stMain]"
 DRAWN = "[data-test-script-state=notRunning] [data-testid=stMain] [data-testid=stElementContainer]"
 SAID = "[data-testid=stMain] :is([data-testid=stAlertContentError], .dp-verdict)"
+# As the browser's Back does: the page that is there shows what its address now says.
+GO = """address => {
+  history.pushState({}, "", address);
+  dispatchEvent(new PopStateEvent("popstate"));
+}
+"""
 # Puts an image into the page itself, and waits until it is there or is refused.
 IMAGE = """url => new Promise((ended) => {
   const image = new Image();
@@ -77,22 +84,36 @@ def scenario(name, **more):
 
 
 def ways_in(image):
-    """By name: the page and the query that carries ``image``, a line of Markdown."""
+    """By name: the page, the query that carries ``image``, a line of Markdown, and what is said.
+
+    That is ``image`` itself, where the page says it as it is.
+    """
     named = {"yaml": packed(scenario(image)), "file": "a.yaml"}
+    pinned = {"pin-yaml": named["yaml"], "pin-file": image}
+    choices = {"one": image, "operation": image, "where": image}
     return {
-        "a preset's name": ("", {"preset": image}),
-        "a changed path": ("", {"preset": "resnet50-32-v100-25gbe", "set": image}),
-        "a changed value": ("", {"set": [*QUICK, f"strategy.sync.kind={image}"]}),
-        "a file's name": ("", {"yaml": packed("name: [broken"), "file": image}),
-        "a name on the page of trust": ("trust", named),
-        "a name on the page of topology": ("topology", named),
-        "a name on the page of stragglers": ("stragglers", {**named, "sync": "bsp"}),
-        "a folder of batches": ("batches", {"folder": image}),
-        "a page's choice": ("compare", {**named, "compare": image, "vary": image}),
-        "an algorithm": ("algorithms", {"one": image, "operation": image, "where": image}),
+        "a preset's name": ("", {"preset": image}, image),
+        "a changed path": ("", {"preset": "resnet50-32-v100-25gbe", "set": image}, image),
+        "a changed value": ("", {"set": [*QUICK, f"strategy.sync.kind={image}"]}, image),
+        "a file's name": ("", {"yaml": packed("name: [broken"), "file": image}, image),
+        "a name on the page of trust": ("trust", named, image),
+        "a name on the page of topology": ("topology", named, "Load of the links"),
+        "a name on the page of stragglers": (
+            "stragglers",
+            {**named, "sync": "bsp"},
+            "Slow workers cost BSP",
+        ),
+        "a folder of batches": ("batches", {"folder": image}, "must be the folder of a sweep"),
+        "a page's choice": (
+            "compare",
+            {**named, "compare": image, "vary": image},
+            "tree is the fastest",
+        ),
+        "an algorithm": ("algorithms", choices, "What a rank holds"),
         "names of a scenario, its file, and the baseline's": (
             "",
-            {"yaml": named["yaml"], "file": image, "pin-yaml": named["yaml"], "pin-file": image},
+            {**named, "file": image, **pinned},
+            image,
         ),
     }
 
@@ -114,14 +135,30 @@ def asked_for(page, catcher):
     return asked[:-1]
 
 
+@pytest.fixture(scope="module")
+def go(lax, address):
+    """Opens a page of the dashboard at an address: loads it, or goes there from another of them."""
+    lax.goto("about:blank")  # what is there was loaded with its policy
+
+    def opened(path, query):
+        url = f"{address}/{path}?{urlencode(query, doseq=True)}"
+        if lax.url.startswith(address):
+            lax.evaluate(GO, url)
+        else:
+            lax.goto(url)
+
+    return opened
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_nobody_else_is_asked_where_the_policy_is_ignored(lax, address, catcher, way):
+def test_nobody_else_is_asked_where_the_policy_is_ignored(lax, go, catcher, way):
     url, _ = catcher
     image = f"![x]({url}/{way.replace(' ', '-').replace(chr(39), '')}.png)"
-    path, query = ways_in(image)[way]
+    path, query, said = ways_in(image)[way]
     requests = []
     with listening(lax, requests):
-        lax.goto(f"{address}/{path}?{urlencode(query, doseq=True)}")
+        go(path, query)
+        lax.locator(MAIN).get_by_text(said).first.wait_for()
         lax.wait_for_selector(DRAWN)
         assert asked_for(lax, catcher) == []
     assert [each for each in requests if each.startswith(url)] == [f"{url}/last.png"]
@@ -169,63 +206,6 @@ def test_the_policy_is_stated_and_no_frame_shows_a_page(bare, address):
     assert bare.frames[1].locator("[data-testid=stApp]").count() == 0
 
 
-def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, address):
-    """Its progress is asked of the server's own process: how busy that is.
-
-    The seconds are the processor's, which a busy machine does not make more.
-    """
-    lax.goto("about:blank")
-
-    def cpu_seconds():
-        ticks = 0
-        for pid in servers:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    servers = listening_at(int(address.rpartition(":")[2]))
-    long = [
-        "run.steps=3500",
-        "strategy.aggregation.kind=parameter-server",
-        "strategy.sync.kind=asp",
-    ]
-    query = urlencode({"set": [*long, "cluster.nodes=1"]}, doseq=True)
-    with lax.context.new_page() as page:
-        page.goto(f"{address}/?{query}")
-        page.get_by_role("button", name="cancel").wait_for()
-        before = cpu_seconds()
-        assert soon(lambda: cpu_seconds() - before > 0.3, 30), "it is at work"
-    gone = cpu_seconds()
-
-    def rests():
-        before = cpu_seconds()
-        time.sleep(0.5)
-        return cpu_seconds() - before < 0.1
-
-    assert soon(lambda: rests() or cpu_seconds() - gone > 2, 60)
-    assert cpu_seconds() - gone < 2, "it is still at work"
-
-
-def listening_at(port):
-    """The processes that listen at ``port``."""
-    inodes = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
-            inodes.add(f"socket:[{fields[9]}]")
-    found = []
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            links = {str(each.readlink()) for each in (process / "fd").iterdir()}
-        except OSError:
-            continue
-        if links & inodes:
-            found.append(int(process.name))
-    return found
-
-
 LINK = '<a href="http://a.org/">name</a> <img src=x> <span style="color: red">s</span>'
 
 
@@ -244,13 +224,13 @@ def test_names_in_figures_of_a_page_that_stands_alone_lead_nowhere(browser, tmp_
     page.close()
 
 
-def test_names_in_figures_of_the_dashboard_lead_nowhere(lax, address, tmp_path):
+def test_names_in_figures_of_the_dashboard_lead_nowhere(lax, go, tmp_path):
     given, folder = tmp_path / "it.yaml", tmp_path / "results"
     over = {"method": "grid", "parameters": {"cluster.nodes": {"values": [1, 2]}}}
     given.write_text(scenario(LINK, sweep=over), encoding="utf-8")
     ran = CliRunner().invoke(cli.app, ["sweep", str(given), "-o", str(folder), "--workers", "1"])
     assert ran.exit_code == 0
-    lax.goto(f"{address}/batches?{urlencode({'folder': str(folder)})}")
+    go("batches", {"folder": str(folder)})
     lax.locator(".js-plotly-plot .point").first.hover(force=True)
     lax.wait_for_selector(".js-plotly-plot .hovertext")
     assert LINK in lax.locator(".js-plotly-plot .hovertext").first.text_content()
@@ -280,10 +260,9 @@ def hostile(image):
 
 
 @pytest.fixture(scope="module")
-def own_files(lax, address):
+def own_files(lax, go):
     """The page on which files are uploaded."""
-    lax.goto(f"{address}/own_files")
-    lax.wait_for_selector(DRAWN)
+    go("own_files", {})
     return lax
 
 
@@ -323,10 +302,9 @@ https://a.org www.a.org &lt; \\
 # heading"""
 
 
-def test_marks_are_shown_and_not_carried_out(lax, address):
+def test_marks_are_shown_and_not_carried_out(lax, go):
     """What is shown are the very letters, without an element in them but visible addresses."""
-    query = {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")}
-    lax.goto(f"{address}/?{urlencode(query)}")
+    go("", {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")})
     shown = lax.locator("[data-testid=stAlertContentError]").first
     lax.get_by_text("must be YAML").first.wait_for()
     assert MARKED.replace("\n", " ") in shown.inner_text()
@@ -340,3 +318,58 @@ def test_words_of_errors_stay_as_they_are():
     said = "mine.yaml:3:44: workload.batch_per_gpu: must be at least 1, but got -8"
     assert plain(said) == said
     assert plain("- a\n1. b") == "\\- a\n\n1\\. b"
+
+
+def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, go, address):
+    """Its progress is asked of the server's own process: how busy that is.
+
+    The seconds are the processor's, which a busy machine does not make more.
+    """
+
+    def cpu_seconds():
+        ticks = 0
+        for pid in servers:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    servers = listening_at(int(address.rpartition(":")[2]))
+    long = [
+        "run.steps=3500",
+        "strategy.aggregation.kind=parameter-server",
+        "strategy.sync.kind=asp",
+    ]
+    go("", {"set": [*long, "cluster.nodes=1"]})
+    lax.get_by_role("button", name="cancel").wait_for()
+    before = cpu_seconds()
+    assert soon(lambda: cpu_seconds() - before > 0.2, 30), "it is at work"
+    lax.goto("about:blank")
+    gone = cpu_seconds()
+
+    def rests():
+        before = cpu_seconds()
+        time.sleep(0.25)
+        return cpu_seconds() - before < 0.05
+
+    assert soon(lambda: rests() or cpu_seconds() - gone > 2, 60)
+    assert cpu_seconds() - gone < 2, "it is still at work"
+
+
+def listening_at(port):
+    """The processes that listen at ``port``."""
+    inodes = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+            inodes.add(f"socket:[{fields[9]}]")
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            links = {str(each.readlink()) for each in (process / "fd").iterdir()}
+        except OSError:
+            continue
+        if links & inodes:
+            found.append(int(process.name))
+    return found
