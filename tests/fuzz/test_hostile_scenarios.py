@@ -12,7 +12,7 @@ import pytest
 from campaign import tried
 from hostile_cases import case
 
-FEW, MANY = 100, 2_000
+FEW, MANY = 60, 2_000
 LONG = 50_000
 
 

@@ -62,8 +62,8 @@ def test_on_links_that_all_differ(monkeypatch, name):
         def capacities(self):
             return self.rate * np.random.default_rng(0).uniform(0.2, 1.0, 2 * self.ranks)
 
-    network = Unequal(16, 1e9, 2e-6)
-    starts = np.random.default_rng(2).exponential(1e-3, 16)
+    network = Unequal(8, 1e9, 2e-6)
+    starts = np.random.default_rng(2).exponential(1e-3, 8)
     model = FlowsModel(schedule_on(network, algorithm(name)), network, COSTS)
     for nbytes in (0, 3, 1_000_003):
         assert_alike(*both(model, starts, nbytes, monkeypatch))
