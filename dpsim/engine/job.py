@@ -98,11 +98,7 @@ class Job:
         facts["one_version"] = sync.one_version and aggregation.one_version
 
     def _network(self) -> Cluster:
-        used = (
-            getattr(model, "network", None)
-            for turns in self.collectives.values()
-            for model in turns
-        )
+        used = (model.network for turns in self.collectives.values() for model in turns)
         # The first one: beside servers or CPUs the loss alone may go over the bare cluster, and it
         # is the last of the collectives.
         return next((network for network in used if isinstance(network, Cluster)), self.cluster)
