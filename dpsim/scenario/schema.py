@@ -25,12 +25,7 @@ from dpsim.disturbance import DisturbanceConfig, JitterConfig
 from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, RankSpread
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.replay import ReplayConfig
-from dpsim.scenario.scaled_compute import (
-    ComputeScale,
-    MeasuredCell,
-    MeasuredStep,
-    ScaledCompute,
-)
+from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
 from dpsim.scenario.sweep import SweepConfig
 from dpsim.strategy import StrategyConfig
 from dpsim.topology import ClusterConfig, TestbedConfig
