@@ -49,9 +49,7 @@ def draw() -> None:
 
     sentence(_verdict(names, walks))
     data = [drawn(walk) for walk in walks]
-    # None until the browser has told it: the style then follows what the system prefers.
-    theme = st.context.theme.type or ""
-    _player()(key="steps", data={"walks": data, "theme": theme})
+    _player()(key="steps", data={"walks": data})
 
 
 def _verdict(names: Sequence[str], walks: Sequence[Walkthrough]) -> str:
@@ -127,7 +125,6 @@ def _player() -> Any:
     mounted = (
         "\nexport default function ({parentElement, data}) {\n"
         '  const root = parentElement.querySelector(".dpsim-steps");\n'
-        "  root.dataset.theme = data.theme;\n"
         # The page runs again at every widget: what is played goes on unless the walks are others.
         "  const told = JSON.stringify(data.walks);\n"
         "  if (root.told !== told) { root.told = told; drawSteps(root, data.walks); }\n"

@@ -3,6 +3,7 @@ the keyboard.
 """
 
 import os
+import re
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from app import pages_
 from app.presets import FIRST, preset_names
-from dpsim.report.theme import SURFACES
+from dpsim.report.theme import SURFACES, contrast
 
 pytestmark = pytest.mark.browser
 
@@ -171,6 +172,10 @@ def colours(page):
     )
 
 
+def as_hex(told):
+    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", told)[:3])
+
+
 def rgb(colour):
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgb({red}, {green}, {blue})"
@@ -218,6 +223,13 @@ def test_all_columns_of_sixteen_ranks_are_seen_at_once(look):
     )
     assert len(beyond) == 4  # a grid and a circle of each algorithm
     assert max(beyond) <= 1
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(GROUND, arg=rgb(SURFACES["dark"].background))
+    ink, ground = page.locator(".dpsim-steps h3").first.evaluate(
+        "(head) => [head, document.querySelector('.stApp')].map((each, at) => "
+        "getComputedStyle(each)[['color', 'backgroundColor'][at]])"
+    )
+    assert contrast(*map(as_hex, (ink, ground))) > 4.5
     page.get_by_role("button", name="next round").click()
     assert page.locator(".dpsim-steps text", has_text="ab").count() > 0
     assert errors == []
