@@ -13,13 +13,14 @@ model's form does.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.doubt import Doubt
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Traffic
@@ -48,7 +49,10 @@ class Constants:
 
 
 class RefittedModel(CollectiveModel):
-    """``base`` with the constants of a machine; loads and traffic are the base's."""
+    """``base`` with the constants of a machine: in all but its times it is the base.
+
+    It knows no times of single messages, which the constants are not of.
+    """
 
     def __init__(self, base: CollectiveModel, constants: Constants) -> None:
         self.base = base
@@ -57,19 +61,61 @@ class RefittedModel(CollectiveModel):
         self.itemsize = base.itemsize
         self.abilities = base.abilities
         self.members = base.members
+        self.saved = base.saved
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        found = self.base.finish(starts, nbytes)
+        return self._refitted(self.base.finish(starts, nbytes), starts)
+
+    def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
+        return self._refitted(self.base.finish_after(starts, nbytes, rested_at), starts)
+
+    def _refitted(self, found: Outcome, starts: FloatArray) -> Outcome:
         whole = float(found.finishes.max() - starts.max())
         # At most the whole, so that no message is left less than no time for its bytes.
         empty = min(self.base.time_together(_SMALLEST), whole)
-        # Later by the same for all: in what order ranks leave is up to the base.
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
-        return replace(found, finishes=found.finishes + (float(refitted) - whole))
+        # Later by the same for all: in what order ranks leave is up to the base.
+        later = float(refitted) - whole
+        return replace(found, finishes=found.finishes + later, rested_at=found.rested_at + later)
+
+    @cached_property
+    def _without_bytes(self) -> float:
+        return self.base.time_together(_SMALLEST)
+
+    def loads(self, nbytes: int) -> FloatArray:
+        """The base's."""
+        return self.base.loads(nbytes)
 
     def doubt(self, nbytes: int) -> Doubt:
         """The base's, which is the more doubtful."""
         return self.base.doubt(nbytes)
+
+    @property
+    def kin(self) -> tuple[str, ...] | None:
+        """The base's."""
+        return self.base.kin
+
+    def sustained(self) -> float:
+        """The base's."""
+        return self.base.sustained()
+
+    @property
+    def joins_all(self) -> bool:
+        """As the base does."""
+        return self.base.joins_all
+
+    @property
+    def ends(self) -> IntArray:
+        """The base's."""
+        return self.base.ends
+
+    def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """The base's."""
+        return self.base.crossings()
+
+    def of_group(self, ranks: IntArray) -> CollectiveModel:
+        """The base's of that group, refitted: groups of one model are alike."""
+        return RefittedModel(self.base.of_group(ranks), self.constants)
 
     def traffic(self, nbytes: int) -> Traffic:
         """The base's."""

@@ -5,8 +5,10 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
-from dpsim.engine import calibrated, constants_of, same_on
+from dpsim.collectives import algorithm
+from dpsim.engine import Constants, RefittedModel, calibrated, constants_of, same_on
 from dpsim.hardware import CalibrationProfile, Measured
+from dpsim.network import CollectiveModel, RoundsModel
 
 TEXT = """
 name: on a node
@@ -41,23 +43,23 @@ def scenario(tmp_path):
     return load
 
 
-def base(scenario):
-    return calibrated(scenario).collectives["all-reduce"][0]
+def base(scenario, operation="all-reduce"):
+    return calibrated(scenario).collectives[operation][0]
 
 
 def seconds(model, nbytes):
     return float(model.finish(np.zeros(model.network.ranks), nbytes).finishes.max())
 
 
-def table(scenario, ranks, hosts, entry, latency, per_byte):
+def table(scenario, ranks, hosts, entry, latency, per_byte, operation="all-reduce"):
     """What the model takes on so many ranks, with these constants."""
-    model = base(same_on(scenario, ranks, hosts))
+    model = base(same_on(scenario, ranks, hosts), operation)
     nothing = seconds(model, 4)
     times = [
         entry + latency * nothing + per_byte * (seconds(model, size) - nothing) for size in SIZES
     ]
     return Measured(
-        operation="all-reduce",
+        operation=operation,
         ranks=ranks,
         hosts=hosts,
         devices=("Tesla V100-SXM2-16GB",),
@@ -85,6 +87,44 @@ def test_a_table_of_one_node_tells_of_two(scenario):
         assert ratio == pytest.approx(2, rel=1e-6)
     before, after = (simulate(each).parts_s["exposed_comm"] for each in (plain, twice))
     assert after == pytest.approx(2 * before, rel=1e-3)
+
+
+GROUPS = "strategy.aggregation={kind: sharded, shard_group: 8, library: nccl}"
+
+
+def test_groups_of_ranks_are_refitted_each(scenario):
+    """A table that says what the model says changes no group's times, one of ten times does."""
+    sets = GROUPS, "workload.model=alexnet", "run.steps=1", "run.warmup=0"
+    plain = scenario(None, *sets)
+
+    def waited(factor):
+        tables = [table(plain, 8, 1, 0.0, factor, factor, "all-gather").model_dump()]
+        return simulate(scenario({"network": tables}, *sets)).parts_s["exposed_comm"]
+
+    expected = simulate(plain).parts_s["exposed_comm"]
+    assert waited(1.0) == pytest.approx(expected, rel=1e-6)
+    assert waited(10.0) > 2 * expected
+
+
+# Answered by its own times, or by none: of single messages the constants know nothing.
+OF_ITS_OWN = {"finish", "finish_after", "time_together", "of_size", "plays", "play", "compared"}
+
+
+def test_beside_its_times_a_refitted_model_is_its_base(scenario):
+    """Each question to a model of a collective goes on to the base, and is answered alike."""
+    model = base(scenario(None, GROUPS), "all-gather")
+    same = RefittedModel(model, Constants(0.0, 1.0, 1.0))
+    asked = {name for name in dir(CollectiveModel) if not name.startswith("_")} - OF_ITS_OWN
+    assert asked - set(vars(RefittedModel)) - set(vars(same)) == set()
+    starts = np.linspace(0, 1e-3, 16)
+    np.testing.assert_allclose(
+        same.finish(starts, 10**6).finishes, model.finish(starts, 10**6).finishes, rtol=1e-12
+    )
+    assert len(list(same.crossings())) == len(list(model.crossings())) > 0
+    group = model.members[1]
+    assert seconds(same.of_group(group), 10**6) == seconds(model.of_group(group), 10**6)
+    broadcast = RoundsModel(algorithm("tree", "broadcast").schedule(16), model.network)
+    assert not RefittedModel(broadcast, Constants(0.0, 1.0, 1.0)).joins_all
 
 
 def test_an_imported_log_of_nccl_tests_is_such_a_profile(scenario):
