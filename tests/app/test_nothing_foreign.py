@@ -230,6 +230,7 @@ def test_names_in_figures_of_the_dashboard_lead_nowhere(lax, go, tmp_path):
     given.write_text(scenario(LINK, sweep=over), encoding="utf-8")
     ran = CliRunner().invoke(cli.app, ["sweep", str(given), "-o", str(folder), "--workers", "1"])
     assert ran.exit_code == 0
+    lax.goto("about:blank")  # no point of another page's figure is there
     go("batches", {"folder": str(folder)})
     lax.locator(".js-plotly-plot .point").first.hover(force=True)
     lax.wait_for_selector(".js-plotly-plot .hovertext")
