@@ -11,6 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from again import measured_again
 
@@ -40,8 +41,9 @@ def measured_once():
     from validate.run import real
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(real, "_measured_profile", cache(real._measured_profile))
-        yield
+        known = cache(real._measured_profile)
+        patch.setattr(real, "_measured_profile", known)
+        yield known
 
 
 def documented():
@@ -183,20 +185,22 @@ def test_real_computing_has_its_own_prediction(dpsim):
 
 
 @pytest.mark.testbed
-@pytest.mark.usefixtures("measured_once")
-def test_real_computing_of_a_slow_worker_is_waited_for(dpsim):
+def test_real_computing_of_a_slow_worker_is_waited_for(measured_once):
     """Worker 1 computes eight times as long by waiting, and worker 0 waits for it in gloo's
     all-reduce.
     """
-    slow = ["disturbance.slow=[{workers: [1], factor: 8}]", "strategy.aggregation.library=gloo"]
-    sets = [part for text in ("testbed.hosts=2", "run.steps=4", *slow) for part in ("--set", text)]
+    from validate.emulate import Case
+    from validate.run import real_run
 
-    def measure():
-        code, out, _ = dpsim(SCENARIO, "--compute", "real", *sets, "--json")
-        assert code == 0
-        return json.loads(out)
+    slow = "disturbance.slow=[{workers: [1], factor: 8}]", "strategy.aggregation.library=gloo"
+    case = Case(SCENARIO, ("testbed.hosts=2", "run.steps=16", *slow))
 
-    def check(content):
-        assert abs(content["error"]["step_time"]) < 0.25
+    def check(run):
+        predicted, measured = (
+            np.quantile(each.steps.step, 0.25) for each in (run.predicted, run.measured)
+        )
+        if predicted != pytest.approx(measured, rel=0.25):
+            measured_once.cache_clear()  # its layers may have been held up
+        assert predicted == pytest.approx(measured, rel=0.25)
 
-    measured_again(check, measure)
+    measured_again(check, lambda: real_run(case))
