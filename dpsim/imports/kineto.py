@@ -12,7 +12,7 @@ FLOP of convolutions, linear layers, norms and embeddings are read off them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -109,16 +109,10 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
         for one in common
         if any(step.layers[one].forward or step.layers[one].backward for step in alike)
     ]
-    layers = [_layer(alike[0].layers[one], batch) for one in kept]
-    first = next((index for index, layer in enumerate(layers) if layer.parameters), None)
-    if first is not None:  # nothing before it wants a gradient
-        layers[first] = layers[first].model_copy(
-            update={"backward_flop": layers[first].forward_flop}
-        )
     return ModelProfile(
         name=name,
         sample=f"1 of {batch} in the trace",
-        layers=tuple(layers),
+        layers=tuple(_layers([alike[0].layers[one] for one in kept], batch)),
         measured=_measured(alike, kept, batch, trace),
         # The last step: DDP arranges its buckets anew after the first.
         collectives=tuple(_collectives(alike[-1])),
@@ -238,6 +232,17 @@ def _add(
             layer.ready = max(layer.ready, kernel.end)
     elif id(root) in owners:
         owners[id(root)].forward += kernel.seconds
+
+
+def _layers(traced: Iterable[_LayerOfStep], batch: int) -> list[ProfileLayer]:
+    """The layers of a profile, in their order."""
+    layers = [_layer(each, batch) for each in traced]
+    first = next((place for place, layer in enumerate(layers) if layer.parameters), None)
+    # Nothing before the first weights wants a gradient, so that backward has one product there.
+    if first is not None:
+        one = {"backward_flop": layers[first].forward_flop}
+        layers[first] = layers[first].model_copy(update=one)
+    return layers
 
 
 def _layer(layer: _LayerOfStep, batch: int) -> ProfileLayer:

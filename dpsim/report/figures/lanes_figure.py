@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpsim.engine import Interval
@@ -84,17 +84,12 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
 
     factor, unit = time_unit(end)
     shown: set[str] = set()
-    for row, own in enumerate(bars, 1):
-        for doing in _DOING:
-            alike = [bar for bar in own if bar.doing == doing]
-            if alike:
-                figure.add_bar(
-                    **_trace(doing, alike, factor, unit, end),
-                    showlegend=doing not in shown,
-                    row=row,
-                    col=1,
-                )
-                shown.add(doing)
+    for (row, own), doing in product(enumerate(bars, 1), _DOING):
+        alike = [bar for bar in own if bar.doing == doing]
+        if alike:
+            trace = _trace(doing, alike, factor, unit, end)
+            figure.add_bar(**trace, showlegend=doing not in shown, row=row, col=1)
+            shown.add(doing)
 
     names = [str(worker) for worker in range(workers)]
     # From large to small: worker 0 stands on top.

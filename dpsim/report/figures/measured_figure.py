@@ -50,33 +50,11 @@ def measured_figure(
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    every = [
-        value
-        for pairs in groups.values()
-        for pair in pairs
-        for value in (pair.measured, pair.predicted)
-        if value > 0
-    ]
-    if every:
+    every = [pair for pairs in groups.values() for pair in pairs]
+    values = [value for pair in every for value in (pair.measured, pair.predicted) if value > 0]
+    if values:
         # A factor and no distance, since axes of times are logarithmic.
-        low, high = min(every) / 1.3, max(every) * 1.3
-        ends, rising = [low, high], [low * _OFF, high * _OFF]
-        # One closed outline: up along the upper edge, and back along the lower.
-        band = {
-            "x": [*ends, *ends[::-1]],
-            "y": [*rising, high / _OFF, low / _OFF],
-            "fill": "toself",
-            "mode": "none",
-        }
-        figure.add_scatter(**band, name="within 25 %", fillcolor=FAINT, hoverinfo="skip")
-        figure.add_scatter(
-            x=ends,
-            y=ends,
-            mode="lines",
-            name="as measured",
-            line={"dash": "dash", "width": 1, "color": COLOUR["grey"]},
-            hoverinfo="skip",
-        )
+        _add_band(figure, min(values) / 1.3, max(values) * 1.3)
 
     for number, (name, pairs) in enumerate(groups.items()):
         look = {
@@ -88,8 +66,9 @@ def measured_figure(
         figure.add_scatter(**_points(f"{name} ({len(pairs):,})", right, unit, look))
     # Last of all, so that they lie on top of what was right.
     missed: dict[str, list[Pair]] = {}
-    for pair in (pair for pairs in groups.values() for pair in pairs if pair.missed):
-        missed.setdefault(pair.missed, []).append(pair)
+    for pair in every:
+        if pair.missed:
+            missed.setdefault(pair.missed, []).append(pair)
     for words, pairs in sorted(missed.items()):
         figure.add_scatter(**_points(f"{words} ({len(pairs):,})", pairs, unit, _MISSED[words]))
 
@@ -99,6 +78,27 @@ def measured_figure(
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
     return styled(figure, title, f"measured {what}", f"predicted {what}")
+
+
+def _add_band(figure: go.Figure, low: float, high: float) -> None:
+    """The line on which predictions equal measurements, and the band about it."""
+    ends, rising = [low, high], [low * _OFF, high * _OFF]
+    # One closed outline: up along the upper edge, and back along the lower.
+    band = {
+        "x": [*ends, *ends[::-1]],
+        "y": [*rising, high / _OFF, low / _OFF],
+        "fill": "toself",
+        "mode": "none",
+    }
+    figure.add_scatter(**band, name="within 25 %", fillcolor=FAINT, hoverinfo="skip")
+    figure.add_scatter(
+        x=ends,
+        y=ends,
+        mode="lines",
+        name="as measured",
+        line={"dash": "dash", "width": 1, "color": COLOUR["grey"]},
+        hoverinfo="skip",
+    )
 
 
 def _points(

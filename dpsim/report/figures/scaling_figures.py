@@ -106,18 +106,8 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
     for number, (low, high, algorithm) in enumerate(found):
         colour = COLOURS[algorithms.index(algorithm) % len(COLOURS)]
         figure.add_vrect(x0=low, x1=high, fillcolor=colour, opacity=0.1, line_width=0)
-        middle = (log10(low) + log10(high)) / 2  # an annotation's place on a logarithmic axis
-        figure.add_annotation(
-            x=middle,
-            y=1.0,
-            yref="paper",
-            text=algorithm,
-            showarrow=False,
-            # Names of neighbours stand at two heights, and upright over narrow runs, so that they
-            # do not cover one another.
-            textangle=-90 if high < 8 * low else 0,
-            yshift=-16 * (number % 2),
-        )
+        # Names of neighbours stand at two heights, so that they do not cover one another.
+        _add_name(figure, algorithm, low, high, lower=number % 2 == 1)
 
     said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
     axes = {
@@ -125,6 +115,19 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
         "yaxis": {"type": "log", "dtick": 1, "tickformat": "~s", "ticksuffix": "s"},
     }
     return styled(figure, f"Fastest: {said}", "size (bytes)", "time", **axes)
+
+
+def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: bool) -> None:
+    """A name at the top, over the sizes from ``low`` to ``high``; upright where those are few."""
+    figure.add_annotation(
+        x=(log10(low) + log10(high)) / 2,  # an annotation's place on a logarithmic axis
+        y=1.0,
+        yref="paper",
+        text=name,
+        showarrow=False,
+        textangle=-90 if high < 8 * low else 0,
+        yshift=-16 if lower else 0,
+    )
 
 
 def _ticks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
