@@ -23,7 +23,7 @@ COLUMNS = ("gpu", "model", "batch", "seq_len", "precision", "quality", "mode")
 def listed(name, **renamed):
     """The rows of a table as mappings; all are of training where the table does not say."""
     wanted = [renamed.get(column, column) for column in COLUMNS]
-    table = packaged_table(name, [column for column in wanted if column != "train"])
+    table = packaged_table(name, tuple(column for column in wanted if column != "train"))
     texts = [
         ["train"] * len(table) if column == "train" else table.text(column).tolist()
         for column in wanted
