@@ -72,7 +72,7 @@ class RefittedModel(CollectiveModel):
     def _refitted(self, found: Outcome, starts: FloatArray) -> Outcome:
         whole = float(found.finishes.max() - starts.max())
         # At most the whole, so that no message is left less than no time for its bytes.
-        empty = min(self.base.time_together(_SMALLEST), whole)
+        empty = min(self._without_bytes, whole)
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
         # Later by the same for all: in what order ranks leave is up to the base.
         later = float(refitted) - whole
