@@ -19,6 +19,7 @@ from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
+_ENTERED = "entered"  # whether a run is for a change on the page, or for itself
 
 
 def load() -> None:
@@ -26,9 +27,13 @@ def load() -> None:
 
     At the start, and when somebody went back or changed it.
     """
+    entered = st.session_state.pop(_ENTERED, False)
     query = {key: st.query_params.get_all(key) for key in st.query_params}
-    # Another page begins with an empty address: then the view stays what it was.
-    if _VIEW in st.session_state and (not query or query == st.session_state.get(_WRITTEN)):
+    # Another page begins with an empty address: then the view stays what it was. A browser that
+    # has been sent a new address may ask for more before it has taken that over: what its user
+    # has changed meanwhile, or nobody has, is not undone by the old one.
+    same = entered or not query or query == st.session_state.get(_WRITTEN)
+    if _VIEW in st.session_state and same:
         return
     st.session_state[_PROBLEM] = ""
     before = st.session_state.get(_VIEW)
@@ -72,8 +77,15 @@ def current() -> View:
     return view
 
 
+def run_again() -> None:
+    """Run the whole page anew to show what has come, with the view as it is."""
+    st.session_state[_ENTERED] = True
+    st.rerun()
+
+
 def show(view: View) -> None:
     """Show ``view`` from the next run on."""
+    st.session_state[_ENTERED] = True
     if view != current():
         before = current()
         st.session_state[_BEFORE] = before

@@ -119,7 +119,7 @@ def let_draw() -> bool:
 def _ask_again() -> None:
     """The second time it is the browser that calls."""
     if st.session_state.get(DRAWN):
-        st.rerun()
+        state.run_again()
     st.session_state[DRAWN] = True
 
 
@@ -198,7 +198,7 @@ def _forget(key: Hashable) -> None:
 def _progress(task: Task[T], what: str) -> None:
     # The whole page runs again, and draws the value where the bar was.
     if task.ended:
-        st.rerun()
+        state.run_again()
     if not task.begun:
         st.progress(0.0, text=f"{what}: after what is at work already")
     elif task.total:

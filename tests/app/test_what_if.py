@@ -8,6 +8,7 @@ from html import unescape
 
 import pytest
 from app_pages import QUICK, charts, html, metrics, settled
+from streamlit.testing.v1 import AppTest
 
 from app import forms, state, waiting
 from app.answers import answer, explained, scaled
@@ -116,6 +117,46 @@ def test_another_set_up_is_not_compared_with_the_one_before(open_page):
     page.query_params["preset"] = "resnet50-8-v100-asynchronous"
     page.run()
     assert all(delta is None for _, delta in metrics(page).values())
+
+
+def test_a_browser_whose_address_lags_behind_undoes_no_change(open_page):
+    """It may send what was entered, or ask for more, with the address that it had before."""
+    page = open_page("what_if", preset=SMALL, set=QUICK)
+    old = dict(page.query_params)
+    for nodes in ("8", "4"):
+        page.query_params = dict(old)
+        page.select_slider(key="set cluster.nodes").set_value(nodes).run()
+        assert page.select_slider(key="set cluster.nodes").value == nodes
+    assert page.query_params["set"] == [*QUICK, "cluster.nodes=4"]
+    # One that is gone back to later is what its user wants to see.
+    page.query_params = dict(old)
+    page.run()
+    assert page.select_slider(key="set cluster.nodes").value == "16"
+
+
+def test_a_page_that_runs_again_by_itself_takes_no_old_address_for_a_new_one():
+    def script():
+        import streamlit as st
+
+        from app import state
+
+        if st.session_state.pop("work has ended", False):
+            state.run_again()
+        state.load()
+        state.write_address()
+        st.button("8 nodes", key="8", on_click=state.change, args=("cluster.nodes", "8"))
+
+    page = AppTest.from_function(script, default_timeout=60)
+    page.query_params["preset"] = SMALL
+    page.run()
+    old = dict(page.query_params)
+    page.button(key="8").click().run()
+    new = dict(page.query_params)
+    assert new["set"] == "cluster.nodes=8"
+    page.query_params = dict(old)
+    page.session_state["work has ended"] = True
+    page.run()
+    assert dict(page.query_params) == new
 
 
 def test_the_verdict_is_the_librarys(open_page):
