@@ -66,6 +66,9 @@ def _others(spec: Spec, own: str) -> list[str]:
         for kind in forms.union("strategy.sync").kinds
         if kind != own and _goes(spec.with_kind("strategy.sync", "kind", kind))
     ]
+    if not known:
+        st.caption("No other way to synchronise goes with the rest of this scenario.")
+        return []
     first = [kind for kind in _FIRST if kind in known][:1]
     return controls.pick_several(
         f"{kind_words(own)}, compared with",

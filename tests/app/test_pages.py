@@ -101,3 +101,10 @@ def test_why_a_way_has_no_result_is_said_by_its_name_and_not_as_on_a_command_lin
     assert said.startswith("local SGD: strategy: aggregation sharded with sync local-sgd ")
     # BSP alone has no stale gradients to be drawn.
     assert charts(page) == 2
+
+
+def test_where_no_other_way_goes_none_is_offered(open_page):
+    """Rather than a list that nobody can open."""
+    page = open_page("convergence", preset="llama3-8b-8-h100-fsdp", set=QUICK)
+    assert not page.multiselect
+    assert any("No other way" in caption.value for caption in page.caption)
