@@ -84,7 +84,7 @@ def _set_ups() -> None:
                 args=(Spec(name),),
             )
             if chosen:  # the whole page, which closes this
-                st.rerun()
+                state.run_again()
 
 
 def _holds(name: str, wanted: str) -> bool:

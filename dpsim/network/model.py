@@ -265,14 +265,14 @@ class LeavingTogether(CollectiveModel):
         return self._loads(nbytes, self.algorithm_for(nbytes))
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        seconds, _ = self._time(nbytes)
+        seconds, name = self._time(nbytes)
         ends = np.empty(len(starts))
         if len(self.members) == 1:  # all of them, in whichever order
             ends.fill(starts.max() + seconds)
         else:
             last = starts[self.members].max(axis=1, keepdims=True)
             ends[self.members] = last + seconds
-        return Outcome(ends, self.loads(nbytes))
+        return Outcome(ends, self._loads(nbytes, name))
 
 
 class ScheduleModel(CollectiveModel):
