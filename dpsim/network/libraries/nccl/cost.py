@@ -69,6 +69,9 @@ P2P_SWITCH_BYTES = 25e3
 NVLSTREE_MANY = 0.79
 # NVLS is taken to fill as fast among fewer GPUs, which was not measured.
 NVLS_RANKS = 8
+# One loop of NVLS's kernel moves a chunk of 128 KiB of each GPU in each of up to 32 channels
+# (src/init.cc, src/enqueue.cc).
+NVLS_LOOP = 32 * 128 * 2.0**10  # bytes of the vector for each GPU
 FLOOR_SHARPNESS = 4.0
 _NO_FLOOR = 1e-12  # s
 CHANNEL_RATE = 50e9  # B/s, about the most that NCCL's search plans for a channel between nodes
@@ -200,9 +203,12 @@ def _nvls_fill(w: Work, p: Params) -> FloatArray:
     """Seconds until NVLS moves bytes at its rate.
 
     Each rank behind the switch has a chunk of its own in a loop of NCCL's kernel, so that a loop
-    moves the more the more they are (src/device/all_reduce.h).
+    moves the more the more they are (src/device/all_reduce.h). A vector shorter than a loop fills
+    a part of it.
     """
-    return np.asarray(p["a_N"] * np.maximum(w.local / NVLS_RANKS, 1.0))
+    longer = np.maximum(w.local / NVLS_RANKS, 1.0) - 1.0
+    filled = np.minimum(w.nbytes / (w.local * NVLS_LOOP), 1.0)
+    return np.asarray(p["a_N"] * (1.0 + longer * filled))
 
 
 def _p2p(w: Work, p: Params) -> FloatArray:
