@@ -33,10 +33,14 @@ BRIEF = {
     "ssp": " --set cluster.nodes=2",
 }
 
+# Long enough for a last digit to become milliseconds, if it may differ anywhere.
+CHAOTIC = "run parameter-server-asp"
+
 # Command lines, scenarios by name, without --json: a prediction of every scenario, and every other
 # command that computes.
 LINES = (
     *(f"run {name} {SHORT}{BRIEF.get(name, '')}" for name in SCENARIOS),
+    CHAOTIC,
     *(
         f"explain {name} {SHORT}"
         for name in ("gossip", "layer-split", "ranking-flips", "testbed/overlap")

@@ -67,7 +67,7 @@ class Jitter(Config):
         drawn = np.empty((steps, workers))
         for worker, stream in enumerate(random_streams(seed, workers)):
             drawn[:, worker] = self.draw(stream, steps)
-        return self.shaped(drawn)
+        return _rounded(self.shaped(drawn))
 
 
 class LognormalJitterConfig(Jitter):
@@ -221,7 +221,7 @@ class CorrelatedJitterConfig(Jitter):
                 product *= np.exp(sigma * drawn - sigma**2 / 2)[:, members]
             if self.delay_chance and level == self.delay_of:
                 product *= self._delays(members, steps, seed)
-        return product * self._stalls(steps, seed)[:, None]
+        return _rounded(product * self._stalls(steps, seed)[:, None])
 
     def _delays(self, members: NDArray[np.intp], steps: int, seed: int) -> Factors:
         """1 + a delay, over its mean; a Lomax delay is delay (a - 1) (u**(-1/a) - 1)."""
@@ -243,6 +243,15 @@ class CorrelatedJitterConfig(Jitter):
         stalled = np.diff(passed) > 0
         mean = 1 + (self.stall - 1) / self.stall_every
         return np.where(stalled, self.stall, 1.0) / mean
+
+
+def _rounded(factors: Factors) -> Factors:
+    """Factors in single precision, of which each kind of processor makes the same.
+
+    The last digit of exp and of powers depends on the processor's vector instructions, and workers
+    that act alone amplify it by ten orders of magnitude in as many seconds.
+    """
+    return factors.astype(np.float32).astype(np.float64)
 
 
 def _remembering(generator: np.random.Generator, steps: int, memory: float) -> Factors:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
-
-import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine.job import Job
@@ -64,11 +63,11 @@ def scale_to(job: Job, step_time: float) -> float:
 
     @cache  # Brent's method asks for the ends again
     def excess(log_scale: float) -> float:
-        steps = simulate_steps(job.scaled(np.exp(log_scale))).after(job.scenario.run.warmup)
+        steps = simulate_steps(job.scaled(math.exp(log_scale))).after(job.scenario.run.warmup)
         return float(steps.step.mean()) - step_time
 
     # A step grows with the scale, so that the ends tell whether one between them will do.
-    low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
+    low, high = math.log(_LEAST_SCALE), math.log(_MOST_SCALE)
     if excess(high) < 0:
         raise DpsimError(
             f"calibration.step_time must be at most {excess(high) + step_time:.4g} s, "
@@ -82,4 +81,4 @@ def scale_to(job: Job, step_time: float) -> float:
             f"({excess(low) + step_time:.4g} s on {nodes} nodes), but got {step_time:.4g} s"
         )
     # Of a logarithm: an absolute tolerance is a relative one of the scale.
-    return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))
+    return math.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9))

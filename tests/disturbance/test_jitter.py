@@ -62,6 +62,12 @@ def test_seeds_and_workers_differ(kind):
     assert not np.array_equal(first[:, 0], first[:, 1])
 
 
+@every_kind
+def test_factors_have_no_digits_that_depend_on_the_processor(kind):
+    factors = made({"kind": kind}).factors(8, 50, seed=0)
+    assert np.array_equal(factors, factors.astype(np.float32))
+
+
 def test_lognormal_draws_are_fixed_for_ever():
     drawn = LognormalJitterConfig(kind="lognormal", sigma=0.05).factors(2, 2, seed=0)
     normal = np.stack(
@@ -71,7 +77,8 @@ def test_lognormal_draws_are_fixed_for_ever():
         ],
         axis=1,
     )
-    assert np.array_equal(drawn, np.exp(0.05 * normal - 0.05**2 / 2))
+    factors = np.exp(0.05 * normal - 0.05**2 / 2)
+    assert np.array_equal(drawn, factors.astype(np.float32))
 
 
 def test_gamma_has_its_coefficient_of_variation_and_none_is_none():
@@ -152,8 +159,8 @@ def test_files_are_read_relative_to_the_scenario(tmp_path, name, text):
     jitter = TypeAdapter(JitterConfig).validate_python(
         {"kind": "histogram", "file": name}, context={"folder": tmp_path}
     )
-    drawn = set(jitter.factors(2, 100, seed=0).ravel().round(9))
-    assert drawn == {round(2 / 3, 9), 2.0}
+    drawn = set(jitter.factors(2, 100, seed=0).ravel().round(6))
+    assert drawn == {round(2 / 3, 6), 2.0}
 
 
 @pytest.mark.parametrize(
@@ -220,7 +227,7 @@ def test_correlation_falls_to_one_e_th_in_its_memory():
 def test_delays_come_as_often_are_as_long_and_as_heavy_as_said():
     jitter = correlated(delay_chance=0.1, delay=0.5, delay_tail=4)
     factors = jitter.factors(50, 20_000, seed=0) * 1.05
-    delays = factors[factors > 1 + 1e-9] - 1
+    delays = factors[factors > 1 + 1e-6] - 1
     assert delays.size / factors.size == pytest.approx(0.1, rel=0.02)
     assert delays.mean() == pytest.approx(0.5, rel=0.03)
     assert (delays > 1.5).mean() == pytest.approx(2**-4, rel=0.05)

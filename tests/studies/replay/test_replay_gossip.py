@@ -7,6 +7,7 @@ from dpsim.collectives import gossip_turns
 from dpsim.collectives.gossip import mixing_matrix
 
 STILL = {"learning_rate": 0.0, "own_start": True}
+ROUNDING = 1e-15  # of weights below 1, of which some are mixed
 
 
 def disagreement(replayed, workers, graph, steps, **more):
@@ -30,7 +31,7 @@ def test_disagreement_shrinks_by_the_second_eigenvalue(replayed, graph, workers)
     left = disagreement(replayed, workers, graph, 25)
     assert eigenvalues[-2] < 1
     np.testing.assert_allclose(left[-1] / left[-2], eigenvalues[-2], rtol=1e-4)
-    assert (left[1:] <= eigenvalues[-2] * left[:-1] * (1 + 1e-9)).all()
+    assert (left[1:] <= eigenvalues[-2] * left[:-1] * (1 + 1e-9) + ROUNDING).all()
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
