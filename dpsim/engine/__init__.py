@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
     from dpsim.engine.spending import Cost, Energy
-    from dpsim.engine.steps import PARTS, Part, PartName, Steps
+    from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target
     from dpsim.engine.together import run_together
@@ -136,6 +136,7 @@ __all__ = [
     "run_together",
     "same_on",
     "scale_to",
+    "seconds_covered",
     "simulate",
     "simulate_steps",
     "slow_downs",

@@ -5,6 +5,7 @@ The strategy plans it, its codec encodes it, and its aggregation says by which c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -33,7 +34,8 @@ class StagedCall:
 
     ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
     seconds on each kind of GPU, and ``takes_encoding`` whether any of them takes time to encode it.
-    ``group`` and ``lag`` are the call's.
+    ``group`` and ``lag`` are the call's. ``follows``: a worker starts it when it is through with
+    the call before it, which is not ``awaited`` itself.
     """
 
     name: str
@@ -45,6 +47,8 @@ class StagedCall:
     group: Group = "all"
     lag: int = 0
     takes_encoding: bool = False
+    follows: bool = False
+    awaited: bool = True
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
         """Whether ``later`` is the same a pass later.
@@ -130,13 +134,13 @@ def calls_in(job: Job, exchange: Exchange) -> tuple[StagedCall, ...]:
     elif exchange.kind == "models":
         plan = averaging(job)
     loss = _loss(job, overlaps=strategy.overlap.overlaps)
-    sent = [
+    sent: list[StagedCall] = []
+    for call in in_order(plan, loss):
         # The loss is that of all workers, whoever else meets.
-        _for_all(job, call)
-        if call.payload == "loss" or not exchange.grouped
-        else _in_group(job, call, mesh)
-        for call in in_order(plan, loss)
-    ]
+        if call.payload == "loss" or not exchange.grouped:
+            sent += _by_communicator(_for_all(job, call), strategy.aggregation)
+        else:
+            sent.append(_in_group(job, call, mesh))
     if exchange.fragments and not job.silent:
         from dpsim.engine.outer_step import outer_calls
 
@@ -199,6 +203,29 @@ def _peers(job: Job, *, grouped: bool) -> Mesh:
 def _for_all(job: Job, call: CollectiveCall) -> StagedCall:
     """``call`` among all workers."""
     return _staged_among(job, call, _peers(job, grouped=False))
+
+
+def _by_communicator(call: StagedCall, aggregation: Aggregation) -> Iterator[StagedCall]:
+    """``call`` as one call on each communicator that its stages go through, in turn."""
+    parts = [
+        (group, tuple(stages))
+        for group, stages in groupby(call.stages, lambda stage: aggregation.communicator(stage[0]))
+    ]
+    if len(parts) <= 1:
+        yield call
+        return
+    last, nothing = len(parts) - 1, np.zeros_like(call.encode)
+    for number, (group, stages) in enumerate(parts):
+        yield replace(
+            call,
+            stages=stages,
+            group=group,
+            encode=nothing if number else call.encode,
+            takes_encoding=call.takes_encoding and not number,
+            decode=call.decode if number == last else nothing,
+            follows=number > 0,
+            awaited=number == last,
+        )
 
 
 def _in_group(job: Job, call: CollectiveCall, mesh: Mesh) -> StagedCall:

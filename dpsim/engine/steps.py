@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -86,6 +86,18 @@ class Steps:
     def after(self, warmup: int) -> Steps:
         """Without the first steps."""
         return Steps(**{field.name: getattr(self, field.name)[warmup:] for field in fields(self)})
+
+
+def seconds_covered(spans: Sequence[tuple[float, float]]) -> float:
+    """Seconds in which at least one of some ``spans``, (begin, end) each, is under way.
+
+    Collectives of several communicators may be so side by side.
+    """
+    if not spans:
+        return 0.0
+    begins, ends = np.array(sorted(spans)).T
+    until = np.concatenate([[-np.inf], np.maximum.accumulate(ends)[:-1]])
+    return float(np.maximum(ends - np.maximum(begins, until), 0.0).sum())
 
 
 def unsettled(

@@ -5,11 +5,12 @@ The state of all of them is a vector of clock times, moved once per operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
-from dpsim.engine.steps import Steps
+from dpsim.engine.steps import Steps, seconds_covered
 from dpsim.engine.walk import Walk, WalkState
+from dpsim.strategy.aggregation import Group
 from dpsim.workload import Program
 
 if TYPE_CHECKING:
@@ -214,6 +216,7 @@ class _Run:
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
         self.begun = self.ended = 0.0  # when the last collective had all workers, and was over
+        self.spans: list[tuple[float, float]] = []  # of all collectives of a step
         # The last position of a step, where the optimiser's is over.
         self.updated = len(job.positions) - 1
         self.program = job.program
@@ -241,7 +244,8 @@ class _Run:
         plan, walk = self.plans[self.job.exchange(step)], self.walk
         gradients, models = plan.gradients, plan.models
         self.starts[step] = walk.time
-        busy = self._in_passes(step, plan)
+        self.spans = []
+        self._in_passes(step, plan)
         walk.to(self.program.end)
         if gradients:
             self.done[step] = np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
@@ -251,7 +255,7 @@ class _Run:
         if plan.decode_gradients is not None:
             walk.decode(plan.decode_gradients)
         walk.to(self.updated)
-        busy += self._communicate(step, models)
+        self._communicate(step, models)
         if models:
             self.rounds.append((self.begun, self.ended))
         if plan.decode_models is not None:
@@ -262,23 +266,24 @@ class _Run:
         self.exposed[step] = walk.exposed
         self.coding[step] = walk.coding
         # The network's busy seconds that a worker did not wait for ran beside its computing.
+        busy = seconds_covered(self.spans)
         self.overlapped[step] = np.maximum(busy - walk.exposed, 0.0)
 
-    def _in_passes(self, step: int, plan: _Plan) -> float:
-        """Send what each pass sends, one pass after the other; returns busy seconds.
+    def _in_passes(self, step: int, plan: _Plan) -> None:
+        """Send what each pass sends, one pass after the other.
 
         The clocks are a max-plus system: where a pass has moved all of them alike, equal passes
         after it do so too, and are taken in one go.
         """
-        walk, busy, number = self.walk, 0.0, 0
+        walk, number = self.walk, 0
         before: WalkState | None = None
         while number < self.program.passes:
             calls, further = plan.passes[number], plan.alike[number] * self.repeats
             number += 1
             if not calls:
                 continue
-            spent = self._communicate(step, calls)
-            busy += spent
+            first = len(self.spans)
+            self._communicate(step, calls)
             if not further:
                 before = None
                 continue
@@ -286,26 +291,33 @@ class _Run:
             walk.to(self.program.begin(number))
             now = walk.state()
             if before is not None and walk.repeat(before, now, further):
-                busy += spent * further
+                self._repeat_spans(first, now.since(before), further)
                 number += further
             before = now
-        return busy
 
-    def _communicate(self, step: int, calls: tuple[StagedCall, ...]) -> float:
-        """Send calls one after the other; returns the seconds that the network was busy.
+    def _repeat_spans(self, first: int, shift: float, times: int) -> None:
+        """Let the spans from number ``first`` on come again, each time ``shift`` s later."""
+        late = shift * np.arange(1.0, times + 1)
+        again = np.add.outer(late, np.array(self.spans[first:])).reshape(-1, 2)
+        self.spans += [(begin, end) for begin, end in again.tolist()]
+
+    def _communicate(self, step: int, calls: tuple[StagedCall, ...]) -> None:
+        """Send calls, those of a communicator one after the other.
 
         A worker encodes a call when it is ready, which holds up what it computes next; it
         decodes all of them together. Where not all workers are waited for, those that are late take
         part from when the others begin.
         """
-        walk, busy = self.walk, 0.0
+        walk = self.walk
         for call in calls:
             check()
-            there = walk.encode(call)
-            # Where all are waited for, nobody comes too late for it.
-            if not self.job.keeps_pace:
-                there = self.gate.takes_part(there)
-            free = walk.free[call.group]
+            if not call.follows:
+                there = walk.encode(call)
+                # Where all are waited for, nobody comes too late for it.
+                if not self.job.keeps_pace:
+                    there = self.gate.takes_part(there)
+            stream = self.stream_of[call.group]
+            free = walk.free[stream]
             for name, nbytes in call.stages:
                 # A communicator carries out one operation after the other, as NCCL's stream does.
                 starts = np.maximum(there, free)
@@ -315,15 +327,28 @@ class _Run:
                 free, walk.rested_at = outcome.finishes, outcome.rested_at
                 self.ended = float(free.max())
                 # From when the last has come: those that came before only waited for it.
-                busy += self.ended - self.begun
+                self.spans.append((self.begun, self.ended))
                 walk.note("communication", f"{call.name}: {name}", starts, free)
-            walk.free[call.group] = free
+            walk.free[stream] = there = free
+            if not call.awaited:
+                continue
             # A step is ``updated`` positions long: what lags is needed so many steps further on.
             among = self.group if call.group == "group" else self.job.workers
             walk.wait_for(free, call.needed + (self.gate.lag + call.lag) * self.updated, among)
             if call.lag:
                 walk.decode_at(call.needed + call.lag * self.updated, call)
-        return busy
+
+    @cached_property
+    def stream_of(self) -> Mapping[Group, Group]:
+        """The stream of each communicator.
+
+        Replicas take turns with their groups where both at once would overload a link.
+        """
+        streams: dict[Group, Group] = {group: group for group in get_args(Group)}
+        replicas_meet = any(call.follows for calls in self.job.calls_of.values() for call in calls)
+        if replicas_meet and resolve_name("dpsim.engine.events:overload_links")(self.job):
+            streams["replicas"] = "all"
+        return streams
 
     @cached_property
     def group(self) -> int:

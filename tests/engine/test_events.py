@@ -19,13 +19,26 @@ PARTS = ("compute", "exposed_comm", "straggler_wait", "overlapped_comm", "input"
 CASES = 60
 
 
-def claimed_exact(folder, seed):
+def claimed_exact(folder, seed, drawing=Drawing):
     """The first job that is drawn from ``seed`` for which the vector path says that it is exact."""
-    drawing = Drawing(folder, seed)
+    drawing = drawing(folder, seed)
     while True:
         job = drawing.job()
         if exact_for(job) is None:
             return job
+
+
+class HybridDrawing(Drawing):
+    """Jobs whose shard groups hold replicas, which meet on a communicator of their own."""
+
+    def _aggregation(self):
+        return {**self._sharded(), "shard_group": self._one(["node", "node", 2, 4])}
+
+    def job(self):
+        while True:
+            job = super().job()
+            if any(call.follows for calls in job.calls_of.values() for call in calls):
+                return job
 
 
 def by_both(job, monkeypatch):
@@ -59,6 +72,12 @@ def test_both_engines_agree_where_the_vector_path_says_that_it_is_exact(
     tmp_path, monkeypatch, seed
 ):
     job = claimed_exact(tmp_path, seed)
+    assert_equal(job, *by_both(job, monkeypatch))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_both_engines_agree_on_hybrid_sharding(tmp_path, monkeypatch, seed):
+    job = claimed_exact(tmp_path, seed, HybridDrawing)
     assert_equal(job, *by_both(job, monkeypatch))
 
 

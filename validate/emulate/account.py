@@ -6,13 +6,14 @@ clock.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.engine import Job, Steps
+from dpsim.engine import Job, Steps, seconds_covered
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -79,7 +80,7 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
 
     The times are when the last one began, and when it ended for all.
     """
-    busy = np.zeros(steps)
+    spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
     last: dict[int, tuple[float, float]] = {}
     # Those of one group follow one another on all workers; those of several run side by side.
     alike = [sorted(own, key=lambda row: row.get("group", "all")) for own in carried]
@@ -92,8 +93,9 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
         # Bytes flow once the last worker takes part; until then the others' threads only wait.
         begins = stamps[:, :, 0].max(axis=0)
         ends = stamps[:, :, 1].max(axis=0)
-        busy[step] += float((ends - begins).sum())
+        spans[step] += zip(begins.tolist(), ends.tolist(), strict=True)
         last[step] = float(begins[-1]), float(ends[-1])
+    busy = np.array([seconds_covered(spans[step]) for step in range(steps)])
     return busy, [last[step] for step in sorted(last)]
 
 
@@ -132,12 +134,18 @@ def _column(rows: Sequence[Rows], name: str) -> FloatArray:
 def collective_seconds(carried: Sequence[Rows], first: int, last: int) -> dict[str, float]:
     """Mean seconds of each message in steps ``first .. last - 1``, by the message's name.
 
-    They are those from a worker's begin to its end of it.
+    They are those from a worker's begin to its end of it, on however many communicators.
     """
     taken: dict[str, list[float]] = {}
     for own in carried:
+        by_group: dict[str, dict[str, list[Any]]] = {}
         for row in own:
             if first <= row["step"] < last:
-                began, ended = row["stamps"][0][0], row["stamps"][-1][1]
-                taken.setdefault(row["message"], []).append(ended - began)
+                groups = by_group.setdefault(row["message"], {})
+                groups.setdefault(row.get("group", "all"), []).append(row["stamps"])
+        for message, groups in by_group.items():
+            for parts in zip(*groups.values(), strict=False):
+                began = min(stamps[0][0] for stamps in parts)
+                ended = max(stamps[-1][1] for stamps in parts)
+                taken.setdefault(message, []).append(ended - began)
     return {name: float(np.mean(seconds)) for name, seconds in taken.items()}

@@ -18,6 +18,7 @@ from validate.ranks.processes import Place, World
 
 _FLOAT = 4
 _BESIDE = 500  # the first tag of what runs beside other collectives of the same ranks
+_SIDE_BY_SIDE = ("outer", "replicas")  # whose collectives do
 
 
 class Carrier(ABC):
@@ -130,7 +131,7 @@ class Carriers:
         carriers = []
         for name, nbytes in call.stages:
             turn = step % len(self._job.collectives[name])
-            key = name, nbytes, turn, call.group == "outer"
+            key = name, nbytes, turn, call.group in _SIDE_BY_SIDE
             carriers.append(self._kept(key, self._collective))
         return carriers
 

@@ -24,9 +24,10 @@ Calls = Sequence[tuple[int, StagedCall]]  # with the steps in which they are sen
 
 
 class Courier:
-    """A worker's communication thread for all, for its group or for the groups.
+    """A worker's communication thread for all, its group, the groups, or replicas of its shard.
 
-    It carries every such call of every step, one after the other, when its turn has come.
+    It carries every such call of every step, one after the other, when its turn has come. Where
+    another's call follows one of them, ``followed_by`` has that courier by the call's number.
     """
 
     def __init__(self, calls: Calls, carriers: Carriers, quorum: Quorum, say: Say) -> None:
@@ -36,7 +37,8 @@ class Courier:
         self._carriers = carriers
         self._quorum = quorum
         self._say = say
-        self._given = 0
+        self.followed_by: dict[int, Courier] = {}
+        self._ready = self._asked = 0
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -44,16 +46,17 @@ class Courier:
         """Begin to carry what is given."""
         self._thread.start()
 
-    def give(self) -> Ticket:
-        """The next call of all is ready here; the answer is what says that it has come.
+    def ready(self) -> None:
+        """The next call of all is ready here."""
+        self._quorum.ready(self._ready)
+        self._ready += 1
 
-        Raises what went wrong so far.
-        """
+    def ticket(self) -> Ticket:
+        """What says that the next call of all has come. Raises what went wrong so far."""
         if self._failed is not None:
             raise self._failed
-        self._quorum.ready(self._given)
-        self._given += 1
-        return self._tickets[self._given - 1]
+        self._asked += 1
+        return self._tickets[self._asked - 1]
 
     def finish(self) -> None:
         """Wait until all are carried; raises what went wrong on the way."""
@@ -73,11 +76,18 @@ class Courier:
                     carrier.carry()
                     stamps.append((began, now()))
                 self._tickets[number].set()
+                if number in self.followed_by:
+                    self.followed_by[number].ready()
                 self._say(Carried(step, call.name, stamps, call.group))
         except BaseException as error:
-            self._failed = error
-            for ticket in self._tickets:  # nobody waits for what will never come
-                ticket.set()
+            for courier in (self, *self.followed_by.values()):
+                courier.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Let nobody wait for what will never come."""
+        self._failed = error
+        for ticket in self._tickets:
+            ticket.set()
 
 
 Couriers = Mapping[Group, Courier]
@@ -118,10 +128,15 @@ class TogetherWorker:
 
     def _communicate(self, calls: tuple[StagedCall, ...]) -> None:
         for call in calls:
-            self._walk.to(call.ready)
-            self._walk.spend_coding(float(call.encode[self._kind]))
-            needed = call.needed + self._lag + call.lag * self._walk.last
-            self._walk.wait_for(self._couriers[call.group].give(), needed)
+            courier = self._couriers[call.group]
+            ticket = courier.ticket()
+            if not call.follows:
+                self._walk.to(call.ready)
+                self._walk.spend_coding(float(call.encode[self._kind]))
+                courier.ready()
+            if call.awaited:
+                needed = call.needed + self._lag + call.lag * self._walk.last
+                self._walk.wait_for(ticket, needed)
 
     def _decode(self, calls: tuple[StagedCall, ...]) -> None:
         self._walk.spend_coding(sum(float(call.decode[self._kind]) for call in calls))
@@ -135,15 +150,22 @@ def work_together(
     Time 0 is ``start``.
     """
     calls: dict[Group, list[tuple[int, StagedCall]]] = defaultdict(list)
+    followed: list[tuple[Group, int, Group]] = []  # a call's group, its number, who follows
     for step in range(len(factors)):
+        before: Group = "all"
         for call in job.calls(step):
+            if call.follows:
+                followed.append((before, len(calls[before]) - 1, call.group))
             calls[call.group].append((step, call))
+            before = call.group
     quorums = {
         group: Quorum(world, job.workers, job.gate().quorum, len(own))
         for group, own in calls.items()
     }
     couriers = {group: Courier(own, carriers, quorums[group], say) for group, own in calls.items()}
     worker = TogetherWorker(job, world.rank, Walk(job, world.rank, start), couriers)
+    for group, number, following in followed:
+        couriers[group].followed_by[number] = couriers[following]
     for courier in couriers.values():
         courier.start()
     for step, factor in enumerate(factors[:, world.rank].tolist()):

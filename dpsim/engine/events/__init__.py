@@ -4,8 +4,9 @@ Each worker is a process for its compute stream and one for its communication st
 meets on one network.
 """
 
+from dpsim.engine.events.contention import overload_links
 from dpsim.engine.events.exactness import inexact_because
 from dpsim.engine.events.expense import takes_a_moment
 from dpsim.engine.events.world import run_events
 
-__all__ = ["inexact_because", "run_events", "takes_a_moment"]
+__all__ = ["inexact_because", "overload_links", "run_events", "takes_a_moment"]

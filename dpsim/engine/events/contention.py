@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpsim.base.arrays import IntArray
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.engine.conditions import conditions_on
 from dpsim.engine.job import Job
 from dpsim.network import CollectiveModel, Conditions
@@ -15,6 +15,7 @@ from dpsim.strategy.aggregation import Group
 
 _NOBODY = -1
 _SEVERAL = -2
+_SAME = 1e-9  # relative
 
 
 class Used(NamedTuple):
@@ -64,6 +65,20 @@ def contended_links(job: Job) -> IntArray:
     met = users.of == _SEVERAL
     met[_disturbed(job)] = True
     return np.flatnonzero(met)
+
+
+def overload_links(job: Job) -> bool:
+    """Whether communicators at work side by side would ask more of a link than it carries."""
+    shares: dict[Group, FloatArray] = {}
+    for group, model, nbytes in used_collectives(job):
+        if model.network is not job.network:
+            continue
+        outcome = model.finish(np.zeros(job.workers), max(nbytes, 1))
+        seconds = float(outcome.finishes.max())
+        if seconds > 0:  # groups of one send nothing
+            share = outcome.loads / (job.network.capacities * seconds)
+            shares[group] = np.maximum(share, shares.get(group, 0.0))
+    return float(sum(shares.values(), start=np.zeros(1)).max()) > 1 + _SAME
 
 
 class _Users:

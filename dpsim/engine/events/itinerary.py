@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -92,6 +93,9 @@ class Planner:
         """The itinerary of the next step, which is ``step``."""
         planned = Itinerary(step)
         sent = [self._sending(step, call) for call in self.job.calls(step)]
+        for before, after in pairwise(sent):
+            if after.call.follows:
+                before.then = after
         planned.sent = sent
         # Calls stand in order: what is ready before the update comes first, models and fragments
         # then.
@@ -147,7 +151,7 @@ class _Walk:
         # Calls that need no encoding are handed over in passing, others when they are encoded.
         self._in_passing: dict[int, list[Sending]] = defaultdict(list)
         for each in planned.sent:
-            if not each.call.encode.any():
+            if not (each.call.follows or each.call.encode.any()):
                 self._in_passing[each.call.ready].append(each)
         gradients = planned.sent[: planned.gradients]
         self._last = gradients[-1].call.ready if gradients else None
@@ -175,6 +179,8 @@ class _Walk:
             if call.encode.any():
                 self._do(Code(f"encode {call.name}", call.encode))
                 self._do(Submit((each,)))
+            if not call.awaited:
+                continue
             needed = self.planner.where_needed(call)
             if needed == self.at:
                 self._wait((each,))

@@ -17,17 +17,13 @@ class Span:
     last_start: float = -np.inf
     last_end: float = -np.inf
 
-    @property
-    def seconds(self) -> float:
-        """How long the network was busy with it."""
-        return self.last_end - self.last_start
-
 
 class Sending:
     """A call of step ``step``, the ``number``-th of its communicator, counted from 0.
 
     Its stages, one after the other, have a span each. Workers whose streams have come to it wait
-    until they have submitted it, or until enough others have.
+    until they have submitted it, or until enough others have. A stream that is through with it
+    submits ``then``, the call that follows it.
     """
 
     def __init__(self, number: int, step: int, call: StagedCall, workers: int) -> None:
@@ -35,6 +31,7 @@ class Sending:
         self.step = step
         self.call = call
         self.spans = [Span() for _ in call.stages]
+        self.then: Sending | None = None
         self.submitted = 0
         self.left = workers
         self._there = [False] * workers

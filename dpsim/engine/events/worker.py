@@ -67,6 +67,8 @@ class Worker:
                     self._note(sending.step, "communication", name, begin, env.now)
             self._received[group] += 1
             world.through(sending)
+            if sending.then is not None:
+                sending.then.submit(self.rank, world.workers)
             if group in self._awaits and self._awaits[group][0] == sending.number:
                 self._awaits.pop(group)[1].succeed()
 

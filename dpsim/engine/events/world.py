@@ -16,7 +16,7 @@ from dpsim.engine.events.running_collectives import RunningCollective
 from dpsim.engine.events.sending import Sending, Span
 from dpsim.engine.events.worker import Worker
 from dpsim.engine.job import Job
-from dpsim.engine.steps import Steps
+from dpsim.engine.steps import Steps, seconds_covered
 from dpsim.engine.together import keep_versions
 from dpsim.engine.walk import waiting
 from dpsim.strategy.aggregation import Group
@@ -191,7 +191,8 @@ class World:
         records.compute[:] = self._factors * job.positions[-1][job.kind_of]
         rounds = []
         for step, (gradients, models) in enumerate(self._spans):
-            busy = sum(span.seconds for span in (*gradients, *models))
+            spans = [(span.last_start, span.last_end) for span in (*gradients, *models)]
+            busy = seconds_covered(spans)
             records.overlapped_comm[step] = np.maximum(busy - records.exposed_comm[step], 0.0)
             # Of a step the last collective of its gradients, and of its models.
             rounds += [(of[-1].last_start, of[-1].last_end) for of in (gradients, models) if of]

@@ -104,6 +104,8 @@ class _Step:
     def _add(self, call: StagedCall) -> None:
         """The nodes of a call, after what it is ready with and before what needs it."""
         before = [call.ready - 1] if call.ready else []
+        if call.follows:
+            before = [self._last_node]
         if call.encode.any():
             before = [self._codec(f"encode {call.name}", call.encode, before)]
         for name, nbytes in call.stages:

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from dpsim.base.config import Config
 from dpsim.network import CollectiveModel
-from dpsim.strategy.aggregation.collective_call import CollectiveCall
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, Group
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -148,6 +148,13 @@ class Aggregation(Config):
         It is of ``plain`` bytes, of which its codec makes parts of ``encoded`` bytes.
         """
         return tuple((collective, nbytes) for nbytes in encoded)
+
+    def communicator(self, collective: str) -> Group:
+        """Whose communicator carries one of the ``stages``.
+
+        Successive stages on different communicators become calls of their own.
+        """
+        return "all"
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """How many encoded payloads a worker decodes."""

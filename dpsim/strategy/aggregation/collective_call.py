@@ -17,7 +17,7 @@ from dpsim.workload import Model, Program
 ELEMENT = 4
 
 Payload = Literal["gradients", "models", "weights", "loss", "samples"]
-Group = Literal["all", "group", "outer"]
+Group = Literal["all", "group", "outer", "replicas"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,9 @@ class CollectiveCall:
     the payloads, gradients are what overlap policies merge and order; gradients and whole models
     are what codecs compress. ``width`` is the bytes of one of its elements.
 
-    ``group``: who meets, all workers, those of each group, or the groups. Calls of one follow one
-    another; those of another have a communicator of their own, and do not wait for them. ``lag``:
+    ``group``: who meets, all workers, those of each group, the groups, or replicas of a shard.
+    Calls of one follow one another; those of another have a communicator of their own, and do not
+    wait for them. ``lag``:
     steps that go on before it is needed. ``overtakes``: it goes before gradients that are ready
     where it is.
     """

@@ -26,6 +26,7 @@ from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
     CollectiveCall,
+    Group,
     gradients,
     whole_model,
 )
@@ -295,6 +296,10 @@ class ShardedConfig(Aggregation):
         if collective != "reduce-scatter" or size == mesh.ranks:
             return carried
         return carried + tuple((_REPLICAS, math.ceil(nbytes / size)) for nbytes in encoded)
+
+    def communicator(self, collective: str) -> Group:
+        """Replicas have their own, as FSDP has an all-reduce stream beside that of the group."""
+        return "replicas" if collective == _REPLICAS else "all"
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
         """The weights are broadcast (in stage 3 scattered), the optimiser's state is scattered."""

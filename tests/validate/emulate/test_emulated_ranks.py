@@ -33,6 +33,7 @@ WAYS = {
     "loss": ("strategy.average_loss=true",),
     "host": ("strategy.aggregation.kind=host",),
     "sharded": ("strategy.aggregation={kind: sharded, unit_size: 1 kB}",),
+    "hybrid": ("strategy.aggregation={kind: sharded, unit_size: 1 kB, shard_group: 1}",),
     "ssp": ("strategy.sync={kind: ssp, staleness: 1}", SLOW),
     "backup": ("strategy.sync.kind=backup", SLOW),
     "asp": ("strategy.sync.kind=asp", SLOW),
