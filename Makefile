@@ -58,6 +58,7 @@ docs: .venv/.dev ## the documentation as a site, in docs/site
 
 golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.md and quoted outputs anew; look at the difference before you commit it
 	@$(BIN)/python tests/test_golden.py
+	@$(BIN)/python tests/imports/test_summaries.py
 	@PYTHONPATH=tests $(BIN)/python tests/engine/test_combinations.py
 	@$(BIN)/dpsim schema > scenarios/scenario.schema.json
 	@$(BIN)/python tests/docs/test_reference_pages.py

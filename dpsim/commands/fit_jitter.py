@@ -109,7 +109,7 @@ def _traced(folder: Path, gpus_per_node: int | None) -> TimedJob:
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
     for note in traces.notes:
-        narrate(f"warning: {note}")
+        narrate(note)
     if len(traces.steps) < STEPS_TO_FIT:
         raise DpsimError(
             f"{folder}: must have at least {STEPS_TO_FIT} steps in common, but has "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpsim.imports import ScenarioDraft
 
 T = TypeVar("T")
+_ASSUMED = "assumed: "  # how a note on an assumption begins
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KnownModel = Annotated[
@@ -47,6 +48,21 @@ def read_file(file: Path, parse: Callable[[bytes], T]) -> T:
         raise problem.of(file) from None
 
 
+def summarise(taken: Iterable[str], assumed: Iterable[str], ignored: Iterable[str]) -> None:
+    """Say what of a file was taken, what was assumed with which effect, and what was ignored."""
+    for word, lines in (("taken", taken), ("assumed", assumed), ("ignored", ignored)):
+        for line in [*lines] or ["nothing"]:
+            narrate(f"{word}: {line}")
+
+
+def summarise_notes(taken: Iterable[str], notes: Iterable[str]) -> None:
+    """The same where notes say what was assumed; all others say what was ignored."""
+    notes = list(notes)
+    assumed = [note.removeprefix(_ASSUMED) for note in notes if note.startswith(_ASSUMED)]
+    ignored = [note.removeprefix("ignored: ") for note in notes if not note.startswith(_ASSUMED)]
+    summarise(taken, assumed, ignored)
+
+
 def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bool) -> None:
     """Check the scenario, and write or print it."""
     from dpsim.scenario import Scenario, from_text, validate
@@ -58,8 +74,7 @@ def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json
     except DpsimError as error:
         first = str(error).splitlines()[0]
         raise DpsimError(f"{file}: does not make a scenario: {first}") from None
-    for said in draft.assumed:
-        narrate(said)
+    summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
     if output is not None:
         write_whole(output, text)
         narrate(f"wrote {output}")

@@ -9,7 +9,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.import_options import Json, ModelName, TracedBatch
+from dpsim.commands.import_options import Json, ModelName, TracedBatch, summarise_notes
 from dpsim.commands.options import Output
 from dpsim.commands.progress import progress
 
@@ -118,8 +118,8 @@ def _ranks(
     # Without shapes there is no profile, but all else is there.
     profile = _typical(folder, traces, name, batch, must=profile_file is not None)
     block, histogram = disturbance_of(traces), histogram_of(traces)
-    for note in traces.notes:
-        narrate(f"warning: {note}")
+    steps = f"{len(traces.steps)} steps of {len(traces.ranks)} ranks"
+    summarise_notes([steps], [*traces.notes, *(profile.notes if profile else ())])
     if profile_file is not None and profile is not None:
         _write(profile_file, profile.to_json())
     if disturbance_file is not None:
@@ -217,13 +217,17 @@ def nsys(
     from dpsim.imports import read_nsys_profile
 
     report = read_nsys_profile(file, batch=batch, name=name, steps=steps)
-    for note in report.notes:
-        narrate(f"warning: {note}")
+    if report.profile is None and output is not None:
+        raise DpsimError(f"{file}: makes no profile of layers: {report.why_none}")
+    taken = [f"{len(report.steps)} steps"]
     if report.profile is None:
-        if output is not None:
-            raise DpsimError(f"{file}: makes no profile of layers: {report.why_none}")
-        narrate(f"warning: no layer profile: {report.why_none}")
-    elif output is not None:
+        summarise_notes(
+            taken, [*report.notes, f"layers, so that there is no layer profile: {report.why_none}"]
+        )
+    else:
+        taken.append(f"{len(report.profile.layers)} layers")
+        summarise_notes(taken, [*report.notes, *report.profile.notes])
+    if report.profile is not None and output is not None:
         _write(output, report.profile.to_json())
     if as_json:
         show_json(_nsys_json(report))
@@ -250,19 +254,18 @@ def _nsys_json(report: NsysReport) -> dict[str, Any]:
 def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:
     """Say what was found, and write or print it."""
     model = profile.model()
-    narrate(
+    taken = [
         f"{len(model.layers)} layers, {model.parameters:,} parameters, {model.forward_flop:,} "
         "FLOP forward per sample"
-    )
+    ]
     if profile.measured is not None:
         forward, backward = sum(profile.measured.forward_s[0]), sum(profile.measured.backward_s[0])
-        narrate(
+        taken.append(
             f"measured at batch {profile.measured.batch_sizes[0]}: forward {forward:.3g} s, "
             f"backward {backward:.3g} s; "
             f"{len(profile.collectives)} collective calls a step"
         )
-    for note in profile.notes:
-        narrate(f"warning: {note}")
+    summarise_notes(taken, profile.notes)
     if output is not None:
         write_whole(output, profile.to_json())
         narrate(f"wrote {output}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,15 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.help import Commands
-from dpsim.commands.import_options import Json, KnownModel, KnownNode, read_file, show_scenario
+from dpsim.commands.import_options import (
+    Json,
+    KnownModel,
+    KnownNode,
+    read_file,
+    show_scenario,
+    summarise,
+    summarise_notes,
+)
 from dpsim.commands.options import Length, Output
 
 if TYPE_CHECKING:
@@ -164,9 +172,10 @@ def nccl_tests(
     log = read_file(file, lambda content: parse_nccl_tests(content, operation, ranks))
     # By `read_file` for the file's name in its errors alone: the log is read already.
     profile = read_file(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
+    notes = list(log.notes)
     if log.wrong_values:
-        narrate(f"warning: the log says that {log.wrong_values} values were wrong")
-    _show_fit(profile, log, output, as_json)
+        notes.append(f"ignored: the log says that {log.wrong_values} values were wrong")
+    _show_fit(profile, log, notes, output, as_json)
 
 
 @import_app.command("nccl-inspector")
@@ -201,32 +210,31 @@ def nccl_inspector(
     from dpsim.imports import ImportFileError, fit_nccl_tests, read_inspector
 
     log = read_inspector(path, operation, ranks)
-    for note in log.notes:
-        narrate(f"warning: {note}")
     narrate(f"{log.calls:,} collectives of {len(log.table.rows)} sizes")
     try:
         profile = fit_nccl_tests(log.table, name or path.resolve().stem, path.name)
     except ImportFileError as problem:
         # The fit knows a table, and not whose log it was.
         raise problem.of(path) from None
-    _show_fit(profile, log.table, output, as_json)
+    _show_fit(profile, log.table, log.notes, output, as_json)
 
 
 def _show_fit(
-    profile: CalibrationProfile, log: NcclTestsLog, output: Path | None, as_json: bool
+    profile: CalibrationProfile,
+    log: NcclTestsLog,
+    notes: Sequence[str],
+    output: Path | None,
+    as_json: bool,
 ) -> None:
     """Say how well the formula describes the rows, and write or print the profile."""
     left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
-    narrate(
-        f"fitted {profile.formula} on {left.n} rows of {log.operation}, {log.ranks} ranks on "
-        f"{hosts}"
-    )
-    narrate(
-        f"on these same rows it is off by {left.mean_ape:.1%} on average and {left.worst_ape:.1%} "
-        "at worst, "
-        f"at {left.worst_bytes:,} bytes: how well the formula describes them, not how well it "
-        "predicts others"
-    )
+    taken = [
+        f"{left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}",
+        f"on these same rows {profile.formula} is off by {left.mean_ape:.1%} on average and "
+        f"{left.worst_ape:.1%} at worst, at {left.worst_bytes:,} bytes: how well the formula "
+        "describes them, not how well it predicts others",
+    ]
+    summarise_notes(taken, notes)
     if output is not None:
         write_whole(output, profile.to_json())
         narrate(f"wrote {output}")
@@ -309,8 +317,7 @@ def _node(
         node = draft.to_node()
     except ValueError as error:
         raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
-    for said in draft.assumptions():
-        narrate(said)
+    summarise(*draft.summary())
     if output is not None:
         write_whole(output, draft.to_yaml())
         narrate(f"wrote {output}")

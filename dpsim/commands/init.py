@@ -13,6 +13,7 @@ import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate, show_json, write_whole
+from dpsim.commands.import_options import summarise
 from dpsim.commands.options import Json, Length, Output
 
 if TYPE_CHECKING:
@@ -190,8 +191,7 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
         draft = read(content, source.name, sizes)
     except imports.ImportFileError as problem:
         raise problem.of(source) from None
-    for assumed in draft.assumed:
-        narrate(assumed)
+    summarise(draft.taken, draft.assumed, [f"{key}: {why}" for key, why in draft.ignored])
     return draft
 
 

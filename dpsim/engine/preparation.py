@@ -101,6 +101,12 @@ def prepare(
     setting, collectives = _communication(scenario, network)
     cluster = setting.cluster
     model = scenario.build_model()
+    if not model.parameters and cluster.ranks > 1:
+        # Nothing would travel, and scaling look perfect.
+        raise DpsimError(
+            "workload.model: must have parameters, whose gradients workers exchange, but "
+            f"{model.name} has none (a profiler's trace has them with record_shapes=True)"
+        )
     pipeline = _input_pipeline(scenario, cluster)
     times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
     least = min(float(each.forward.sum() + each.backward.sum()) for each in times)

@@ -6,14 +6,12 @@ accelerate calls fsdp_backward_prefetch, Trainer's fsdp_config calls backward_pr
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from dpsim.base.errors import UnknownNameError
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import (
     ScenarioDraft,
     TrainingSizes,
     gather_units,
+    left_out,
     name_model,
     place_workers,
     send_buckets,
@@ -21,7 +19,6 @@ from dpsim.imports.scenario_draft import (
     wrap_blocks,
 )
 from dpsim.imports.settings import OFFLOAD, Settings, yaml_settings
-from dpsim.workload import canonical_name
 
 # Stage, and whether groups are nodes.
 _STRATEGIES: dict[str, tuple[int, bool]] = {
@@ -45,20 +42,40 @@ _PREFETCH = {
     "no_prefetch": "none",
     "none": "none",
 }
-_DISTRIBUTED = {
-    word: word for word in ("no", "multi_gpu", "fsdp", "deepspeed", "multi_cpu", "multi_npu")
-}
+_DISTRIBUTED = {word: word for word in ("no", "multi_gpu", "fsdp", "deepspeed")}
 _PRECISIONS = {"no": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
 _COMPILERS = {"no": "eager", "eager": "eager", "inductor": "compile"}
-_OPTIMIZERS = {"adamw": "adamw", "adafactor": "adamw", "sgd": "sgd", "adam": "adam"}
+_TRAINERS_OTHER_WORDS = ("true", "auto_wrap", "offload")
+_WRAPS = {"transformer_based_wrap": "block", "size_based_wrap": "size", "no_wrap": "model"}
+_RESHARD = {"true": (3, False), "false": (3, False), **_STRATEGIES}
+_WHOLE_MODEL = 2**40  # elements: more than any model has
+# Of Trainer's names; adamw_torch_fused and its like differ in kernels alone.
+_OPTIMIZERS = {
+    "adam": "adam",
+    "adamw_apex_fused": "adamw",
+    "adamw_hf": "adamw",
+    "adamw_torch": "adamw",
+    "adamw_torch_fused": "adamw",
+    "sgd": "sgd",
+}
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
     """The scenario that such a file describes; raises DpsimError for what cannot be."""
     settings = yaml_settings(content, name)
+    settings.refuse_other_parallelism()
+    if settings.flag("use_cpu"):
+        raise ImportFileError("use_cpu must be false, since GPUs are simulated, but got true")
     draft = ScenarioDraft(name, "accelerate")
+    if settings.has("deepspeed"):
+        raise ImportFileError(
+            "deepspeed names the file that has what is trained how: import it with dpsim import "
+            f"deepspeed, but got {settings.word('deepspeed')!r}"
+        )
     kind = settings.word("distributed_type", _DISTRIBUTED)
     workers = settings.number("num_processes")
+    if kind == "no" and not (sizes.nodes or sizes.gpus_per_node):
+        workers = workers or 1
     machines = settings.number("num_machines")
     if workers and machines and sizes.nodes is None:
         # Its launcher starts as many processes on each machine.
@@ -71,34 +88,63 @@ def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) ->
             sizes.model, machines, each, sizes.node, sizes.batch, sizes.sequence_length
         )
     place_workers(draft, sizes, workers, "num_processes" if workers else "")
-    name_model(draft, sizes, _model(settings))
+    _model(draft, sizes, settings)
     _batches(draft, settings, sizes)
     precision = _precision(draft, settings)
     _program(draft, settings)
     # Trainer says with the word fsdp what accelerate says with distributed_type.
     trainer = settings.word("fsdp") or ""
-    if kind == "fsdp" or settings.has("fsdp_config") or trainer:
+    by_trainer = kind is None and (bool(trainer) or settings.has("fsdp_config"))
+    if kind == "fsdp" or by_trainer:
         _fsdp(draft, settings.section("fsdp_config"), trainer, precision)
+        _replicas(draft, settings.section("parallelism_config"), workers)
     elif kind == "deepspeed":
         _deepspeed(draft, settings.section("deepspeed_config"), precision)
     else:
-        draft.set("strategy.aggregation.kind", "allreduce", f"distributed_type: {kind or 'none'}")
-        draft.assume("strategy.overlap.kind", "buckets", "torch's buckets of 25 MiB")
+        _replicated(draft, kind)
     use_nccl(draft)
-    for key in settings.left():
-        draft.ignore(key)
+    left_out(draft, settings)
     return draft
 
 
-def _model(settings: Settings) -> tuple[str, str] | None:
+def _replicated(draft: ScenarioDraft, kind: str | None) -> None:
+    """Say that each worker holds the whole model, as DistributedDataParallel does."""
+    if kind is None:
+        why = "the file names neither FSDP nor DeepSpeed"
+        draft.assume("strategy.aggregation.kind", "allreduce", why)
+    else:
+        draft.set("strategy.aggregation.kind", "allreduce", f"distributed_type: {kind}")
+    draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
+
+
+def _model(draft: ScenarioDraft, sizes: TrainingSizes, settings: Settings) -> None:
     said = settings.word("model_name_or_path")
     if said is None:
-        return None
+        name_model(draft, sizes)
+        return
     # As it stands, without the owner, and without the ending of converted checkpoints.
-    for name in (said, said.rpartition("/")[2], said.rpartition("/")[2].removesuffix("-hf")):
-        with suppress(UnknownNameError):
-            return canonical_name(name), "model_name_or_path"
-    return None
+    alone = said.rpartition("/")[2]
+    spellings = (said, alone, alone.removesuffix("-hf"))
+    name_model(draft, sizes, (said, "model_name_or_path"), spellings)
+
+
+def _replicas(draft: ScenarioDraft, config: Settings, workers: int | None) -> None:
+    """Say in which groups FSDP 2 shards, where parallelism_config has them."""
+    replicas = config.number("parallelism_config_dp_replicate_size") or 1
+    shards = config.number("parallelism_config_dp_shard_size") or 1
+    if replicas * shards == 1:
+        return
+    if workers is not None and replicas * shards != workers:
+        raise ImportFileError(
+            "parallelism_config: dp_replicate_size x dp_shard_size must be num_processes "
+            f"({workers}), but got {replicas} x {shards}"
+        )
+    source = "parallelism_config_dp_shard_size"
+    if shards == 1:
+        raise ImportFileError(
+            f"parallelism_config.{source} must be above 1 where FSDP replicates, but got 1"
+        )
+    draft.set("strategy.aggregation.shard_group", shards if replicas > 1 else "all", source)
 
 
 def _batches(draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes) -> None:
@@ -119,31 +165,42 @@ def _batches(draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes) -> 
 
 def _precision(draft: ScenarioDraft, settings: Settings) -> str:
     said = settings.word("mixed_precision", _PRECISIONS)
-    chosen, source = _PRECISIONS[said or "no"], "mixed_precision"
-    for key in ("bf16", "fp16"):
-        if settings.flag(key):
-            chosen, source = key, key
-    draft.set("workload.precision", chosen, source)
+    chosen = _PRECISIONS[said or "no"]
+    flags = [key for key in ("bf16", "fp16") if settings.flag(key)]
+    left_open = [key for key in ("bf16", "fp16") if settings.is_open(key)]
+    if flags:
+        chosen = flags[-1]
+        draft.set("workload.precision", chosen, chosen)
+    elif said is not None:
+        draft.set("workload.precision", chosen, "mixed_precision")
+    elif left_open:
+        chosen = left_open[0]
+        why = f"{chosen} is auto: the program fills it in, and may also say fp32"
+        draft.assume("workload.precision", chosen, why)
+    else:
+        draft.assume("workload.precision", chosen, "the file does not say; the default")
     return chosen
 
 
 def _program(draft: ScenarioDraft, settings: Settings) -> None:
     """Say what is compiled, computed again and updated."""
     backend = settings.section("dynamo_config").word("dynamo_backend")
-    if backend is not None:
-        chosen = _COMPILERS.get(backend, "compile")
-        draft.set("workload.execution", chosen, "dynamo_config.dynamo_backend")
+    if backend in _COMPILERS:
+        draft.set("workload.execution", _COMPILERS[backend], "dynamo_config.dynamo_backend")
+    elif backend is not None:
+        key = f"dynamo_config.dynamo_backend = {backend}"
+        draft.ignore(key, "this compiler is not simulated: kernels are taken as in eager mode")
     elif settings.flag("torch_compile"):
         draft.set("workload.execution", "compile", "torch_compile")
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", "gradient_checkpointing")
     said = settings.word("optim")
-    # By how the name begins: adamw_torch_fused. adamw is asked before adam, which it begins with.
-    chosen = next((ours for word, ours in _OPTIMIZERS.items() if (said or "").startswith(word)), "")
-    if chosen:
-        draft.set("workload.optimizer", chosen, "optim")
-    else:
+    if said in _OPTIMIZERS:
+        draft.set("workload.optimizer", _OPTIMIZERS[said], "optim")
+    elif said is None:
         draft.assume("workload.optimizer", "adamw", "the program chooses it")
+    else:
+        draft.assume("workload.optimizer", "adamw", f"optim {said} is not simulated")
 
 
 def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) -> None:
@@ -168,18 +225,32 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
             gather_units(draft, size, f"fsdp_config.{least}")
             send_buckets(draft, size * width, f"fsdp_config.{least}")
         else:
-            policy = _either(config, "auto_wrap_policy") or "auto_wrap_policy"
-            # Read all the same, so that it is not listed as left over.
-            config.word(policy)
-            wrap_blocks(draft, f"fsdp_config.{policy}")
+            _units(draft, config)
     else:
-        draft.assume("strategy.overlap.kind", "buckets", "gradients are sent as they come")
+        draft.assume("strategy.overlap.kind", "buckets", "DDP's own, of 25 MiB")
     again = _either(config, "activation_checkpointing")
     if again and config.flag(again):
         draft.set("workload.checkpoint", "full", f"fsdp_config.{again}")
     offload = _either(config, "offload_params")
     if offload and config.flag(offload):
         draft.ignore(f"fsdp_config.{offload}", OFFLOAD)
+    if "offload" in trainer.split():
+        draft.ignore("fsdp: offload", OFFLOAD)
+
+
+def _units(draft: ScenarioDraft, config: Settings) -> None:
+    """Say what a unit is where no size is given."""
+    key = _either(config, "auto_wrap_policy")
+    said = config.word(key, _WRAPS) if key else None
+    if said == "no_wrap":
+        gather_units(draft, _WHOLE_MODEL, f"fsdp_config.{key}")
+        draft.set("strategy.overlap.kind", "wfbp", f"fsdp_config.{key}")
+    elif said == "transformer_based_wrap":
+        wrap_blocks(draft, f"fsdp_config.{key}")
+    else:
+        why = "the file does not say which layers FSDP wraps: those of each block"
+        draft.assume("strategy.aggregation.wrap", "block", why)
+        draft.set("strategy.overlap.kind", "wfbp", "FSDP sends the gradients of a unit together")
 
 
 def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
@@ -187,6 +258,8 @@ def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
     for word in trainer.split():
         if word in _STRATEGIES:
             return *_STRATEGIES[word], "fsdp"
+        if word not in _TRAINERS_OTHER_WORDS:
+            raise ImportFileError(f"fsdp must be words such as full_shard, but got {word!r}")
     key = _either(config, "sharding_strategy")
     if key:
         return *_STRATEGIES[config.word(key, _STRATEGIES) or "1"], f"fsdp_config.{key}"
@@ -194,8 +267,7 @@ def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
     key = _either(config, "reshard_after_forward")
     if key is None:
         return 3, False, "fsdp_config: FULL_SHARD where nothing is said"
-    said = config.word(key) or ""
-    return *_STRATEGIES.get(said, (3, False)), f"fsdp_config.{key}"
+    return *_RESHARD[config.word(key, _RESHARD) or "true"], f"fsdp_config.{key}"
 
 
 def _ahead(draft: ScenarioDraft, config: Settings) -> None:
@@ -227,10 +299,11 @@ def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
     stage = config.number("zero_stage", least=0, most=3) or 0
     width = 4 if precision == "fp32" else 2
     source = "deepspeed_config.zero_stage"
-    if config.has("deepspeed_config_file"):
-        config.word("deepspeed_config_file")
-        draft.ignore(
-            "deepspeed_config.deepspeed_config_file", "read it with dpsim import deepspeed"
+    file = config.word("deepspeed_config_file")
+    if file is not None:
+        raise ImportFileError(
+            "deepspeed_config.deepspeed_config_file has what is trained how: import it with dpsim "
+            f"import deepspeed, but got {file!r}"
         )
     draft.set("strategy.aggregation.kind", "sharded" if stage else "allreduce", source)
     if stage:

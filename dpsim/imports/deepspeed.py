@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import (
+    ASSUMED,
     ScenarioDraft,
     TrainingSizes,
     gather_units,
+    left_out,
     name_model,
     place_workers,
     send_buckets,
@@ -20,6 +22,8 @@ from dpsim.imports.settings import OFFLOAD, Settings, json_settings
 _REDUCE_BUCKET = 500_000_000  # elements, the default
 _PREFETCH_BUCKET = 50_000_000
 _OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "sgd": "sgd", "fusedadam": "adam"}
+_COMPRESSING = ("onebitadam", "zerooneadam", "onebitlamb")
+_AUTO = "Hugging Face's Trainer fills it in"
 _WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2}
 
 
@@ -27,21 +31,15 @@ def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> 
     """The scenario that a ds_config.json describes; raises ImportFileError for what cannot be."""
     settings = json_settings(content)
     draft = ScenarioDraft(name, "DeepSpeed")
-    tensors = settings.section("tensor_parallel").number("autotp_size")
-    if tensors is not None and tensors > 1:
-        raise ImportFileError(
-            "tensor_parallel.autotp_size must be 1, since data parallelism alone is simulated, "
-            f"but got {tensors}"
-        )
+    settings.refuse_other_parallelism()
     workers, source = _batches(draft, settings, sizes)
     place_workers(draft, sizes, workers, source)
-    name_model(draft, sizes, None)
+    name_model(draft, sizes)
     width = _precision(draft, settings)
     _optimizer(draft, settings.section("optimizer"))
     _zero(draft, settings, width)
     use_nccl(draft)
-    for key in settings.left():
-        draft.ignore(key)
+    left_out(draft, settings)
     return draft
 
 
@@ -60,6 +58,10 @@ def _batches(
         draft.assume("workload.batch_per_gpu", 1, "the file does not say; --batch N")
     if passes is not None:
         draft.set("workload.gradient_accumulation", passes, "gradient_accumulation_steps")
+    elif settings.is_open("gradient_accumulation_steps"):
+        draft.assume(
+            "workload.gradient_accumulation", 1, f"gradient_accumulation_steps is auto: {_AUTO}"
+        )
     if whole is None:
         return None, ""
     if micro is None or passes is None or sizes.batch is not None:
@@ -80,11 +82,20 @@ def _batches(
 
 def _precision(draft: ScenarioDraft, settings: Settings) -> int:
     """Say the precision; the bytes of a weight and of a gradient on their way."""
+    left_open = []
     for key in ("bf16", "fp16", "bfloat16"):
         section = settings.section(key)
+        chosen = key.replace("bfloat16", "bf16")
         if section.flag("enabled"):
-            draft.set("workload.precision", key.replace("bfloat16", "bf16"), f"{key}.enabled")
+            draft.set("workload.precision", chosen, f"{key}.enabled")
             return 2
+        if section.is_open("enabled"):
+            left_open.append(chosen)
+    if left_open:
+        # The first is what its Trainer's users choose on GPUs that have it.
+        why = f"enabled is auto: {_AUTO}, which may also say fp32"
+        draft.assume("workload.precision", left_open[0], why)
+        return 2
     draft.set("workload.precision", "fp32", "neither bf16.enabled nor fp16.enabled")
     return 4
 
@@ -95,8 +106,13 @@ def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
         draft.assume("workload.optimizer", "adamw", "the program chooses it")
     elif kind in _OPTIMIZERS:
         draft.set("workload.optimizer", _OPTIMIZERS[kind], "optimizer.type")
+    elif kind in _COMPRESSING:
+        raise ImportFileError(
+            f"optimizer.type must be an optimizer that sends whole gradients, but got {kind!r}, "
+            "which compresses them: give strategy.compression in a scenario of your own"
+        )
     else:
-        draft.assume("workload.optimizer", "adamw", f"optimizer.type {kind} is not known here")
+        draft.assume("workload.optimizer", "adamw", f"optimizer.type {kind} is not simulated")
 
 
 def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
@@ -105,7 +121,6 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
     stage = zero.number("stage", least=0, most=3) or 0
     travels = settings.word("communication_data_type", _WIDTHS)
     carried = width if travels is None else _WIDTHS[travels]
-    bucket = zero.number("reduce_bucket_size") or _REDUCE_BUCKET
     overlaps = zero.flag("overlap_comm")
     if stage == 0:
         draft.set("strategy.aggregation.kind", "allreduce", "zero_optimization.stage: 0 or none")
@@ -121,13 +136,22 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
         draft.set("strategy.aggregation.gradients.sync_each_pass", True, partitioned)
     if stage == 3:
         unit = zero.number("stage3_prefetch_bucket_size", least=0) or _PREFETCH_BUCKET
-        gather_units(draft, unit, "zero_optimization.stage3_prefetch_bucket_size")
+        gather_units(draft, unit, _source(zero, "stage3_prefetch_bucket_size"))
     # Left out, it is on in stage 3 alone.
+    bucket = zero.number("reduce_bucket_size") or _REDUCE_BUCKET
     if overlaps or (overlaps is None and stage == 3):
-        send_buckets(draft, bucket * carried, "zero_optimization.reduce_bucket_size")
+        overlap = "zero_optimization.overlap_comm" if overlaps else "DeepSpeed's default in stage 3"
+        send_buckets(draft, bucket * carried, _source(zero, "reduce_bucket_size"), overlap)
     else:
         draft.set("strategy.overlap.kind", "sequential", "zero_optimization.overlap_comm")
     for key in ("offload_optimizer", "offload_param"):
         device = zero.section(key).word("device")
         if device not in (None, "none"):
             draft.ignore(f"zero_optimization.{key}", OFFLOAD)
+
+
+def _source(zero: Settings, key: str) -> str:
+    """Where the size of a bucket is from: the file, or what DeepSpeed takes without it."""
+    if zero.is_open(key):
+        return f"{ASSUMED}DeepSpeed's default; {zero.path(key)} is auto: {_AUTO}"
+    return zero.path(key) if zero.has(key) else f"{ASSUMED}DeepSpeed's default"

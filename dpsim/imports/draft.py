@@ -93,7 +93,25 @@ class NodeDraft:
 
     def assumptions(self) -> list[str]:
         """Those of its `sources` that nobody said: what to check."""
-        return [said for said in self.sources() if "assumed" in said or said.startswith("left out")]
+        return [said for said in self.sources() if "assumed" in said or said.startswith("ignored")]
+
+    def summary(self) -> tuple[list[str], list[str], list[str]]:
+        """What the text says, what is assumed with its effect, and what is ignored, a line each."""
+        counts = ", ".join(f"{count} {kind}" for kind, count in self.devices.items())
+        taken, assumed, ignored = [f"{counts}, and {len(self.edges)} edges between them"], [], []
+        for said in self.sources():
+            if said.startswith("ignored: "):
+                ignored.append(said.removeprefix("ignored: "))
+            elif "assumed" not in said:
+                taken.append(said)
+            elif said.startswith("assumed: "):
+                assumed.append(said.removeprefix("assumed: "))
+            else:
+                what = "computing" if said.startswith("gpu ") else "transfers"
+                assumed.append(
+                    f"{said.replace(': assumed', '', 1)}: {what} at its catalogue's rates"
+                )
+        return taken, assumed, ignored
 
     def to_yaml(self) -> str:
         """The node as a file for the catalogue, or to stand under a scenario's ``cluster.node``."""
@@ -175,7 +193,7 @@ def draft_node(
     devices = {"gpu": gpus, "nvswitch": len(nvlinks.planes), "pcie-switch": switches, "cpu": cpus}
     if not slots:
         slots = ["cpu0"]
-        notes = [*notes, "no network card is listed; one on the first socket is assumed"]
+        notes = [*notes, "assumed: one network card, on the first socket, since none is listed"]
     # Links of bridges that were left out are in no edge, and need no word on where they are from.
     carried = {link for *_, link, _ in edges} | {nic_bus.value}
     used = [

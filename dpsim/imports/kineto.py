@@ -12,14 +12,14 @@ FLOP of convolutions, linear layers, norms and embeddings are read off them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
-from math import prod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from dpsim.base.provenance import stamp
+from dpsim.imports.kineto_collectives import collectives_of
 from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
 from dpsim.imports.kineto_shapes import Guess, first_batch, guess
 from dpsim.imports.kineto_steps import StepMarks, is_collective
@@ -28,10 +28,6 @@ from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, Prof
 
 _EVALUATE = "autograd::engine::evaluate_function: "
 _GLOO = "gloo:"
-_ELEMENT_BYTES = {
-    "double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "char": 1, "byte": 1,
-    "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
-}  # fmt: skip
 
 
 def profile_kineto(
@@ -68,6 +64,7 @@ class _LayerOfStep:
 class _Step:
     layers: dict[str, _LayerOfStep] = field(default_factory=dict)
     optimizer: float = 0.0
+    lost: float = 0.0  # of kernels that belong to no layer
     backward_start: float = float("inf")
     collectives: list[tuple[Event, Event | None]] = field(default_factory=list)
 
@@ -102,7 +99,9 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
     # Means need the same layers in each step: those that most steps have.
     common, count = Counter(step.signature for step in steps).most_common(1)[0]
     alike = [step for step in steps if step.signature == common]
-    notes = _notes(trace, alike, len(steps) - count)
+    # The last step: DDP arranges its buckets anew after the first.
+    calls = collectives_of(alike[-1].collectives, trace.calls, alike[-1].backward_start)
+    notes = _notes(trace, alike, len(steps) - count, calls)
     # What launched no kernel in any of them, such as a view, is no layer.
     kept = [
         one
@@ -114,8 +113,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
         sample=f"1 of {batch} in the trace",
         layers=tuple(_layers([alike[0].layers[one] for one in kept], batch)),
         measured=_measured(alike, kept, batch, trace),
-        # The last step: DDP arranges its buckets anew after the first.
-        collectives=tuple(_collectives(alike[-1])),
+        collectives=tuple(calls),
         notes=tuple(notes),
         provenance={
             "source": f"dpsim import kineto {file}",
@@ -149,27 +147,14 @@ def _steps(trace: Trace) -> list[_Step]:
             continue
         if is_collective(kernel):
             step.collectives.append((kernel, operator))
-        elif operator is not None:
-            _add(step, kernel, operator, owners, updates)
+        elif operator is None or not _add(step, kernel, operator, owners, updates):
+            step.lost += kernel.seconds
     # Gloo launches no kernels: its threads mark what they do.
     for mark in trace.annotations:
         step = step_of(mark) if mark.name.startswith(_GLOO) else None
         if step is not None:
-            step.collectives.append((_as_of_nccl(mark), None))
+            step.collectives.append((mark, None))
     return steps
-
-
-def _as_of_nccl(mark: Event) -> Event:
-    """A mark of gloo's with what NCCL's kernels say of themselves: operation, elements, type."""
-    elements = prod(mark.dims[0]) if mark.dims and mark.dims[0] else 0
-    types = mark.args.get("Input type")
-    said = {
-        "Collective name": mark.name.removeprefix(_GLOO),
-        "In msg nelems": elements,
-        # Such as c10::BFloat16.
-        "dtype": str(types[0]).removeprefix("c10::") if isinstance(types, list) and types else "",
-    }
-    return replace(mark, args={**mark.args, **said})
 
 
 def _forward(
@@ -214,24 +199,25 @@ def _numbered(root: Event, counts: dict[tuple[int, str], int], step: int) -> str
 
 def _add(
     step: _Step, kernel: Event, operator: Event, owners: _Owners, updates: Collection[int]
-) -> None:
-    """Puts a kernel's seconds down to a layer or to the optimiser."""
+) -> bool:
+    """Puts a kernel's seconds down to a layer or to the optimiser; whether it belongs to one."""
     root = operator.root()
     if id(root) in updates:
         step.optimizer += kernel.seconds
-    elif root.name.startswith(_EVALUATE):
-        # Kernels stand in no particular order.
-        step.backward_start = min(step.backward_start, kernel.start)
-        layer = (
-            owners.get(("sequence", number))
-            if (number := root.number("Sequence number")) is not None
-            else None
-        )
+        return True
+    if not root.name.startswith(_EVALUATE):
+        layer = owners.get(id(root))
         if layer is not None:
-            layer.backward += kernel.seconds
-            layer.ready = max(layer.ready, kernel.end)
-    elif id(root) in owners:
-        owners[id(root)].forward += kernel.seconds
+            layer.forward += kernel.seconds
+        return layer is not None
+    # Kernels stand in no particular order.
+    step.backward_start = min(step.backward_start, kernel.start)
+    number = root.number("Sequence number")
+    layer = None if number is None else owners.get(("sequence", number))
+    if layer is not None:
+        layer.backward += kernel.seconds
+        layer.ready = max(layer.ready, kernel.end)
+    return layer is not None
 
 
 def _layers(traced: Iterable[_LayerOfStep], batch: int) -> list[ProfileLayer]:
@@ -292,44 +278,41 @@ def _ready(step: _Step, kept: list[str]) -> list[float]:
     return times[::-1]
 
 
-def _collectives(step: _Step) -> list[MeasuredCollective]:
-    """The calls of a step by start.
-
-    What a kernel does not say of itself, the call that launched it does.
-    """
-    found = []
-    for kernel, operator in sorted(step.collectives, key=lambda pair: pair[0].start):
-        said = replace(kernel, args={**(operator.args if operator else {}), **kernel.args})
-        # Such as ncclDevKernel_AllReduce_Sum_f32_RING_LL.
-        operation = (
-            said.args.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
-        )
-        elements = said.number("In msg nelems") or 0
-        width = _ELEMENT_BYTES.get(str(said.args.get("dtype")).lower(), 4)
-        ranks = said.number("Group size")
-        found.append(
-            MeasuredCollective(
-                operation=str(operation).lower(),
-                payload_bytes=max(elements, 0) * width,
-                ranks=ranks if ranks and ranks > 0 else None,
-                start_s=kernel.start - step.backward_start,
-                duration_s=kernel.seconds,
-            )
-        )
-    return found
-
-
-def _notes(trace: Trace, steps: list[_Step], left_out: int) -> list[str]:
-    notes = ["a trace does not tell activations or memory traffic: memory is not predicted"]
+def _notes(
+    trace: Trace, steps: list[_Step], left_out: int, calls: Sequence[MeasuredCollective]
+) -> list[str]:
+    """What is assumed and what is ignored, with its effect, a line each."""
+    notes = [
+        "ignored: activations and memory traffic, which a trace does not tell: memory is not "
+        "predicted"
+    ]
     if not StepMarks(trace).marks:
         notes.append(
-            "no marks of steps in the trace, so all of it counts as one step: give PyTorch's "
-            "profiler a schedule and call step(), or mark steps by NVTX ranges"
+            "assumed: no marks of steps in the trace, so all of it counts as one step: give "
+            "PyTorch's profiler a schedule and call step(), or mark steps by NVTX ranges"
         )
     if not trace.kernels:
-        notes.append("no GPU in the trace: times are those of the operators on the CPU")
+        notes.append("assumed: no GPU in the trace: times are those of the operators on the CPU")
     if left_out:
-        notes.append(f"{left_out} steps left out whose layers differ from those of the others")
+        notes.append(
+            f"ignored: {left_out} steps left out whose layers differ from those of the others"
+        )
+    lost = sum(step.lost for step in steps) / len(steps)
+    if lost:
+        notes.append(
+            f"ignored: {lost:.3g} s a step of kernels whose operators belong to no layer: a "
+            "predicted step is shorter by them"
+        )
+    unknown = sum(not call.payload_bytes for call in calls)
+    if unknown:
+        notes.append(
+            f"ignored: the sizes of {unknown} of {len(calls)} collective calls, which the trace "
+            "does not tell: they count 0 bytes, and dpsim advise leaves them out; profile with "
+            "record_shapes=True"
+        )
     if not any(layer.guess.parameters for layer in steps[0].layers.values()):
-        notes.append("no shapes in the trace, so no parameters: profile with record_shapes=True")
+        notes.append(
+            "ignored: parameters, since the trace has no shapes: a scenario of several workers "
+            "with this profile is refused; profile with record_shapes=True"
+        )
     return notes

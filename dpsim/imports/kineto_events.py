@@ -13,7 +13,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,10 @@ class Event:
         shapes = raw if isinstance(raw, list) else []
         return tuple(_shape(shape) for shape in shapes)
 
+    def with_args(self, args: dict[str, Any]) -> Event:
+        """The same event, of which this is said."""
+        return replace(self, args=args)
+
     def root(self) -> Event:
         """The outermost operator that it is in."""
         event = self
@@ -103,6 +107,8 @@ class Trace:
     modules: tuple[Event, ...]
     device: str
     rank: int | None = None  # in the job, where the trace says it
+    # The mark of a kernel's call, such as nccl:all_reduce, by the kernel's identity.
+    calls: dict[int, Event] = field(default_factory=dict)
 
 
 def read_trace(path: Path) -> Trace:
@@ -147,9 +153,10 @@ def parse_trace(content: bytes) -> Trace:
         )
     roots = nested(event for event in operators if not event.name.startswith(_CONTAINERS))
     device = next((str(one.get("name")) for one in _devices(data) if one.get("name")), "")
+    kernels = tuple(_launched(by_category, operators))
     return Trace(
         tuple(roots),
-        tuple(_launched(by_category, operators)),
+        kernels,
         tuple(
             by_category.get("user_annotation", [])
             + [event for event in operators if event.name.startswith(_CONTAINERS)]
@@ -161,6 +168,7 @@ def parse_trace(content: bytes) -> Trace:
         ),
         device,
         _rank(data),
+        _calls(by_category, [kernel for kernel, _ in kernels]),
     )
 
 
@@ -275,15 +283,8 @@ def _launched(
 
     By External id, or by the launch of the same correlation that lies inside the operator.
     """
-    by_id = {
-        number: event for event in operators if (number := event.number("External id")) is not None
-    }
-    launches = {
-        number: event
-        for category in ("cuda_runtime", "cuda_driver", "Runtime")
-        for event in by_category.get(category, [])
-        if (number := event.number("correlation")) is not None
-    }
+    by_id = _numbered(operators, "External id")
+    launches = _launches(by_category)
     around = innermost(operators, launches.values())
     for category in ("kernel", "Kernel", "gpu_memset"):
         for kernel in by_category.get(category, []):
@@ -296,3 +297,40 @@ def _launched(
                 else None
             )
             yield kernel, operator or (around.get(id(launch)) if launch is not None else None)
+
+
+def _numbered(events: Iterable[Event], key: str) -> dict[int, Event]:
+    return {number: event for event in events if (number := event.number(key)) is not None}
+
+
+def _launches(by_category: dict[str, list[Event]]) -> dict[int, Event]:
+    """What the host did to launch each kernel, by their correlation."""
+    categories = ("cuda_runtime", "cuda_driver", "Runtime")
+    found = (event for category in categories for event in by_category.get(category, []))
+    return _numbered(found, "correlation")
+
+
+def _calls(by_category: dict[str, list[Event]], kernels: list[Event]) -> dict[int, Event]:
+    """The mark of the call of NCCL that launched each kernel, by the kernel's identity.
+
+    It has the kernel's External id, or is around its launch on the host, or around the kernel on
+    the GPU.
+    """
+    on_host, on_gpu = (
+        [event for event in by_category.get(category, []) if event.name.startswith("nccl:")]
+        for category in ("user_annotation", "gpu_user_annotation")
+    )
+    by_id, launches = _numbered(on_host, "External id"), _launches(by_category)
+    around, over = innermost(on_host, launches.values()), innermost(on_gpu, kernels)
+    found: dict[int, Event] = {}
+    for kernel in kernels:
+        launch = launches.get(kernel.number("correlation") or -1)
+        marks = (
+            by_id.get(kernel.number("External id") or -1),
+            None if launch is None else around.get(id(launch)),
+            over.get(id(kernel)),
+        )
+        mark = next((mark for mark in marks if mark is not None), None)
+        if mark is not None:
+            found[id(kernel)] = mark
+    return found

@@ -243,15 +243,15 @@ def _notes(
     ranks: dict[int, _Rank], common: Sequence[int], gpus_per_node: int | None
 ) -> Iterable[str]:
     if not all(one.has_gpu for one in ranks.values()):
-        yield "no GPU in some traces: their times are those of operators on the CPU"
+        yield "assumed: no GPU in some traces: their times are those of operators on the CPU"
     missing = max(ranks) + 1 - len(ranks)
     if missing:
-        yield f"{missing} ranks below {max(ranks)} have no trace: they count neither way"
+        yield f"ignored: {missing} ranks below {max(ranks)} have no trace: they count neither way"
     most = max(len(one.steps) for one in ranks.values())
     if most > len(common):
-        yield f"{most - len(common)} steps left out that not every rank has"
+        yield f"ignored: {most - len(common)} steps that not every rank has"
     if gpus_per_node is None and not all(one.host for one in ranks.values()):
         yield (
-            "files do not name their hosts, so all ranks count as one node's: --gpus-per-node says "
-            "otherwise"
+            "assumed: files do not name their hosts, so all ranks count as one node's: "
+            "--gpus-per-node says otherwise"
         )

@@ -64,12 +64,13 @@ def read_inspector(
     if operation is not None and operation not in OPERATIONS:
         raise UnknownNameError("operation", operation, OPERATIONS)
     times: dict[_Call, list[float]] = defaultdict(list)
-    cut = 0
+    cut, unread = 0, 0
     for file in files_in(path, _ENDINGS) if path.is_dir() else [path]:
         try:
-            cut += _read(file, times)
+            cut_here, unread_here = _read(file, times)
         except ImportFileError as problem:
             raise problem.of(file) from None
+        cut, unread = cut + cut_here, unread + unread_here
     if not times:
         raise DpsimError(
             f"{shown_path(path)}: must have records with coll_perf, as NCCL's inspector writes "
@@ -77,21 +78,28 @@ def read_inspector(
         )
     kind = _kind(path, times, operation, ranks)
     calls = {call: taken for call, taken in times.items() if call[0] == kind}
-    return InspectorLog(_table(path, kind, calls), len(calls), tuple(_notes(times, kind, cut)))
+    notes = tuple(_notes(times, kind, cut, unread))
+    return InspectorLog(_table(path, kind, calls), len(calls), notes)
 
 
-def _read(file: Path, times: dict[_Call, list[float]]) -> int:
-    """Adds the seconds of each collective; returns how many records are cut off, 0 or 1."""
+def _read(file: Path, times: dict[_Call, list[float]]) -> tuple[int, int]:
+    """Adds the seconds of each collective.
+
+    Returns how many records are cut off, 0 or 1, and how many are of nothing that is read here.
+    """
+    unread = 0
     text = read_limited(file, _MOST_BYTES).decode("utf-8", errors="replace")
     for record, line in _records(text):
         if record is None:
-            return 1
+            return 1, unread
         call = _call(record, line)
-        if call is not None:
+        if call is None:
+            unread += 1
+        else:
             times[call[0]].append(call[1])
         if len(times) > _MOST_CALLS:
             raise ImportFileError(f"must have at most {_MOST_CALLS:,} collectives", line)
-    return 0
+    return 0, unread
 
 
 def _records(text: str) -> Iterator[tuple[Any, int]]:
@@ -202,17 +210,19 @@ def _table(path: Path, kind: _Kind, calls: dict[_Call, list[float]]) -> NcclTest
     return NcclTestsLog(operation, ranks, nodes, (), tuple(rows), "", None, 0)
 
 
-def _notes(times: dict[_Call, list[float]], kind: _Kind, cut: int) -> Iterable[str]:
+def _notes(times: dict[_Call, list[float]], kind: _Kind, cut: int, unread: int) -> Iterable[str]:
     counts = Counter(call[0] for call in times)
     for other, count in sorted(counts.items()):
         if other != kind:
-            yield f"left out: {count:,} of {_named(other)} (--operation, --ranks)"
+            yield f"ignored: {count:,} of {_named(other)} (--operation, --ranks)"
     alone = sum(len(taken) == 1 for call, taken in times.items() if call[0] == kind)
     if alone and kind[1] > 1:
         share = alone / counts[kind]
         yield (
-            f"{math.ceil(100 * share)} % of the collectives were logged by one rank alone: their "
-            "times hold its waiting for the others"
+            f"assumed: the times of {math.ceil(100 * share)} % of the collectives, which one rank "
+            "alone logged, hold its waiting for the others"
         )
+    if unread:
+        yield f"ignored: {unread:,} records of other operations, of no bytes or of no duration"
     if cut:
-        yield f"the last record of {cut} files was not written out"
+        yield f"ignored: the last record of {cut} files, which was not written out"

@@ -10,7 +10,7 @@ times microseconds, rates GB/s.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpsim.base.errors import UnknownNameError
@@ -52,7 +52,10 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class NcclTestsLog:
-    """What a log says: the operation, its ranks on their hosts and devices, and the table."""
+    """What a log says: the operation, its ranks on their hosts and devices, and the table.
+
+    ``notes``: what was assumed and what was ignored, a line each.
+    """
 
     operation: str
     ranks: int
@@ -62,6 +65,7 @@ class NcclTestsLog:
     nccl_version: str
     average_busbw_Bps: float | None
     wrong_values: int
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,8 @@ def parse_nccl_tests(
         return parse_json(content, operation, ranks)
     lines = [_PREFIX.sub("", line) for line in text_lines(content)]
     listed = _ranks(lines)
-    header, rows, words = _table(lines)
+    header, every_row, words = _table(lines)
+    rows = [row for row in every_row if row.bytes > 0]
     count = ranks or len(listed)
     if count < 1:
         raise ImportFileError(
@@ -110,7 +115,27 @@ def parse_nccl_tests(
         "" if version is None else version[1] or version[2],
         None if average is None or (rate := _float(average[1], None)) is None else rate * 1e9,
         0 if wrong is None else int(wrong[1]),
+        tuple(
+            log_notes(
+                empty=len(every_row) - len(rows),
+                guessed=operation is None and operation_of_program(whole) is None,
+                one_host=not listed,
+            )
+        ),
     )
+
+
+def log_notes(*, empty: int, guessed: bool, one_host: bool) -> Iterator[str]:
+    """What is assumed and what is ignored of a log, with its effect.
+
+    ``empty`` rows have 0 bytes, the operation is ``guessed``, no hosts are listed (``one_host``).
+    """
+    if guessed:
+        yield "assumed: the operation, by the ratio of the two rates; --operation"
+    if one_host:
+        yield "assumed: one host, since none is listed: the profile's formula does not use it"
+    if empty:
+        yield f"ignored: {empty} rows of 0 bytes, which move nothing"
 
 
 def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
@@ -151,8 +176,7 @@ def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
             "size, time and busbw"
         )
     # Sizes that hold no element for each rank are printed as 0 bytes.
-    rows = [row for row in rows if row.bytes > 0]
-    if not rows:
+    if not any(row.bytes for row in rows):
         raise ImportFileError(
             "the table must have rows of sizes above 0, but has none after its header", header.line
         )

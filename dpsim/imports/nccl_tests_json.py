@@ -25,6 +25,7 @@ from dpsim.imports.nccl_tests import (
     NcclTestsLog,
     TableRow,
     guessed_operation,
+    log_notes,
     operation_of_program,
 )
 from dpsim.imports.reading import ImportFileError
@@ -116,6 +117,13 @@ def parse_json(content: bytes, operation: str | None, ranks: int | None) -> Nccl
         "" if report.nccl_version is None else str(report.nccl_version),
         None if average is None else average * 1e9,
         report.out_of_bounds.count,
+        tuple(
+            log_notes(
+                empty=len(report.results) - len(rows),
+                guessed=operation is None and _named(report) is None,
+                one_host=False,
+            )
+        ),
     )
 
 
@@ -134,13 +142,17 @@ def _row(number: int, row: _Row) -> TableRow:
 
 
 def _operation(report: _Report, rows: tuple[TableRow, ...], ranks: int) -> str:
-    program = PurePosixPath(report.args[0]).name if report.args else ""
-    named = operation_of_program(program)
+    named = _named(report)
     if named is not None:
         return named
     first = report.results[0]
     rooted = first.root.strip() != "-1"
     return guessed_operation(first.redop != "none", rooted, rows, ranks)
+
+
+def _named(report: _Report) -> str | None:
+    """The operation of the program that was run; None where the file does not name it."""
+    return operation_of_program(PurePosixPath(report.args[0]).name if report.args else "")
 
 
 def _problem(error: ValidationError) -> str:

@@ -119,7 +119,9 @@ def _nets(root: Element, options: NodeOptions) -> tuple[list[Element], list[str]
     fastest = max((net.number("speed", 1) for net in nets), default=0)
     used = [net for net in nets if net.number("speed", 1) == fastest]
     out = [name for net, name in zip(nets, names, strict=True) if net not in used]
-    return used, [f"left out, since others are faster: {', '.join(out)}"] if out else []
+    return used, [
+        f"ignored: network cards {', '.join(out)}, since others are faster"
+    ] if out else []
 
 
 def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[Part], list[str]]:
@@ -194,7 +196,7 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
                 pair = (min(index, target), max(index, target))
                 pairs[pair] = max(pairs.get(pair, 0), count)
     note = (
-        [f"left out: {elsewhere} NVLinks to devices that the file does not list"]
+        [f"ignored: {elsewhere} NVLinks to devices that the file does not list"]
         if elsewhere
         else []
     )

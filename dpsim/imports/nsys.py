@@ -74,7 +74,7 @@ def read_nsys_profile(
     trace = _trace(tables, steps)
     marks = StepMarks(trace)
     if not marks.marks:
-        notes.append("no NVTX ranges of steps, so all of it counts as one: --steps PREFIX")
+        notes.append("assumed: one step, since no NVTX ranges mark steps: --steps PREFIX")
     copies = _copies(tables, marks)
     found = tuple(
         _step(number, taken, copies[place])
@@ -97,7 +97,7 @@ def _one_process(tables: NsysTables) -> tuple[NsysTables, list[str]]:
     kernels, launches, copies, ranges = (
         [row for row in rows if row["process"] == kept] for rows in parts
     )
-    note = f"{len(spent) - 1} other processes left out: that whose kernels ran longest counts"
+    note = f"ignored: {len(spent) - 1} other processes: that whose kernels ran longest counts"
     return NsysTables(kernels, launches, copies, ranges, tables.device), [note]
 
 
@@ -196,5 +196,5 @@ def _profile(
     provenance = {**found.provenance, "source": f"dpsim import nsys {file}"}
     notes = found.notes
     if any(layer.kind == "conv" and not layer.forward_flop for layer in found.layers):
-        notes = (*notes, "NVTX ranges hold no strides: FLOP of convolutions are not known")
+        notes = (*notes, "ignored: FLOP of convolutions, since NVTX ranges hold no strides")
     return found.model_copy(update={"provenance": provenance, "notes": notes}), ""

@@ -232,7 +232,7 @@ def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], li
         used.update(card for card in cards if far[card] == nearest)
     out = [matrix.devices[card] for card in cards if card not in used]
     return sorted(used), [
-        f"left out, since every GPU has a nearer card: {', '.join(out)}"
+        f"ignored: network cards {', '.join(out)}, since every GPU has a nearer one"
     ] if out else []
 
 

@@ -5,20 +5,47 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
 
+from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import nodes
 from dpsim.imports.reading import ImportFileError
+from dpsim.imports.settings import Settings
+from dpsim.workload import canonical_name
 
 Edge = dict[str, Any]  # of a custom network
 Value = str | int | float | bool | list[int] | list[Edge]
 _WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z][\w./+-]*")
 _ELEMENT = 4  # bytes: units are counted in fp32
-_ASSUMED = "assumed"
+ASSUMED = "assumed: "
 _MODEL = "llama3.2-1b"  # small, and takes sequences of any length
+# What hangs on a value that a file does not say.
+_EFFECTS = {
+    "cluster.node": "all times are this machine's",
+    "cluster.nodes": "communication is between so many",
+    "cluster.network.nic.latency": "small messages take that long",
+    "cluster.network.oversubscription": "switches are simulated as never in each other's way",
+    "workload.model": "computing, memory and traffic are this model's",
+    "workload.batch_per_gpu": "computing and memory grow with it, traffic does not",
+    "workload.gradient_accumulation": "each further pass computes as long again",
+    "workload.sequence_length": "computing and memory grow with it, traffic does not",
+    "workload.checkpoint": "what is computed again takes time, and saves memory",
+    "workload.checkpoint.every": "what is computed again takes time, and saves memory",
+    "workload.precision": "matrix products, memory and traffic are this precision's",
+    "workload.optimizer": "its state takes memory, and its update time",
+    "strategy.aggregation.kind": "it decides what travels and what is kept",
+    "strategy.aggregation.wrap": "smaller units start earlier and cost more latency",
+    "strategy.aggregation.library": "collectives take as long as by this library",
+    "strategy.aggregation.weight_bytes": "gathers send as many bytes a weight",
+    "strategy.aggregation.gradients.dtype": "gradients send that many bytes an element",
+    "strategy.overlap.kind": "it decides how much communication runs beside computing",
+    "strategy.overlap.bucket_size": "smaller buckets start earlier and cost more latency",
+    "strategy.aggregation.unit_size": "smaller units start earlier and cost more latency",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +83,12 @@ class ScenarioDraft:
         self.sources[path] = source
 
     def assume(self, path: str, value: Value, why: str) -> None:
-        """The same of what the configuration does not say."""
-        self.set(path, value, f"{_ASSUMED}: {why}")
+        """The same of what the configuration does not say; its effect must be known."""
+        assert path in _EFFECTS, path
+        self.set(path, value, f"{ASSUMED}{why}")
 
-    def ignore(self, key: str, why: str = "not used here") -> None:
-        """Say that a key of the configuration is not in the scenario."""
+    def ignore(self, key: str, why: str) -> None:
+        """Say that a key of the configuration is not in the scenario, and what that means."""
         self.ignored.append((key, why))
 
     @property
@@ -72,12 +100,34 @@ class ScenarioDraft:
         return self.file.rpartition(".")[0] or self.file
 
     @property
-    def assumed(self) -> list[str]:
-        """What the configuration does not say, a line each."""
+    def assumptions(self) -> list[dict[str, Any]]:
+        """What the configuration does not say: path, value, why, and what hangs on it."""
         return [
-            f"{path} {_scalar(self.values[path])}, {source}"
-            for path, source in self.sources.items()
-            if source.startswith(_ASSUMED)
+            {
+                "path": path,
+                "value": self.values[path],
+                "why": self.sources[path].removeprefix(ASSUMED),
+                "effect": _EFFECTS[path],
+            }
+            for path in self.values
+            if self.sources[path].startswith(ASSUMED)
+        ]
+
+    @property
+    def taken(self) -> list[str]:
+        """What the configuration or the options say, a line each."""
+        return [
+            f"{path} {_shown(value)} ({self.sources[path]})"
+            for path, value in self.values.items()
+            if not self.sources[path].startswith(ASSUMED)
+        ]
+
+    @property
+    def assumed(self) -> list[str]:
+        """What the configuration does not say and what hangs on it, a line each."""
+        return [
+            f"{each['path']} {_scalar(each['value'])} ({each['why']}): {each['effect']}"
+            for each in self.assumptions
         ]
 
     def plain(self) -> dict[str, Any]:
@@ -115,6 +165,7 @@ class ScenarioDraft:
                 {"path": path, "value": value, "from": self.sources[path]}
                 for path, value in self.values.items()
             ],
+            "assumed": self.assumptions,
             "ignored": [{"key": key, "why": why} for key, why in self.ignored],
         }
 
@@ -157,32 +208,63 @@ def place_workers(
     if workers is not None and count * each != workers:
         raise ImportFileError(
             f"{source} must be {count} nodes x {each} GPUs = {count * each}, but got {workers} "
-            "(--nnodes, --nproc-per-node)"
+            "(--nodes, --gpus-per-node)"
         )
     if sizes.nodes is None and workers is None:
-        draft.assume("cluster.nodes", count, "the file does not say; --nnodes N")
+        draft.assume("cluster.nodes", count, "the file does not say; --nodes N")
     else:
-        draft.set("cluster.nodes", count, source or "--nnodes")
+        draft.set("cluster.nodes", count, source or "--nodes")
     # All of a node's GPUs is what a scenario means where it says nothing.
     if each != most:
-        draft.set("cluster.gpus_per_node", each, source or "--nproc-per-node")
+        draft.set("cluster.gpus_per_node", each, source or "--gpus-per-node")
 
 
-def name_model(draft: ScenarioDraft, sizes: TrainingSizes, known: tuple[str, str] | None) -> None:
-    """Say which model is trained: the option, what the file names (with where), or a small one."""
+def name_model(
+    draft: ScenarioDraft,
+    sizes: TrainingSizes,
+    said: tuple[str, str] | None = None,
+    spellings: Iterable[str] = (),
+) -> None:
+    """Say which model is trained: the option, the one ``said`` in the file, or a small one.
+
+    ``said`` is the file's own name and its keys, ``spellings`` what the catalogue may call it.
+    Raises ImportFileError where the file names a model that the catalogue lacks.
+    """
     if sizes.model is not None:
         draft.set("workload.model", sizes.model, "--model")
-    elif known is not None:
-        draft.set("workload.model", known[0], known[1])
+    elif said is not None:
+        name, keys = said
+        known = _first_known(spellings)
+        if known is None:
+            raise ImportFileError(
+                f"{keys} must name a model of the catalogue (dpsim catalogue models), but got "
+                f"{name!r}: --model NAME says which one to simulate"
+            )
+        draft.set("workload.model", known, keys)
     else:
-        draft.assume("workload.model", _MODEL, "the file names no model known here; --model NAME")
+        draft.assume("workload.model", _MODEL, "the file names none; --model NAME")
     if sizes.sequence_length is not None:
         draft.set("workload.sequence_length", sizes.sequence_length, "--sequence-length")
 
 
+def _first_known(spellings: Iterable[str]) -> str | None:
+    """The catalogue's name of the first spelling that it knows."""
+    for spelling in spellings:
+        with suppress(UnknownNameError):
+            return canonical_name(spelling)
+    return None
+
+
 def use_nccl(draft: ScenarioDraft) -> None:
     """Say that collectives are NCCL's, as these programs choose for GPUs."""
-    draft.assume("strategy.aggregation.library", "nccl", "the backend of GPUs")
+    draft.assume("strategy.aggregation.library", "nccl", "torch's backend for GPUs")
+
+
+def left_out(draft: ScenarioDraft, settings: Settings) -> None:
+    """Say which keys of the file are not in the scenario, and what that means."""
+    for key, effect in settings.unused():
+        if key not in dict(draft.ignored):
+            draft.ignore(key, effect)
 
 
 def wrap_blocks(draft: ScenarioDraft, source: str) -> None:
@@ -196,12 +278,12 @@ def gather_units(draft: ScenarioDraft, elements: int, source: str) -> None:
     draft.set("strategy.aggregation.unit_size", f"{_ELEMENT * elements} B", source)
 
 
-def send_buckets(draft: ScenarioDraft, nbytes: int, source: str) -> None:
-    """Say of how many bytes a bucket of gradients is, the first among them."""
-    draft.set("strategy.overlap.kind", "buckets", source)
+def send_buckets(draft: ScenarioDraft, nbytes: int, source: str, kind: str = "") -> None:
+    """Say of how many bytes a bucket of gradients is; ``kind`` is where buckets are from."""
+    draft.set("strategy.overlap.kind", "buckets", kind or source)
     draft.set("strategy.overlap.bucket_size", f"{nbytes} B", source)
     # A smaller first bucket is a habit of torch's DistributedDataParallel alone.
-    draft.set("strategy.overlap.first_bucket", f"{nbytes} B", source)
+    draft.set("strategy.overlap.first_bucket", f"{nbytes} B", "as large as the others")
 
 
 def gpus_of(draft: ScenarioDraft) -> int:
@@ -213,6 +295,13 @@ def gpus_of(draft: ScenarioDraft) -> int:
 
 def _are_edges(value: object) -> bool:
     return isinstance(value, list) and any(isinstance(entry, dict) for entry in value)
+
+
+def _shown(value: Value) -> str:
+    """A value on a line of its own: of a list of edges only how many they are."""
+    if isinstance(value, list) and _are_edges(value):
+        return f"{len(value):,} edges"
+    return _scalar(value)
 
 
 def _edge_text(edge: Edge) -> str:

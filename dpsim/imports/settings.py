@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dpsim.imports.ignored_keys import effect_of
 from dpsim.imports.reading import ImportFileError
 
 _AUTO = "auto"  # in files for Hugging Face's Trainer: it fills the value in
 _LONGEST_SHOWN = 60
 OFFLOAD = "offloading is not simulated: it saves memory and costs time"
 _MOST = 2**40
+
+# Degrees of what divides a model instead of the samples, as any of these programs spells them.
+_DEGREE = re.compile(
+    r"(\w+_)?"
+    r"((tensor|pipeline|context|sequence|expert|expert_tensor|model)(_model)?_parallel_(degree|size)"
+    r"|(tp|pp|cp|sp|ep|etp)_(degree|size)|autotp_size)"
+)
 
 
 class Settings:
@@ -24,6 +33,7 @@ class Settings:
         self._values = values
         self._place = place
         self._asked: set[str] = set()
+        self._open: set[str] = set()
         self._sections: dict[str, Settings] = {}
 
     def path(self, key: str) -> str:
@@ -88,25 +98,65 @@ class Settings:
             raise self._problem(key, "must be a list of words", value)
         return tuple(value)
 
-    def left(self) -> Iterator[str]:
-        """The paths of all keys that were not asked for."""
-        for key in self._values:
-            if str(key) not in self._asked:
-                yield self.path(str(key))
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """All keys that are not in the scenario, with what that means for a step.
+
+        They are those that were not asked for, and those whose value is left to the program.
+        """
+        for key, value in self._values.items():
+            if key in self._open:
+                yield self.path(key), "auto: the program fills it in; read as if it were left out"
+            elif str(key) not in self._asked and not _DEGREE.fullmatch(str(key)):
+                yield self.path(str(key)), effect_of(self.path(str(key)), value)
         for section in self._sections.values():
-            yield from section.left()
+            yield from section.unused()
+
+    def refuse_other_parallelism(self) -> None:
+        """Raise ImportFileError where the file asks for more than data parallelism, anywhere."""
+        for path, value in _walk(self._values, self._place):
+            if _DEGREE.fullmatch(path.rpartition(".")[2]) and not _is_one(value):
+                raise ImportFileError(
+                    f"{path} must be 1, since data parallelism alone is simulated, but got "
+                    f"{_shown(value)}"
+                )
+
+    def is_open(self, key: str) -> bool:
+        """Whether the file leaves it to the program, by the word auto: whoever asks says so."""
+        self._open.discard(key)
+        return bool(self._values.get(key) == _AUTO)
 
     def _get(self, key: str) -> Any:
         self._asked.add(key)
         value = self._values.get(key)
+        if value != _AUTO:
+            return value
         # The word with which these files leave a value to the program.
-        return None if value == _AUTO else value
+        self._open.add(key)
+        return None
 
     def _problem(self, key: str, rule: str, value: object) -> ImportFileError:
-        shown = repr(value)
-        if len(shown) > _LONGEST_SHOWN:
-            shown = f"{shown[:_LONGEST_SHOWN]}..."
-        return ImportFileError(f"{self.path(key)} {rule}, but got {shown}")
+        return ImportFileError(f"{self.path(key)} {rule}, but got {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
+
+
+def _walk(values: Mapping[Any, Any], place: str) -> Iterator[tuple[str, Any]]:
+    """Every key in a mapping and in those below it, by its path, with its value."""
+    for key, value in values.items():
+        path = f"{place}.{key}" if place else str(key)
+        if isinstance(value, Mapping):
+            yield from _walk(value, path)
+        else:
+            yield path, value
+
+
+def _is_one(degree: object) -> bool:
+    """Whether a degree divides nothing: 1, left out, or left to the program."""
+    text = str(degree).strip()
+    return degree is None or text == _AUTO or (text.lstrip("-").isdecimal() and int(text) <= 1)
 
 
 def json_settings(content: bytes) -> Settings:

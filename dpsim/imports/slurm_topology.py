@@ -24,7 +24,7 @@ from dpsim.imports.network_draft import (
     switch_name,
 )
 from dpsim.imports.reading import ImportFileError
-from dpsim.imports.scenario_draft import Edge, ScenarioDraft
+from dpsim.imports.scenario_draft import ASSUMED, Edge, ScenarioDraft
 from dpsim.imports.slurm_files import CORE, Switch, Topology, parse_topology
 
 _MOST_SWITCHES = 4096  # who is under each is asked of every one
@@ -162,7 +162,7 @@ def _leaf_spine(
 def _ratio(options: NetworkOptions) -> tuple[float, str]:
     if options.oversubscription is not None:
         return options.oversubscription, "--oversubscription"
-    return 1.0, "assumed: the file does not say; --oversubscription X"
+    return 1.0, f"{ASSUMED}the file does not say; --oversubscription X"
 
 
 def _edges(

@@ -8,71 +8,71 @@ from __future__ import annotations
 
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import (
+    ASSUMED,
     ScenarioDraft,
     TrainingSizes,
     gpus_of,
+    left_out,
     name_model,
     place_workers,
     use_nccl,
     wrap_blocks,
 )
-from dpsim.imports.settings import Settings, toml_settings
-from dpsim.workload import MODELS
+from dpsim.imports.settings import OFFLOAD, Settings, toml_settings
 
-_OTHER_DEGREES = (
-    "tensor_parallel_degree",
-    "pipeline_parallel_degree",
-    "context_parallel_degree",
-    "expert_parallel_degree",
-)
-_DTYPES = {"bfloat16": 2, "float16": 2, "float32": 4}
-_NAMES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _RESHARD = {"default": True, "always": True, "never": False}
 _CHECKPOINTS = {"none": "none", "full": "full", "selective": "selective"}
 _OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "sgd": "sgd"}
+_EARLY_STEP = (
+    "the update is simulated after backward: inside it, gradients are freed at once, which saves "
+    "their memory"
+)
+_PURE_HALF = (
+    "weights, gradients and the optimizer's state are simulated in fp32: in half precision they "
+    "take half the memory, and the update half the time"
+)
 
 
 def scenario_from_torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
     """The scenario that a job's TOML describes; raises ImportFileError for what cannot be."""
     settings = toml_settings(content)
+    settings.refuse_other_parallelism()
+    _refuse_replica_groups(settings.section("fault_tolerance"))
     draft = ScenarioDraft(name, "torchtitan")
     training, parallel = settings.section("training"), settings.section("parallelism")
     replicas, shards = _degrees(training, parallel, settings.section("experimental"))
     workers = replicas * shards if shards else None
-    if shards is None and sizes.nodes and sizes.gpus_per_node:
-        workers = sizes.nodes * sizes.gpus_per_node
     place_workers(draft, sizes, workers, "data_parallel degrees" if workers else "")
-    name_model(draft, sizes, _model(settings.section("model")))
+    _model(draft, sizes, settings.section("model"))
     _training(draft, training, sizes)
     fp8 = _program(draft, settings, training)
-    widths = _precision(draft, training, fp8=fp8)
+    _precision(draft, training, fp8=fp8)
     each = shards or _rest(draft, replicas)
     if each > 1 or replicas == 1:
-        _sharding(draft, training, parallel, widths)
+        _sharding(draft, training, parallel)
     else:
         draft.set("strategy.aggregation.kind", "allreduce", "data_parallel_shard_degree: 1")
     if each > 1 and replicas > 1:
         draft.set("strategy.aggregation.shard_group", each, "data_parallel degrees")
     use_nccl(draft)
-    for key in settings.left():
-        draft.ignore(key)
+    left_out(draft, settings)
     return draft
 
 
-def _degrees(*sections: Settings) -> tuple[int, int | None]:
-    """Replicas and shards; None for all that are left.
+def _refuse_replica_groups(section: Settings) -> None:
+    """Raise ImportFileError for torchft, whose replica groups meet in their own way."""
+    if section.flag("enable"):
+        raise ImportFileError(
+            "fault_tolerance.enable must be false, since torchft's replica groups are not read, "
+            "but got true"
+        )
 
-    Raises ImportFileError where something else than data is divided.
-    """
+
+def _degrees(*sections: Settings) -> tuple[int, int | None]:
+    """Replicas and shards; None for all that are left."""
     replicas, shards = 1, None
     for section in sections:
-        for key in _OTHER_DEGREES:
-            degree = section.number(key, least=-1)
-            if degree is not None and degree > 1:
-                raise ImportFileError(
-                    f"{section.path(key)} must be 1, since data parallelism alone is simulated, "
-                    f"but got {degree}"
-                )
         replicas = section.number("data_parallel_replicate_degree") or replicas
         found = section.number("data_parallel_shard_degree", least=-1)
         # -1: all that are left, which only the number of workers tells.
@@ -87,21 +87,21 @@ def _rest(draft: ScenarioDraft, replicas: int) -> int:
     if rest or not shards:
         raise ImportFileError(
             f"data_parallel_replicate_degree must divide the {workers} workers, but got "
-            f"{replicas} (--nnodes, --nproc-per-node)"
+            f"{replicas} (--nodes, --gpus-per-node)"
         )
     return shards
 
 
-def _model(section: Settings) -> tuple[str, str] | None:
-    """The catalogue's name of a model such as llama3 with flavor 8B."""
+def _model(draft: ScenarioDraft, sizes: TrainingSizes, section: Settings) -> None:
+    """Say the catalogue's name of a model such as llama3 with flavor 8B."""
     family, flavor = section.word("name"), section.word("flavor")
-    if family is None or flavor is None:
-        return None
+    if family is None and flavor is None:
+        name_model(draft, sizes)
+        return
+    said = f"{family or 'llama3'} {flavor or 'debugmodel'}"  # torchtitan's defaults
     # Of some sizes there is only a Llama 3.1, which torchtitan calls llama3.
-    for name in (f"{family}-{flavor}", f"{family}.1-{flavor}"):
-        if name in MODELS:
-            return name, "model.name and model.flavor"
-    return None
+    spellings = (said.replace(" ", "-"), said.replace(" ", ".1-"))
+    name_model(draft, sizes, (said, "model.name and model.flavor"), spellings)
 
 
 def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) -> None:
@@ -114,12 +114,17 @@ def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) ->
     elif batch is not None:
         draft.set("workload.batch_per_gpu", batch, f"training.{key}")
     else:
-        draft.assume("workload.batch_per_gpu", 1, "the file does not say; --batch N")
+        draft.assume("workload.batch_per_gpu", 8, "torchtitan's default; --batch N")
     together = training.number("global_batch_size", least=-1)
     if together is not None and together > 0:
         draft.set("workload.global_batch", together, "training.global_batch_size")
     length = training.number("seq_len")
-    if length is not None and sizes.sequence_length is None:
+    if sizes.sequence_length is not None:
+        return
+    if length is None:
+        why = "torchtitan's default; --sequence-length N"
+        draft.assume("workload.sequence_length", 2048, why)
+    else:
         draft.set("workload.sequence_length", length, "training.seq_len")
 
 
@@ -129,51 +134,78 @@ def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bo
     if compiled or training.flag("compile"):
         source = "compile.enable" if compiled else "training.compile"
         draft.set("workload.execution", "compile", source)
-    kind = settings.section("optimizer").word("name", _OPTIMIZERS)
+    optimizer = settings.section("optimizer")
+    if optimizer.flag("early_step_in_backward"):
+        draft.ignore("optimizer.early_step_in_backward", _EARLY_STEP)
+    kind = optimizer.word("name", _OPTIMIZERS)
     if kind is None:
         draft.assume("workload.optimizer", "adamw", "torchtitan's default")
     else:
         draft.set("workload.optimizer", _OPTIMIZERS[kind], "optimizer.name")
-    again = settings.section("activation_checkpoint")
-    # torchtitan's defaults: selective, of every second block.
-    mode = again.word("mode", _CHECKPOINTS) or "selective"
-    option = again.word("selective_ac_option") or "2"
-    if mode == "selective" and option.isdecimal() and int(option):
+    _recomputed(draft, settings.section("activation_checkpoint"))
+    return _in_fp8(draft, settings)
+
+
+def _recomputed(draft: ScenarioDraft, section: Settings) -> None:
+    """Say which activations are computed again."""
+    mode, option = section.word("mode", _CHECKPOINTS), section.word("selective_ac_option")
+    if mode is None:
+        draft.assume("workload.checkpoint.every", 2, "torchtitan's default: every second block")
+    elif mode == "selective" and option != "op":
+        # Without the option it is every second block too.
+        number = option or "2"
+        if not number.isdecimal() or not int(number):
+            raise ImportFileError(
+                "activation_checkpoint.selective_ac_option must be op or a whole number from 1 on, "
+                f"but got {number!r}"
+            )
         source = "activation_checkpoint.selective_ac_option"
-        draft.set("workload.checkpoint.every", int(option), source)
+        draft.set("workload.checkpoint.every", int(number), source)
     else:
         draft.set("workload.checkpoint", mode, "activation_checkpoint.mode")
-    return _in_fp8(settings)
 
 
-def _in_fp8(settings: Settings) -> bool:
-    older = settings.section("float8").flag("enable_float8_linear")
-    return bool(older) or "float8" in settings.section("model").words("converters")
+def _in_fp8(draft: ScenarioDraft, settings: Settings) -> bool:
+    found = bool(settings.section("float8").flag("enable_float8_linear"))  # older
+    for converter in settings.section("model").words("converters"):
+        # Newer versions write quantize.linear.float8.
+        if converter.rpartition(".")[2] == "float8":
+            found = True
+        else:
+            what = "products are simulated in the precision of mixed precision"
+            draft.ignore(f"model.converters: {converter}", what)
+    return found
 
 
-def _precision(draft: ScenarioDraft, training: Settings, *, fp8: bool) -> tuple[int, int]:
-    """Say the precision; the bytes of a weight and of a gradient on their way."""
-    weights = training.word("mixed_precision_param", _DTYPES) or "bfloat16"
-    reduced = training.word("mixed_precision_reduce", _DTYPES) or "float32"
+def _precision(draft: ScenarioDraft, training: Settings, *, fp8: bool) -> None:
+    """Say the precision of products, and what is ignored of that of weights."""
+    weights = training.word("mixed_precision_param", _DTYPES)
+    kept = training.word("dtype", _DTYPES)
+    if kept in ("bfloat16", "float16"):
+        draft.ignore(f"training.dtype = {kept}", _PURE_HALF)
     if fp8:
         draft.set("workload.precision", "fp8", "float8")
     else:
-        draft.set("workload.precision", _NAMES[weights], "training.mixed_precision_param")
-    return _DTYPES[weights], _DTYPES[reduced]
+        source = _source(training, "mixed_precision_param")
+        draft.set("workload.precision", _DTYPES[weights or "bfloat16"], source)
 
 
-def _sharding(
-    draft: ScenarioDraft,
-    training: Settings,
-    parallel: Settings,
-    widths: tuple[int, int],
-) -> None:
+def _source(training: Settings, key: str) -> str:
+    """Where a data type is from."""
+    return training.path(key) if training.has(key) else f"{ASSUMED}torchtitan's default"
+
+
+def _sharding(draft: ScenarioDraft, training: Settings, parallel: Settings) -> None:
     """Say that FSDP divides everything, a unit a block."""
-    weight, gradient = widths
     draft.set("strategy.aggregation.kind", "sharded", "torchtitan's FSDP 2")
     draft.set("strategy.aggregation.stage", 3, "torchtitan's FSDP 2")
-    draft.set("strategy.aggregation.weight_bytes", weight, "training.mixed_precision_param")
-    dtype, source = "fp32" if gradient == 4 else "bf16", "training.mixed_precision_reduce"
+    weights = _DTYPES[training.word("mixed_precision_param", _DTYPES) or "bfloat16"]
+    source = _source(training, "mixed_precision_param")
+    draft.set("strategy.aggregation.weight_bytes", 4 if weights == "fp32" else 2, source)
+    gradients = _DTYPES[training.word("mixed_precision_reduce", _DTYPES) or "float32"]
+    source = _source(training, "mixed_precision_reduce")
+    # By their width: fp16 travels as bf16 does.
+    dtype = "fp32" if gradients == "fp32" else "bf16"
     draft.set("strategy.aggregation.gradients.dtype", dtype, source)
     # The key has moved from the first to the second.
     for section in (training, parallel):
@@ -185,7 +217,4 @@ def _sharding(
     draft.set("strategy.aggregation.gradients.sync_each_pass", True, "torchtitan's FSDP 2")
     wrap_blocks(draft, "torchtitan wraps each block")
     if training.flag("enable_cpu_offload"):
-        draft.ignore(
-            "training.enable_cpu_offload",
-            "offloading is not simulated: it saves memory and costs time",
-        )
+        draft.ignore("training.enable_cpu_offload", OFFLOAD)

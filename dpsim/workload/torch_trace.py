@@ -303,8 +303,8 @@ class _Seen:
         if self._stand_ins.guessed:
             asked = ", ".join(self._stand_ins.guessed)
             notes.append(
-                f"the forward pass asks for data ({asked}), which a trace has not: flags are taken "
-                "as not set, and sizes as large as they can be"
+                f"assumed: the forward pass asks for data ({asked}), which a trace has not: flags "
+                "are taken as not set, and sizes as large as they can be"
             )
         return tuple(notes)
 

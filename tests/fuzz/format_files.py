@@ -45,10 +45,10 @@ IMPORTS = {
     "nccl-topo": ("dgx-a100.xml", "dgx1-v100.xml", "hgx-h100.xml", "cloud-t4.xml"),
     "nvidia-topo": ("dgx-a100.topo.txt", "dgx1-p100.topo.txt", "pcie-8gpu.topo.txt"),
     "deepspeed": ("ds_config.json",),
-    "accelerate": ("accelerate_fsdp.yaml", "trainer_fsdp.yaml"),
+    "accelerate": ("accelerate_fsdp.yaml", "accelerate_hsdp.yaml", "trainer_fsdp.yaml"),
     "ibnetdiscover": ("ibnetdiscover.txt",),
     "slurm-topology": ("slurm-tree.conf", "slurm-blocks.conf", "slurm-topology.yaml"),
-    "torchtitan": ("torchtitan_llama3_8b.toml",),
+    "torchtitan": ("torchtitan_llama3_8b.toml", "torchtitan_deepseek_v3_16b.toml"),
 }
 CONFIG = {
     "model_type": "llama",

@@ -1,6 +1,7 @@
 """Scenarios from DeepSpeed's, accelerate's, Trainer's and torchtitan's configurations."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_deepspeed(imported):
     assert aggregation.gradients.sync_each_pass
     assert scenario.strategy.overlap.size_of_buckets == 5e8 * 2
     assert "# train_micro_batch_size_per_gpu" in imported.text
-    assert "# - gradient_clipping: not used here" in imported.text
+    assert "# - gradient_clipping: clipping is not simulated" in imported.text
 
 
 def test_accelerate(imported):
@@ -139,7 +140,7 @@ def test_hybrid_sharding_of_torchtitan(dpsim, tmp_path):
             "torchtitan_llama3_8b.toml",
             "shard_degree = -1",
             "shard_degree = 3\nx = 1",
-            "--nproc-per-node",
+            "--gpus-per-node",
         ),
     ],
 )
@@ -148,7 +149,7 @@ def test_a_broken_file_is_one_clear_line(dpsim, tmp_path, name, old, new, messag
     assert old in text
     file = tmp_path / name
     file.write_text(text.replace(old, new, 1))
-    sizes = ("--nnodes", "1", "--nproc-per-node", "2") if "--nproc" in message else ()
+    sizes = ("--nnodes", "1", "--nproc-per-node", "2") if "--gpus" in message else ()
     code, out, err = dpsim("import", FILES[name], file, *sizes)
     assert (code, out) == (2, "")
     assert message in err
@@ -165,3 +166,196 @@ def test_the_json_has_the_documented_keys(dpsim):
     documented = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
     assert list(answer) == ["schema_version", "kind", *documented]
     assert {"path", "value", "from"} == set(answer["taken"][0])
+
+
+# A degree above 1 of each way to divide a model, in the section where a program has it, and in
+# others: keys move between versions.
+OTHER_DEGREES = [
+    ("torchtitan_llama3_8b.toml", "[parallelism]", f"[parallelism]\n{key} = 2\n#", key)
+    for key in ("expert_parallel_degree", "expert_tensor_parallel_degree")
+] + [
+    ("torchtitan_llama3_8b.toml", "[training]", f"[training]\n{key} = 2\n#", key)
+    for key in ("tensor_parallel_degree", "pipeline_parallel_degree", "context_parallel_degree")
+]
+OTHER_DEGREES += [
+    ("accelerate_hsdp.yaml", "parallelism_config_tp_size: 1", f"{key}: 2\n  x: 1", key)
+    for key in (
+        "parallelism_config_tp_size",
+        "parallelism_config_sp_size",
+        "parallelism_config_ep_size",
+    )
+]
+OTHER_DEGREES += [
+    ("accelerate_hsdp.yaml", "cp_size: 1", "cp_size: 8", "parallelism_config_cp_size"),
+    ("accelerate_fsdp.yaml", "use_cpu: false", "megatron_lm_tp_degree: 8", "megatron_lm_tp_degree"),
+    ("trainer_fsdp.yaml", "bf16: true", "tp_size: 2", "tp_size"),
+    ("ds_config.json", '"steps_per_print": 100', '"tensor_parallel": {"autotp_size": 4}', "autotp"),
+    ("ds_config.json", '"steps_per_print": 100', '"sequence_parallel_size": 4', "sequence_par"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "key"), OTHER_DEGREES)
+def test_what_is_not_data_parallel_is_refused(dpsim, tmp_path, name, old, new, key):
+    kind = "accelerate" if name.startswith("accelerate") else FILES[name]
+    code, out, err = dpsim("import", kind, changed(tmp_path, name, old, new))
+    assert (code, out) == (2, "")
+    assert re.search(
+        rf"{key}\w* must be 1, since data parallelism alone is simulated, but got \d\n$", err
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        (
+            "torchtitan_deepseek_v3_16b.toml",
+            "",
+            "",
+            "model.name and model.flavor must name a model of the catalogue (dpsim catalogue "
+            "models), but got 'deepseek_v3 16b': --model NAME says which one to simulate",
+        ),
+        (
+            "trainer_fsdp.yaml",
+            "meta-llama/Llama-2-7b",
+            "deepseek-ai/DeepSeek-V3",
+            "model_name_or_path must name a model of the catalogue",
+        ),
+        (
+            "torchtitan_llama3_8b.toml",
+            "[compile]",
+            "[fault_tolerance]\nenable = true\n[compile]",
+            "fault_tolerance.enable must be false, since torchft's replica groups are not read",
+        ),
+        (
+            "accelerate_fsdp.yaml",
+            "use_cpu: false",
+            "use_cpu: true",
+            "use_cpu must be false, since GPUs are simulated",
+        ),
+        (
+            "accelerate_fsdp.yaml",
+            "distributed_type: FSDP",
+            "distributed_type: MEGATRON_LM",
+            "distributed_type must be one of no, multi_gpu, fsdp, deepspeed, but got 'MEGATRON_LM'",
+        ),
+        (
+            "accelerate_hsdp.yaml",
+            "dp_shard_size: 4",
+            "dp_shard_size: 2",
+            "dp_replicate_size x dp_shard_size must be num_processes (8), but got 2 x 2",
+        ),
+        (
+            "accelerate_fsdp.yaml",
+            "distributed_type: FSDP",
+            "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}",
+            "deepspeed_config.deepspeed_config_file has what is trained how: import it with",
+        ),
+        (
+            "ds_config.json",
+            '"AdamW"',
+            '"OneBitAdam"',
+            "optimizer.type must be an optimizer that sends whole gradients, but got 'onebitadam'",
+        ),
+        (
+            "trainer_fsdp.yaml",
+            "full_shard auto_wrap",
+            "half_shard auto_wrap",
+            "fsdp must be words such as full_shard, but got 'half_shard'",
+        ),
+    ],
+)
+def test_what_is_not_understood_is_refused(dpsim, tmp_path, name, old, new, message):
+    kind = name.partition("_")[0]
+    kind = {"ds": "deepspeed", "trainer": "accelerate"}.get(kind, kind)
+    code, out, err = dpsim("import", kind, changed(tmp_path, name, old, new))
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "line"),
+    [
+        (
+            "trainer_fsdp.yaml",
+            "bf16: true",
+            'bf16: "auto"',
+            "assumed: workload.precision bf16 (bf16 is auto: ",
+        ),
+        (
+            "ds_config.json",
+            '"enabled": true',
+            '"enabled": "auto"',
+            "assumed: workload.precision bf16 (enabled is auto: ",
+        ),
+        (
+            "torchtitan_llama3_8b.toml",
+            "seq_len = 8192",
+            'dtype = "bfloat16"',
+            "ignored: training.dtype = bfloat16: weights, gradients and the optimizer's state are",
+        ),
+        (
+            "torchtitan_llama3_8b.toml",
+            "lr = 3e-4",
+            "early_step_in_backward = true",
+            "ignored: optimizer.early_step_in_backward: the update is simulated after backward",
+        ),
+        (
+            "trainer_fsdp.yaml",
+            "adamw_torch_fused",
+            "adafactor",
+            "assumed: workload.optimizer adamw (optim adafactor is not simulated): ",
+        ),
+        (
+            "accelerate_fsdp.yaml",
+            "use_cpu: false",
+            "dynamo_config: {dynamo_backend: AOT_EAGER}",
+            "ignored: dynamo_config.dynamo_backend = aot_eager: this compiler is not simulated",
+        ),
+        (
+            "torchtitan_llama3_8b.toml",
+            "seq_len = 8192",
+            "",
+            "assumed: workload.sequence_length 2048 (torchtitan's default; --sequence-length N): ",
+        ),
+    ],
+)
+def test_what_is_taken_otherwise_is_said_with_its_effect(dpsim, tmp_path, name, old, new, line):
+    code, _, err = dpsim("import", FILES[name], changed(tmp_path, name, old, new))
+    assert code == 0
+    assert line in err
+
+
+def test_no_wrapping_is_one_unit_of_the_whole_model(dpsim, tmp_path):
+    file = changed(tmp_path, "accelerate_fsdp.yaml", "TRANSFORMER_BASED_WRAP", "NO_WRAP")
+    code, _, err = dpsim("import", "accelerate", file, "-o", tmp_path / "s.yaml")
+    assert code == 0, err
+    scenario = load_scenario(tmp_path / "s.yaml")
+    assert len(scenario.strategy.aggregation.units(scenario.build_model())) == 1
+
+
+def test_one_process_is_one_gpu(dpsim, tmp_path):
+    # accelerate writes sections that it does not use, too.
+    text = "distributed_type: 'NO'\nmixed_precision: fp8\nfsdp_config: {}\n"
+    (tmp_path / "one.yaml").write_text(text)
+    code, _, _ = dpsim("import", "accelerate", tmp_path / "one.yaml", "-o", tmp_path / "s.yaml")
+    assert code == 0
+    scenario = load_scenario(tmp_path / "s.yaml")
+    assert scenario.cluster.ranks == 1
+    assert scenario.strategy.aggregation.kind == "allreduce"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_key_is_silent(dpsim, tmp_path, name):
+    """A key that no importer knows is said wherever it stands."""
+    text = (DATA / name).read_text()
+    if name.endswith("toml"):
+        spoiled = re.sub(r"^(\[.*\])$", r"\1\nunheard_of = 7", text, flags=re.MULTILINE)
+    elif name.endswith("yaml"):
+        spoiled = f"unheard_of: 7\n{text}".replace("_config:\n", "_config:\n  unheard_of: 7\n")
+    else:
+        spoiled = re.sub(r"\{(?=[^}])", '{"unheard_of": 7, ', text)
+    (tmp_path / name).write_text(spoiled)
+    code, _, err = dpsim("import", FILES[name], tmp_path / name, "--json")
+    assert code == 0
+    said = re.findall(r"^ignored: ([\w.]*unheard_of|job|optimizer.params): ", err, re.MULTILINE)
+    assert len(said) == spoiled.count("unheard_of")

@@ -64,6 +64,68 @@ def test_nccl_calls_have_sizes_and_times(profile, nccl_says):
     assert (call.start_s, call.duration_s) == pytest.approx((160 * US, 60 * US))
 
 
+@pytest.mark.parametrize("place", ["around the launch", "by its id", "around the kernel"])
+def test_a_call_s_size_may_stand_on_its_annotation_alone(profile, place):
+    """As torch writes it: nccl:all_reduce with the shapes of the tensors that it sends."""
+    trace = gpu_trace()
+    marks = []
+    for event in trace["traceEvents"]:
+        if event["name"] == "record_param_comms":
+            event["args"] = {"External id": event["args"]["External id"]}
+        if event["name"].startswith("ncclDevKernel"):
+            shapes = {"Input Dims": [[GRADIENTS]], "Input type": ["c10::BFloat16"]}
+            mark = {"ph": "X", "cat": "user_annotation", "name": "nccl:all_reduce", "args": shapes}
+            event["args"] = {"correlation": event["args"]["correlation"]}
+            if place == "around the launch":
+                mark |= {"tid": 1, "ts": event["ts"] - 10, "dur": 9}
+            elif place == "by its id":
+                event["args"]["External id"] = 10_000 + int(event["ts"])
+                shapes["External id"] = 10_000 + int(event["ts"])
+                mark |= {"tid": 5, "ts": 0, "dur": 1}
+            else:
+                mark |= {"cat": "gpu_user_annotation", "tid": 7, "ts": event["ts"], "dur": 60}
+            marks.append(mark)
+    trace["traceEvents"] += marks
+    (call,) = profile(trace).collectives
+    assert (call.operation, call.payload_bytes) == ("all_reduce", 2 * GRADIENTS)
+
+
+def test_calls_whose_size_nothing_tells_are_said(profile):
+    trace = gpu_trace()
+    for event in trace["traceEvents"]:
+        event.get("args", {}).pop("In msg nelems", None)
+    found = profile(trace)
+    assert [call.payload_bytes for call in found.collectives] == [0]
+    assert any(
+        note.startswith("ignored: the sizes of 1 of 1 collective calls") for note in found.notes
+    )
+
+
+def test_kernels_of_no_layer_are_said_with_their_time(profile):
+    trace = gpu_trace()
+    for event in trace["traceEvents"]:
+        if event["name"] == "softmax_warp_forward":  # 2 us in each of two steps
+            event["args"] = {}
+    notes = profile(trace).notes
+    assert any(note.startswith("ignored: 2e-06 s a step of kernels") for note in notes)
+
+
+def test_a_profile_without_parameters_is_for_one_worker_alone(dpsim, tmp_path):
+    trace = write(tmp_path / "job.json", stripped(gpu_trace()))
+    code, _, err = dpsim("import", "kineto", trace, "--batch", 4, "-o", tmp_path / "p.json")
+    assert code == 0
+    assert "ignored: parameters, since the trace has no shapes" in err
+    model = "workload: {model: {profile: p.json}, batch_per_gpu: 4}"
+    (tmp_path / "s.yaml").write_text(
+        f"name: own\ncluster: {{nodes: 2, node: dgx1-v100}}\n{model}\n"
+    )
+    code, out, err = dpsim("run", tmp_path / "s.yaml")
+    assert (code, out) == (2, "")
+    assert "workload.model: must have parameters, whose gradients workers exchange, but job" in err
+    one = ("--set", "cluster.nodes=1", "--set", "cluster.gpus_per_node=1")
+    assert dpsim("run", tmp_path / "s.yaml", *one)[0] == 0
+
+
 @pytest.mark.parametrize(("said", "width"), [("float", 4), ("c10::BFloat16", 2), ("double", 8)])
 def test_gloo_s_calls_have_sizes_and_times(profile, said, width):
     trace = gpu_trace()
@@ -154,7 +216,7 @@ def test_a_step_unlike_the_others_is_left_out_and_said(profile):
             else [event for event in copies if event["name"] != "aten::linear"]
         )
     found = profile(trace)
-    assert "1 steps left out whose layers differ from those of the others" in found.notes
+    assert "ignored: 1 steps left out whose layers differ from those of the others" in found.notes
     assert found.provenance["steps"] == "3"
 
 
@@ -169,7 +231,9 @@ def test_a_trace_of_the_cpu_as_torch_wrote_it():
     assert layers["linear.0"].parameters == (80, 10)
     assert found.model().parameters == 330
     assert found.measured.batch_sizes == (4,)
-    assert "no GPU in the trace: times are those of the operators on the CPU" in found.notes
+    assert (
+        "assumed: no GPU in the trace: times are those of the operators on the CPU" in found.notes
+    )
     ready = dict(zip(layers, found.measured.gradient_ready_s[0], strict=True))
     assert ready["conv2d.0"] > ready["batch_norm.0"] > ready["linear.0"] > 0
 
@@ -300,14 +364,14 @@ def test_the_command_writes_a_profile_that_a_scenario_takes(dpsim, tmp_path):
     trace = write(tmp_path / "job.json", gpu_trace())
     code, out, err = dpsim("import", "kineto", trace, "-o", tmp_path / "p.json")
     assert (code, out) == (0, "")
-    assert "3 layers, 314 parameters" in err
+    assert "taken: 3 layers, 314 parameters" in err
     assert (
         "measured at batch 4: forward 7.2e-05 s, backward 0.000113 s; 1 collective calls a step"
         in err
     )
     assert (
-        "warning: a trace does not tell activations or memory traffic: memory is not predicted"
-        in err
+        "ignored: activations and memory traffic, which a trace does not tell: memory is not "
+        "predicted\n" in err
     )
     scenario = tmp_path / "s.yaml"
     model = "workload: {model: {profile: p.json}, batch_per_gpu: 4}"

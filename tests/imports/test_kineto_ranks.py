@@ -95,7 +95,7 @@ def test_without_a_gpu_operators_compute_and_gloo_waits(tmp_path):
     assert [one.compute_s for one in found.ranks] == pytest.approx([170 * US, 200 * US])
     assert [one.wait_s for one in found.ranks] == pytest.approx([30 * US, 0])
     assert [one.last for one in found.ranks] == [0, 1]
-    assert found.notes[0].startswith("no GPU in some traces")
+    assert found.notes[0].startswith("assumed: no GPU in some traces")
 
 
 def test_groups_that_do_not_meet_do_not_wait_for_each_other(tmp_path):

@@ -111,7 +111,7 @@ def test_nvlinks_to_gpus_that_are_not_listed_are_left_out_and_said():
             gpu='<gpu dev="0" sm="70" rank="0"><nvlink target="0000:99:00.0" count="2" tclass="0x030200"/></gpu>'
         )
     )
-    assert "left out: 2 NVLinks to devices that the file does not list" in made.assumptions()
+    assert "ignored: 2 NVLinks to devices that the file does not list" in made.assumptions()
 
 
 def test_names_from_the_file_cannot_break_the_yaml():

@@ -66,7 +66,9 @@ def test_the_underlined_header_the_legend_and_the_affinities_are_read(data):
 
 def test_cards_that_are_no_gpus_nearest_are_left_out_unless_named(data):
     made = draft(data("hgx-h100.topo.txt"))
-    assert "left out, since every GPU has a nearer card: mlx5_bond_0" in made.assumptions()
+    assert (
+        "ignored: network cards mlx5_bond_0, since every GPU has a nearer one" in made.assumptions()
+    )
     named = draft(data("hgx-h100.topo.txt"), use_nics=frozenset({"mlx5_bond_0"}))
     assert named.to_node().nic_edges()[0][:2] == ("nic0", "cpu0")
     with pytest.raises(ImportFileError, match="--use-nics: must be network cards of the matrix"):
@@ -129,7 +131,9 @@ def test_one_gpu_alone_gets_an_assumed_card():
     )
     node = made.to_node()
     assert joined(node) == {(frozenset(("gpu0", "cpu0")), "pcie3-x16", 1)}
-    assert "no network card is listed; one on the first socket is assumed" in made.assumptions()
+    assert (
+        "assumed: one network card, on the first socket, since none is listed" in made.assumptions()
+    )
 
 
 def test_nvlink_hides_pcie_and_that_is_said():

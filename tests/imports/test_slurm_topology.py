@@ -149,9 +149,9 @@ def test_each_scenario_runs(dpsim, tmp_path, name, workers):
 def test_the_json_is_that_of_imported_scenarios(dpsim):
     _, out, err = dpsim("import", "slurm-topology", DATA / TREE, "--json")
     answer = json.loads(out)
-    assert list(answer) == ["schema_version", "kind", "scenario", "taken", "ignored"]
+    assert list(answer) == ["schema_version", "kind", "scenario", "taken", "assumed", "ignored"]
     assert [row["key"] for row in answer["ignored"]] == ["LinkSpeed"]
-    assert "cluster.node dgx-h100, assumed" in err
+    assert "assumed: cluster.node dgx-h100 (" in err
 
 
 @pytest.mark.parametrize("unit", ["5", "0 Gbit/s", "fast"])

@@ -259,8 +259,8 @@ def test_a_forward_pass_that_asks_for_data_is_traced_and_noted(module, asks, for
         (5, 4),
     )
     assert model.notes == (
-        f"the forward pass asks for data ({asks}), which a trace has not: flags are taken as not "
-        "set, and sizes as large as they can be",
+        f"assumed: the forward pass asks for data ({asks}), which a trace has not: flags are taken "
+        "as not set, and sizes as large as they can be",
     )
     assert model.forward_flop == 2 * 5 * 4 * 8
     assert model.backward_flop == 2 * 5 * 4 * 8

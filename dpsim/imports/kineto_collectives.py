@@ -1,0 +1,75 @@
+"""The collective calls of a step in a trace: which operation, of how many bytes, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any
+
+from dpsim.imports.kineto_events import Event
+from dpsim.workload import MeasuredCollective
+
+# By torch's names of types of elements, and by C++'s, in small letters.
+_ELEMENT_BYTES = {
+    "double": 8, "long": 8, "long int": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2,
+    "char": 1, "signed char": 1, "byte": 1, "unsigned char": 1, "bool": 1, "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+}  # fmt: skip
+_USUAL_BYTES = 4
+_MARKS = ("nccl:", "gloo:")
+
+
+def collectives_of(
+    pairs: Iterable[tuple[Event, Event | None]], marks: Mapping[int, Event], zero: float
+) -> list[MeasuredCollective]:
+    """The calls of a step by start; ``pairs`` are kernels with what launched them.
+
+    ``marks`` has the mark of a kernel's call by the kernel's identity. Times count from ``zero``.
+    """
+    found = []
+    for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
+        said = _said(kernel, operator, marks.get(id(kernel)))
+        # Such as ncclDevKernel_AllReduce_Sum_f32_RING_LL.
+        operation = said.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
+        ranks = kernel.with_args(said).number("Group size")
+        found.append(
+            MeasuredCollective(
+                operation=str(operation).lower(),
+                payload_bytes=_payload(kernel.with_args(said)),
+                ranks=ranks if ranks and ranks > 0 else None,
+                start_s=kernel.start - zero,
+                duration_s=kernel.seconds,
+            )
+        )
+    return found
+
+
+def _said(kernel: Event, operator: Event | None, mark: Event | None) -> dict[str, Any]:
+    """What is said of a call: by its kernel, else by what launched it, else by its mark."""
+    said: dict[str, Any] = {}
+    around = [] if operator is None else operator.walk()
+    for event in (mark, *around, kernel):
+        if event is not None:
+            said |= _shapes(event) | event.args
+    return said
+
+
+def _shapes(event: Event) -> dict[str, Any]:
+    """What the shapes of a mark say of a call: operation, elements and type."""
+    if not event.name.startswith(_MARKS):
+        return {}
+    types = event.args.get("Input type")
+    said = {
+        "Collective name": event.name.partition(":")[2],
+        "In msg nelems": sum(prod(sides) for sides in event.dims if sides),
+        "dtype": str(types[0]) if isinstance(types, list) and types else "",
+    }
+    # What one does not know, another may.
+    return {key: value for key, value in said.items() if value}
+
+
+def _payload(said: Event) -> int:
+    """Bytes of one rank's input; 0 where nothing says it."""
+    # Such as c10::BFloat16.
+    dtype = str(said.args.get("dtype")).rpartition("::")[2].lower()
+    return max(said.number("In msg nelems") or 0, 0) * _ELEMENT_BYTES.get(dtype, _USUAL_BYTES)
