@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from dpsim.topology.host_copies import host_copy_rates
     from dpsim.topology.hosts import Hosts, SubNetwork
+    from dpsim.topology.link_rings import GpuRings, Ring, gpu_rings
     from dpsim.topology.over_transport import cluster_over_transport
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -66,6 +67,7 @@ __all__ = [
     "FatTreeConfig",
     "FullMesh",
     "FullMeshConfig",
+    "GpuRings",
     "GroupSize",
     "Hosts",
     "LeafSpine",
@@ -78,6 +80,7 @@ __all__ = [
     "Ports",
     "RacksConfig",
     "RailOptimisedConfig",
+    "Ring",
     "RingConfig",
     "Routes",
     "ShortestPaths",
@@ -92,6 +95,7 @@ __all__ = [
     "build_cluster",
     "cluster_over_transport",
     "goodput_fraction",
+    "gpu_rings",
     "host_copy_rates",
     "in_bits",
     "routes_avoiding",

@@ -1,25 +1,32 @@
-"""NVLinks from GPU to GPU, as NCCL's model reads them off a node: rings over all, or none."""
+"""Links from GPU to GPU, as NCCL's model uses them: in rings over all, or not at all."""
 
+import numpy as np
 import pytest
 
-from dpsim.network.libraries.nccl import machine_of
+from dpsim.collectives import Groups
+from dpsim.network.libraries.nccl import NcclModel, machine_of
 from dpsim.topology import ClusterConfig, build_cluster
 
-NVLINK2, NVLINK3, NVLINK4 = 25e9, 25e9, 25e9
+NVLINK2, NVLINK3, NVLINK4, XGMI = 25e9, 25e9, 25e9, 64e9
+SIZE = 2**28
 
 
 @pytest.mark.parametrize(
     ("node", "gpus", "inside", "rate"),
     [
         ("dgx1-v100", 8, "nvlink-mesh", 6 * NVLINK2),
+        ("dgx1-v100", 6, "nvlink-mesh", 2 * NVLINK2),
         ("dgx1-v100", 4, "nvlink-mesh", 4 * NVLINK2),
         ("dgx1-v100", 2, "nvlink-mesh", NVLINK2),
         ("dgx1-p100", 8, "nvlink-mesh", 4 * 20e9),
         ("alps-gh200", 4, "nvlink-mesh", 3 * 6 * NVLINK4),
         ("azure-nc-a100-v4", 2, "nvlink-mesh", 12 * NVLINK3),
+        ("mi300x-8gpu", 8, "xgmi", 7 * XGMI),
+        ("mi300x-8gpu", 4, "xgmi", 3 * XGMI),
+        ("frontier-mi250x", 8, "xgmi", 4 * 50e9),
     ],
 )
-def test_a_ring_leaves_every_gpu_by_a_link_of_its_own(node, gpus, inside, rate):
+def test_the_rate_is_that_of_the_rings_that_the_links_close(node, gpus, inside, rate):
     assert machine(node, gpus) == (inside, pytest.approx(rate))
 
 
@@ -29,7 +36,67 @@ def test_pairs_that_no_link_joins_are_on_pcie():
     assert rate > NVLINK3
 
 
+@pytest.mark.parametrize(
+    ("node", "groups", "rate"),
+    [
+        ("dgx1-v100", Groups(4), 4 * NVLINK2),
+        ("dgx1-v100", Groups(2), 2 * NVLINK2),
+        ("mi300x-8gpu", Groups(4), 3 * XGMI),
+        ("mi300x-8gpu", Groups(4, across=True), XGMI),
+        ("azure-nc-a100-v4", Groups(2), 12 * NVLINK3),
+    ],
+)
+def test_groups_have_the_rings_over_their_own_gpus(node, groups, rate):
+    assert machine_of(cluster(node, 1), groups).intra_rate == rate
+
+
+@pytest.mark.parametrize("node", ["mi300x-8gpu", "mi325x-8gpu", "mi355x-8gpu"])
+@pytest.mark.parametrize("algorithm", ["ring", "tree"])
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_channels_between_nodes_load_all_links_of_a_full_mesh_alike(node, algorithm, nodes):
+    model = NcclModel(cluster(node, nodes), restriction=algorithm)
+    loads = between_gpus(model)
+    assert len(loads) == nodes * 8 * 7
+    # Each channel leaves a node by one of its eight GPUs, and reaches the other seven by a link.
+    sent = 2 * (8 * nodes - 1) / (8 * nodes) if algorithm == "ring" else 2
+    assert loads == pytest.approx(sent * SIZE * 7 / 8 / 7)
+
+
+def test_two_rings_over_six_gpus_are_as_fast_as_two_links():
+    """GPUs 4 and 5 are neighbours of one other each: every ring takes a way between them."""
+    model = NcclModel(cluster("dgx1-v100", 1, gpus_per_node=6))
+    sent = 2 * 5 / 6 * SIZE
+    loads = model.loads(SIZE)
+    assert loads.sum() == pytest.approx(6 * sent)
+    assert (loads / model.cluster.capacities).max() == pytest.approx(sent / (2 * 0.9 * NVLINK2))
+
+
+def test_a_message_through_a_third_gpu_loads_both_links():
+    model = NcclModel(cluster("dgx1-v100", 1, gpus_per_node=5))
+    crossed = model.loads(SIZE) / (2 * 4 / 5 * SIZE)
+    # Five hops of each ring, of which that to GPU 4, or from it, passes through GPU 0.
+    assert crossed.sum() == pytest.approx(6)
+    assert model.machine.intra_rate == 2 * NVLINK2
+
+
+def test_two_mi300x_nodes_reach_what_was_measured():
+    """22.68 ms at 4 GiB on two BM.GPU.MI300X.8 (nccl_tests_2.csv, oci_mi300x_2n)."""
+    took = NcclModel(cluster("oci-bm-gpu-mi300x-8", 2)).time_together(2**32)
+    assert took == pytest.approx(22.68e-3, rel=0.1)
+
+
+def between_gpus(model):
+    """Bytes on each direction of a link from GPU to GPU."""
+    loads = model.loads(SIZE)
+    ends = [model.cluster.link_name(link).split("/")[-1].split("->") for link in range(len(loads))]
+    direct = [len(pair) == 2 and all(end.startswith("gpu") for end in pair) for pair in ends]
+    return np.asarray(loads[direct])
+
+
 def machine(node, gpus):
-    config = {"nodes": 1, "node": node, "gpus_per_node": gpus}
-    found = machine_of(build_cluster(ClusterConfig.model_validate(config)))
+    found = machine_of(cluster(node, 1, gpus_per_node=gpus))
     return found.intra, found.intra_rate
+
+
+def cluster(node, nodes, **more):
+    return build_cluster(ClusterConfig.model_validate({"nodes": nodes, "node": node, **more}))

@@ -267,7 +267,7 @@ def test_tcp_without_a_rate_is_plain_ethernet():
 
 @pytest.mark.parametrize(
     ("gpu", "rate"),
-    [("MI300X", 448e9), ("MI325X", 448e9), ("MI355X", 7 * 76.8e9), ("MI250X", 350e9)],
+    [("MI300X", 448e9), ("MI325X", 448e9), ("MI355X", 7 * 76.8e9), ("MI250X", 4 * 50e9)],
 )
 def test_links_of_amd_s_gpus_are_those_of_their_own_machines(gpu, rate):
     inside, _ = parse_inside("xGMI mesh", gpus()[gpu], 8)

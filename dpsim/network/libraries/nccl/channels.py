@@ -1,19 +1,28 @@
 """NCCL's channels on a cluster: what they carry over each link of the routes between their ranks.
 
-A channel visits the GPUs of a node in turned order, so that each leaves nodes by another GPU and
-the network card next to it, as NCCL's search lays them out on nodes with a card a GPU. All carry
-equal parts of the vector. Messages between nodes keep to rails where they can, for which NCCL
-alternates its rings and sends through peers (connect.cc; NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
+Inside a node each channel is one of the rings that the links between its GPUs close, or behind a
+switch the one in their order. Between nodes a ring is opened at each of its legs in turn, so that
+channels leave nodes by all GPUs and the network cards next to them, as NCCL's search lays them out
+on nodes with a card a GPU. All carry equal parts of the vector. Messages between nodes keep to
+rails where they can, for which NCCL alternates its rings and sends through peers (connect.cc;
+NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.network.libraries.nccl.of_cluster import joined_groups
 from dpsim.topology import Cluster
+
+if TYPE_CHECKING:
+    from dpsim.topology import Ring
 
 
 def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -> FloatArray:
@@ -21,25 +30,64 @@ def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -
 
     ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node.
     """
-    channels = list(rings(members, local))
-    each = nbytes / len(channels)
-    return sum(
-        (_carried(cluster, source, destination, each) for source, destination in channels),
-        start=np.zeros(len(cluster.capacities)),
-    )
+    loads = np.zeros(len(cluster.capacities))
+    for joined, rows in joined_groups(cluster, members, local):
+        nodes = rows.reshape(len(rows), -1, local)
+        each = nbytes / _channels(joined.rings, several=nodes.shape[1] > 1)
+        crossed = (_carried(cluster, a, b, times) for a, b, times in _sent(nodes, joined.rings))
+        loads += each * sum(crossed, start=np.zeros_like(loads))
+    return loads
 
 
-def rings(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Each rank and the next of its ring, in each channel.
+def rings(
+    cluster: Cluster, members: IntArray, local: int
+) -> Iterator[tuple[IntArray, IntArray, int]]:
+    """Who sends to whom in all channels of rings, and in how many of them."""
+    for joined, rows in joined_groups(cluster, members, local):
+        yield from _sent(rows.reshape(len(rows), -1, local), joined.rings)
+
+
+def _sent(nodes: IntArray, rings: Sequence[Ring]) -> Iterator[tuple[IntArray, IntArray, int]]:
+    """The same of ``nodes`` (collectives, nodes, places).
 
     Every second node is crossed the other way round, so that a ring enters it by the card of the
     same place that it left the node before by. Of an odd number of nodes one way crosses rails.
     """
-    for first in range(local if members.shape[1] > local else 1):
-        ring = _turned(members, local, first)
-        nodes = ring.reshape(len(ring), -1, local)
-        nodes[:, 1::2] = nodes[:, 1::2, ::-1].copy()
-        yield ring.ravel(), np.roll(ring, -1, axis=1).ravel()
+    several = nodes.shape[1] > 1
+    even, odd = nodes[:, ::2], nodes[:, 1::2]
+    for (a, b), channels in _hops(rings, several=several).items():
+        yield _ends(even, a, odd, b), _ends(even, b, odd, a), channels
+    if not several:
+        return
+    for (last, first), channels in _openings(rings).items():
+        leaves, enters = nodes[:, :, last].copy(), nodes[:, :, first].copy()
+        leaves[:, 1::2], enters[:, 1::2] = odd[:, :, first], odd[:, :, last]
+        yield leaves.ravel(), np.roll(enters, -1, axis=1).ravel(), channels
+
+
+def _channels(rings: Sequence[Ring], *, several: bool) -> int:
+    """How many channels there are: of ``several`` nodes one for each leg that a ring opens at."""
+    return len(rings) * (len(rings[0]) if several else 1)
+
+
+def _hops(rings: Sequence[Ring], *, several: bool) -> Mapping[tuple[int, int], int]:
+    """In how many channels one place of a node sends to another."""
+    found: Counter[tuple[int, int]] = Counter()
+    for ring in rings:
+        for leg in ring:
+            # Of the channels of a ring all but the one that opens at this leg cross it.
+            found.update(dict.fromkeys(pairwise(leg), len(ring) - 1 if several else 1))
+    return found
+
+
+def _openings(rings: Sequence[Ring]) -> Mapping[tuple[int, int], int]:
+    """How many channels of several nodes open at a leg between these two places."""
+    return Counter((leg[0], leg[-1]) for ring in rings for leg in ring)
+
+
+def _ends(even: IntArray, place: int, odd: IntArray, other: int) -> IntArray:
+    """The ranks at ``place`` of every first node, and at the ``other`` of every second one."""
+    return np.concatenate([even[:, :, place].ravel(), odd[:, :, other].ravel()])
 
 
 def exchanges(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray, float]]:
@@ -68,28 +116,6 @@ def exchange_loads(cluster: Cluster, members: IntArray, local: int) -> FloatArra
     )
 
 
-def mesh_loads(cluster: Cluster, members: IntArray, nbytes: float) -> FloatArray:
-    """Bytes on each capacity when every rank sends ``nbytes`` over its own links to its neighbours.
-
-    Of GPUs that are joined directly NCCL's rings together use all links: each carries its share of
-    what a GPU sends, by its rate.
-    """
-    capacities = cluster.capacities
-    loads = np.zeros(len(capacities))
-    for ranks in members:
-        source, destination = (ends.ravel() for ends in np.meshgrid(ranks, ranks, indexing="ij"))
-        apart = source != destination
-        source = source[apart]
-        links = cluster.routes(source, destination[apart]).links
-        # Of a route of one link all other hops are -1, so that the largest number is that link.
-        direct = (links >= 0).sum(axis=1) == 1
-        link, sender = links.max(axis=1)[direct], source[direct]
-        rate = capacities[link]
-        of_sender = np.bincount(sender, rate, cluster.ranks)[sender]
-        loads += np.bincount(link, nbytes * rate / of_sender, len(loads))
-    return loads
-
-
 def tree_loads(
     cluster: Cluster, members: IntArray, local: int, nbytes: float, *, in_switch: bool
 ) -> FloatArray:
@@ -104,19 +130,16 @@ def tree_loads(
     loads = np.zeros(len(cluster.capacities))
     child, parent = tree_edges(members.shape[1] // local)
     inside = 0.5 if in_switch else 1.0
-    for first in range(local):
-        nodes = _turned(members, local, first).reshape(len(members), -1, local)
-        heads = nodes[:, :, 0]
-        loads += _both_ways(cluster, heads[:, child], heads[:, parent], nbytes / local / 2)
-        chain = inside * nbytes / local
-        loads += _both_ways(cluster, nodes[:, :, 1:], nodes[:, :, :-1], chain)
+    for joined, rows in joined_groups(cluster, members, local):
+        nodes = rows.reshape(len(rows), -1, local)
+        each = nbytes / _channels(joined.rings, several=True)
+        for (_, head), channels in _openings(joined.rings).items():
+            heads = nodes[:, :, head]
+            loads += _both_ways(cluster, heads[:, child], heads[:, parent], channels * each / 2)
+        for (a, b), channels in _hops(joined.rings, several=True).items():
+            chain = inside * channels * each
+            loads += _both_ways(cluster, nodes[:, :, a], nodes[:, :, b], chain)
     return loads
-
-
-def _turned(members: IntArray, local: int, first: int) -> IntArray:
-    """The ranks of each collective, each node's from its GPU ``first`` on."""
-    nodes = members.reshape(len(members), -1, local)
-    return np.roll(nodes, -first, axis=2).reshape(members.shape)
 
 
 def _both_ways(cluster: Cluster, a: IntArray, b: IntArray, nbytes: float) -> FloatArray:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from dpsim.hardware import Gpu, Link, gpu_named_in, gpus, typical_gpus
+
+if TYPE_CHECKING:
+    from dpsim.topology import GpuRings
 
 # What tables that name no GPU are taken to be of: assumptions, about texts and not about GPUs.
 _ASSUMED = "a100-sxm-40gb"
@@ -41,19 +45,17 @@ def nvlink_rate(gpu: Gpu) -> float:
     return 0.0 if gpu.nvlink_fabric is None else gpu.nvlink_fabric.rate
 
 
-def xgmi_between_gpus(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> float:
-    """B/s one way of the xGMI links by which device ``gpu`` of a node reaches its other GPUs.
+def direct_rings(
+    gpu: Gpu, devices: Sequence[str], edges: Iterable[tuple[str, str, Link, int]]
+) -> GpuRings:
+    """The rings over these ``devices``, all a ``gpu``, by the NVLinks or xGMI links between them.
 
-    A link to the host carries none of what the GPUs exchange, and is not counted.
+    A link to the host carries none of what GPUs exchange, and is not counted.
     """
-    return sum(
-        link.rate.value * count
-        for first, second, link, count in edges
-        if gpu in (first, second)
-        and first.startswith("gpu")
-        and second.startswith("gpu")
-        and "xgmi" in link.name
-    )
+    from dpsim.topology import gpu_rings
+
+    family = "xgmi" if is_amd(gpu) else "nvlink"
+    return gpu_rings(devices, [edge for edge in edges if family in edge[2].name])
 
 
 @cache

@@ -11,13 +11,12 @@ from dpsim.hardware import Gpu, links, nodes, pcie_rate, typical_gpus
 from dpsim.network.libraries.nccl.bus_text import parse_bus
 from dpsim.network.libraries.nccl.gpus import (
     capability_of,
+    direct_rings,
     is_amd,
     nvlink_rate,
     pcie_generation,
-    xgmi_between_gpus,
 )
 from dpsim.network.libraries.nccl.machine import (
-    MESH_RINGS,
     NVMESH,
     NVSWITCH,
     PCIE,
@@ -26,8 +25,8 @@ from dpsim.network.libraries.nccl.machine import (
     Note,
 )
 
-_XGMI_NODE = "mi300x-8gpu"  # whose links stand for those of AMD's GPUs without a node of their own
-_MESH_LINK = "nvlink2"
+# Whose links stand for those of GPUs without a node of their own.
+_XGMI_NODE, _HYBRID_MESH = "mi300x-8gpu", "dgx1-v100"
 _PAIR = 2
 # Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1; later ones, four at most,
 # are joined directly, each with each.
@@ -53,7 +52,7 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
     """
     lower = text.lower()
     if re.search(r"xgmi|infinity fabric", lower) or (is_amd(gpu) and "pci" not in lower):
-        return Inside(XGMI, xgmi_rate(gpu)), [
+        return Inside(XGMI, _mesh_rate(gpu, local, _XGMI_NODE)), [
             Note("intra_link", text, "xGMI under RCCL, not NCCL: constants borrowed from NVLink")
         ]
     own = nvlink_rate(gpu)
@@ -69,13 +68,21 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
     return _nvlinked(lower, gpu, local), notes
 
 
-def xgmi_rate(gpu: Gpu) -> float:
-    """B/s one way of all xGMI links of an AMD GPU in a machine of the catalogue that has it."""
+def _mesh_rate(gpu: Gpu, local: int, otherwise: str) -> float:
+    """B/s one way of the rings over the first ``local`` GPUs of a node of the catalogue with them.
+
+    Of a GPU without such a node the one called ``otherwise`` stands for it.
+    """
     # By the beginning of a line an MI250 would have the MI250X's, too.
     named = (nodes()[name] for name in nodes().with_line(f"gpu: {gpu.name}"))
     own = (node for node in named if node.gpu.name == gpu.name)
-    node = next(own, nodes()[_XGMI_NODE])
-    return xgmi_between_gpus("gpu0", node.expand_edges())
+    for node in (*own, nodes()[otherwise]):
+        # A GPU alone on its node has what joins all of them.
+        used = local if 1 < local < node.gpus else node.gpus
+        devices = [f"gpu{place}" for place in range(used)]
+        if rate := direct_rings(node.gpu, devices, node.expand_edges()).rate:
+            return rate
+    return 0.0
 
 
 def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
@@ -87,7 +94,7 @@ def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
     if _SWITCHED.search(lower):
         return Inside(NVSWITCH, rate)
     if capability_of(gpu) <= _LAST_HYBRID_MESH:
-        return Inside(NVMESH, _hybrid_mesh_rate(gpu, local))
+        return Inside(NVMESH, _mesh_rate(gpu, local, _HYBRID_MESH))
     if _DIRECT.search(lower) and 1 < local < _MOST_DIRECT:
         # A GPU's links are divided among the other three, also where the job has fewer of them.
         return Inside(NVMESH, rate * (local - 1) / (_MOST_DIRECT - 1))
@@ -112,13 +119,6 @@ def _pair_rate(lower: str, gpu: Gpu) -> float:
     link = gpu.nvlink.link if gpu.nvlink else f"nvlink{_stated_nvlink(lower) or _BRIDGE_GENERATION}"
     rate = int(counted.group(1)) * links()[link].rate.value
     return min(rate, bridge.rate) if bridge else rate
-
-
-def _hybrid_mesh_rate(gpu: Gpu, local: int) -> float:
-    """B/s of the rings that a DGX-1 has for its first ``local`` GPUs."""
-    fabric = gpu.nvlink_fabric
-    link, count = (fabric.link, fabric.count) if fabric else (_MESH_LINK, 6)
-    return min(MESH_RINGS.get(local, count), count) * links()[link].rate.value
 
 
 def _stated_nvlink(lower: str) -> int | None:

@@ -31,10 +31,6 @@ TRANSPORTS: Final = (
 )
 RCCL: Final = "rccl"  # AMD's NCCL on any network
 
-# Directed rings that the DGX-1 hybrid mesh holds for its first n GPUs, found on vTrain's V100
-# tables.
-MESH_RINGS: Final = {1: 1, 2: 1, 3: 2, 4: 4, 5: 2, 6: 4, 7: 4, 8: 6}
-
 
 @dataclass(frozen=True, slots=True)
 class Bus:

@@ -19,12 +19,11 @@ from dpsim.collectives import Schedule, Traffic, algorithm, traffic
 from dpsim.network.libraries.nccl.channels import (
     exchange_loads,
     exchanges,
-    mesh_loads,
     ring_loads,
     rings,
     tree_loads,
 )
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, XGMI, NcclMachine
+from dpsim.network.libraries.nccl.machine import NVSWITCH, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import predict
 from dpsim.network.libraries.nccl.selection import CHAINS
@@ -172,8 +171,6 @@ class NcclModel(LeavingTogether):
         # Where switches add up, each GPU sends its vector once and receives the sum once.
         rounds = 1 if runs == "nvls" else rounds
         each = _ring_bytes(self.operation, rounds, ranks)
-        if self.machine.nodes == 1 and self.machine.intra in (NVMESH, XGMI):
-            return mesh_loads(self.cluster, members, each)
         return ring_loads(self.cluster, members, local, each)
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
@@ -182,12 +179,11 @@ class NcclModel(LeavingTogether):
             yield from self._by_schedule.crossings()
             return
         local = self.machine.gpus_per_node
+        exchange = self._schedule_name == _EXCHANGE
         ways = (
-            ((source, destination) for source, destination, _ in exchanges(self.members, local))
-            if self._schedule_name == _EXCHANGE
-            else rings(self.members, local)
+            exchanges(self.members, local) if exchange else rings(self.cluster, self.members, local)
         )
-        for source, destination in ways:
+        for source, destination, _ in ways:
             routes = self.cluster.routes(source, destination)
             yield routes.links, source, destination
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsim.base.arrays import IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import RankLayout
 from dpsim.hardware import Gpu, Link, pcie_rate
-from dpsim.network.libraries.nccl.gpus import capability_of, is_amd, xgmi_between_gpus
+from dpsim.network.libraries.nccl.gpus import capability_of, direct_rings, is_amd
 from dpsim.network.libraries.nccl.machine import (
     NVMESH,
     NVSWITCH,
@@ -28,6 +29,7 @@ from dpsim.topology import Cluster, NodeGraph
 
 if TYPE_CHECKING:
     from dpsim.collectives import Groups
+    from dpsim.topology import Ring
 
 
 def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
@@ -48,7 +50,9 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         (_served_capability(kind.node.gpu), place, kind.node.gpu.name)
         for place, kind in enumerate(cluster.kinds)
     )
-    inside = min((_inside(kind) for kind in cluster.kinds), key=lambda found: found.rate)
+    members = np.arange(cluster.ranks)[None] if groups is None else groups.members(cluster.ranks)
+    of_groups = (found.inside for found, _ in joined_groups(cluster, members, local))
+    inside = min(of_groups, key=lambda found: found.rate)
     cards = Cards(0.0, 0.0, "none")
     if nodes > 1:
         cards = min(network_cards(kind) for kind in cluster.kinds)
@@ -66,6 +70,31 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         transport=cards.transport,
         nic_rate=cards.rate * share,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What joins some GPUs of a node, and the rings over them by which NCCL uses it."""
+
+    inside: Inside
+    rings: tuple[Ring, ...]
+
+
+def joined_groups(cluster: Cluster, members: IntArray, local: int) -> list[tuple[Joined, IntArray]]:
+    """What joins the GPUs of a node that meet, with the rows of ``members`` of which it does so.
+
+    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node. Of
+    unlike nodes the slowest counts for all.
+    """
+    places, kind_of_row = np.unique(
+        cluster.local_of[members[:, :local]], axis=0, return_inverse=True
+    )
+    found = []
+    for number, here in enumerate(places.tolist()):
+        of_kinds = (_join(kind, here) for kind in cluster.kinds)
+        slowest = min(of_kinds, key=lambda joined: joined.inside.rate)
+        found.append((slowest, members[kind_of_row.ravel() == number]))
+    return found
 
 
 def gpus_per_node(cluster: Cluster) -> int:
@@ -96,52 +125,35 @@ def _own_cards(cluster: Cluster, groups: Groups) -> float:
     return min(counts) / len(np.unique(cluster.card_of(node)))
 
 
-def _inside(kind: NodeGraph) -> Inside:
-    """What joins a node's GPUs, also where few of them meet; a node's only one is on PCIe."""
-    if len(kind.gpus) == 1:
-        return Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access))
-    first = kind.gpus[0]
-    links = [edge for edge in kind.edges if first in edge[:2]]
+def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
+    """What joins the GPUs at these local ranks; a node's only one is on PCIe.
+
+    A GPU that meets none of its node has what joins all of them.
+    """
+    gpus = [kind.gpus[place] for place in places]
+    among = gpus if len(gpus) > 1 else kind.gpus
+    in_order = tuple((place, (place + 1) % len(gpus)) for place in range(len(gpus)))
+    if len(among) == 1:
+        return Joined(Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access)), (in_order,))
+    links = [edge for edge in kind.edges if among[0] in edge[:2]]
     nvlinks = [edge for edge in links if "nvlink" in edge[2].name]
     to_switches = [link.rate.value * count for a, b, link, count in nvlinks if "switch" in a + b]
     if to_switches:
-        return Inside(NVSWITCH, sum(to_switches))
-    mesh_rate = _mesh_rate(kind.gpus, kind.edges)
-    if mesh_rate:
-        return Inside(NVMESH, mesh_rate)
-    xgmi = xgmi_between_gpus(first, links)
-    if xgmi and is_amd(kind.node.gpu):
-        return Inside(XGMI, xgmi)
+        return Joined(Inside(NVSWITCH, sum(to_switches)), (in_order,))
+    mesh = direct_rings(kind.node.gpu, among, kind.edges)
+    if mesh.rings:
+        family = XGMI if is_amd(kind.node.gpu) else NVMESH
+        return Joined(Inside(family, mesh.rate), mesh.rings if among is gpus else (in_order,))
     # Bridges between some of them help none of the others.
     others = (link for _, _, link, _ in links if "nvlink" not in link.name)
     slowest = min(others, key=lambda link: link.rate.value)
-    return Inside(PCIE, slowest.rate.value, _bus(kind), _latest_pcie(slowest))
+    return Joined(Inside(PCIE, slowest.rate.value, _bus(kind), _latest_pcie(slowest)), (in_order,))
 
 
 def _latest_pcie(link: Link) -> int:
     """The generation that a link is called: twice the rate of PCIe 4 is not yet PCIe 5."""
     called = re.match(r"pcie(\d)-", link.name)
     return int(called[1]) if called else 6
-
-
-def _mesh_rate(gpus: Sequence[str], edges: Sequence[tuple[str, str, Link, int]]) -> float:
-    """B/s of all rings over the NVLinks that join ``gpus`` to one another; 0 where not all are.
-
-    Each ring leaves every GPU by a link of its own, so the GPU with the least is the limit: 6 rings
-    of a DGX-1's eight GPUs, 12 links of a bridged pair. Two pairs that no link joins have none.
-    """
-    rates: dict[str, dict[str, float]] = {gpu: {} for gpu in gpus}
-    for a, b, link, count in edges:
-        if "nvlink" in link.name and a in rates and b in rates:
-            rate = link.rate.value * count
-            rates[a][b] = rates[a].get(b, 0.0) + rate
-            rates[b][a] = rates[b].get(a, 0.0) + rate
-    reached = [gpus[0]]
-    for gpu in reached:  # grows as it is gone through
-        reached += [peer for peer in rates[gpu] if peer not in reached]
-    if len(reached) < len(gpus):
-        return 0.0
-    return min(sum(peers.values()) for peers in rates.values())
 
 
 def _bus(kind: NodeGraph) -> Bus:

@@ -1,0 +1,182 @@
+"""The rings that direct links between GPUs close, counted as NCCL's search counts them.
+
+A ring visits every GPU once, comes back, and takes one direction of each link that it crosses. So
+the rings that fit side by side are edge-disjoint directed Hamiltonian cycles of the multigraph of
+links. NCCL also tries channels of half the rate (search.cc): four GPUs joined each with each by one
+link close two rings, but six of half a link. Where the links close no ring, GPUs that no link joins
+pass messages through a third one, as NCCL does (PATH_NVB), and AMD's links by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import gcd
+
+import numpy as np
+
+from dpsim.hardware import Link
+
+Leg = tuple[int, ...]
+"""The places from one GPU of a ring to the next, both included."""
+Ring = tuple[Leg, ...]
+_Counts = tuple[tuple[int, ...], ...]
+
+# Of one search; those of known nodes take up to 8,000. Beyond it the rings found so far count.
+_MOST_STEPS = 20_000
+_MOST_CUT = 16  # GPUs of which every cut is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRings:
+    """``rings`` over places 0 .. n-1, of which each moves ``each`` B/s one way past every GPU."""
+
+    rings: tuple[Ring, ...]
+    each: float
+
+    @property
+    def rate(self) -> float:
+        """B/s of all rings together; 0 where the links close none."""
+        return len(self.rings) * self.each
+
+
+def gpu_rings(gpus: Sequence[str], edges: Iterable[tuple[str, str, Link, int]]) -> GpuRings:
+    """The rings over ``gpus`` by those of ``edges`` that join two of them.
+
+    Rates are nominal. Place i of a ring is ``gpus[i]``.
+    """
+    place = {gpu: index for index, gpu in enumerate(gpus)}
+    joined = [
+        (place[a], place[b], link.rate.value, count)
+        for a, b, link, count in edges
+        if a in place and b in place
+    ]
+    if not joined:
+        return GpuRings((), 0.0)
+    slowest = min(rate for _, _, rate, _ in joined)
+    counts = [[0] * len(gpus) for _ in gpus]
+    for a, b, rate, count in joined:
+        links = int(rate * count / slowest)
+        counts[a][b] += links
+        counts[b][a] += links
+    # Links that only come in bundles are searched as bundles.
+    bundle = gcd(*(count for row in counts for count in row))
+    rings, parts = _most_rings(tuple(tuple(count // bundle for count in row) for row in counts))
+    return GpuRings(rings, slowest * bundle / parts)
+
+
+@lru_cache(maxsize=256)
+def _most_rings(counts: _Counts) -> tuple[tuple[Ring, ...], int]:
+    """The most rings over links of these ``counts``, and into how many parts they divide a link."""
+    limit = _narrowest_cut(counts)
+    halves = tuple(tuple(2 * count for count in row) for row in counts)
+    for forwards in (False, True):
+        whole = _Search(counts, forwards=forwards).most(limit)
+        half = _Search(halves, forwards=forwards).most(2 * limit) if len(whole) < limit else ()
+        if len(half) > 2 * len(whole):
+            return half, 2
+        if whole:
+            return whole, 1
+    return (), 1
+
+
+def _narrowest_cut(counts: _Counts) -> int:
+    """The fewest links that lead out of some of the GPUs: every ring needs one of them."""
+    links = np.array(counts)
+    gpus = len(links)
+    if gpus > _MOST_CUT:
+        return int(links.sum(axis=1).min())
+    # (cuts, gpus): on which side each GPU stands, the last always on the same.
+    inside = np.arange(1, 2 ** (gpus - 1))[:, None] >> np.arange(gpus) & 1
+    return int(((inside @ links) * (1 - inside)).sum(axis=1).min())
+
+
+class _OutOfSteps(Exception):  # noqa: N818  # it stops a search, and is no error
+    """A search has taken all its steps."""
+
+
+class _Search:
+    """Finds rings side by side, depth first; with ``forwards`` also through a third GPU."""
+
+    def __init__(self, counts: _Counts, *, forwards: bool) -> None:
+        self._counts = counts
+        self._free = [list(row) for row in counts]
+        self._places = range(len(counts))
+        self._forwards = forwards
+        self._steps = 0
+
+    def most(self, limit: int) -> tuple[Ring, ...]:
+        """As many rings as fit up to ``limit``, or as are found before the steps are used up."""
+        best: tuple[Ring, ...] = ()
+        try:
+            while len(best) < limit and (more := self._rings(len(best) + 1)) is not None:
+                best = more
+        except _OutOfSteps:
+            pass
+        return best
+
+    def _rings(self, wanted: int) -> tuple[Ring, ...] | None:
+        """So many rings, in their `_order`; None where they do not fit."""
+        self._free = [list(row) for row in self._counts]
+        if not self._leaves(wanted):
+            return None
+        # An iterator holds what its last ring takes until it is asked for the next one.
+        searches, taken = [self._closed((), frozenset({0}))], list[Ring]()
+        while searches:
+            del taken[len(searches) - 1 :]
+            ring = next(searches[-1], None)
+            if ring is None:
+                searches.pop()
+            # In one order each set of rings is tried once.
+            elif (not taken or _order(ring) >= _order(taken[-1])) and self._leaves(
+                wanted - len(searches)
+            ):
+                taken.append(ring)
+                if len(taken) == wanted:
+                    return tuple(taken)
+                searches.append(self._closed((), frozenset({0})))
+        return None
+
+    def _leaves(self, rings: int) -> bool:
+        """Whether every GPU still has the ways out and in that so many rings need."""
+        out = min(map(sum, self._free))
+        into = min(map(sum, zip(*self._free, strict=True)))
+        return min(out, into) >= rings
+
+    def _closed(self, legs: Ring, visited: frozenset[int]) -> Iterator[Ring]:
+        """The rings that begin with ``legs``, in their `_order`."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise _OutOfSteps
+        last = legs[-1][-1] if legs else 0
+        gpus = len(self._places)
+        closes = len(visited) == gpus
+        # The nearest place ahead first: of a full mesh rings of equal strides fit side by side.
+        ahead = [(last + stride) % gpus for stride in range(1, gpus)]
+        for target in (0,) if closes else [place for place in ahead if place not in visited]:
+            for leg in self._legs(last, target):
+                self._take(leg, 1)
+                if closes:
+                    yield (*legs, leg)
+                else:
+                    yield from self._closed((*legs, leg), visited | {target})
+                self._take(leg, -1)
+
+    def _legs(self, a: int, b: int) -> list[Leg]:
+        """The ways from ``a`` to ``b`` that are free."""
+        if self._counts[a][b]:
+            return [(a, b)] if self._free[a][b] else []
+        if not self._forwards:
+            return []
+        return [(a, c, b) for c in self._places if self._free[a][c] and self._free[c][b]]
+
+    def _take(self, leg: Leg, count: int) -> None:
+        for a, b in pairwise(leg):
+            self._free[a][b] -= count
+
+
+def _order(ring: Ring) -> list[tuple[int, Leg]]:
+    """What rings are found in ascending order of: how far ahead each leg leads, then its way."""
+    return [((leg[-1] - leg[0]) % len(ring), leg) for leg in ring]
