@@ -248,14 +248,11 @@ def _updated_part(scenario: Scenario, model: Model) -> float:
 
     It is that of its shard, none where servers update, and otherwise all.
     """
-    strategy, workers = scenario.strategy, scenario.cluster.ranks
+    strategy = scenario.strategy
     if strategy.aggregation.shards:
         return strategy.aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
-    # A worker alone that sends its servers nothing takes the step itself.
-    if served and (workers > 1 or strategy.aggregation.moves_alone):
-        return 0.0
-    return 1.0
+    return 0.0 if served else 1.0
 
 
 def accelerator(gpu: Gpu) -> Accelerator:

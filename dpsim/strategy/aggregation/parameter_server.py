@@ -44,6 +44,7 @@ class ParameterServerConfig(Aggregation):
 
     meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
     updates_elsewhere: ClassVar[bool] = True
+    moves_alone: ClassVar[bool] = True  # servers take the update of a single worker, too
     timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
     also_called: ClassVar[tuple[str, ...]] = ("ps",)
 
@@ -94,11 +95,6 @@ class ParameterServerConfig(Aggregation):
     def compresses_replies(self) -> bool:
         """Where the scenario says so."""
         return self.compress_pull
-
-    @property
-    def moves_alone(self) -> bool:
-        """Servers on nodes of their own are remote for a single worker too."""
-        return not self.colocated
 
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh

@@ -9,7 +9,6 @@ from dpsim.base.config import Config
 from dpsim.base.units import RATE, TIME, exact
 from dpsim.hardware import Link, Node
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import Meeting
 from dpsim.studies.explain.knob import Change, Options
 from dpsim.topology import ClusterConfig
 
@@ -91,11 +90,9 @@ def _json(model: object) -> Json:
 
 
 def _inside_one_node(scenario: Scenario) -> bool:
-    remote = (
-        scenario.strategy.aggregation.meeting is Meeting.AT_SERVERS
-        and scenario.strategy.aggregation.moves_alone
-    )
-    return sum(part.nodes for part in scenario.cluster.parts) == 1 and not remote
+    nodes = sum(part.nodes for part in scenario.cluster.parts)
+    servers = scenario.strategy.aggregation.server_hosts(nodes)
+    return nodes == 1 and not any(host >= nodes for host in servers)
 
 
 def _cards(cluster: ClusterConfig, change: Callable[[Link], Json]) -> Json:

@@ -27,8 +27,10 @@ PLACES = [
 ]
 EVERY_PLACE = pytest.mark.parametrize(("aggregation", "kind"), PLACES)
 # A single process, the host's way without copies, has one model: there is nothing to average.
-WITHOUT_COPIES = [
-    place for place in PLACES if place not in (("host", "local-sgd"), ("host", "sma"))
+SILENT_ALONE = [
+    place
+    for place in PLACES
+    if place[0] != "parameter-server" and place not in (("host", "local-sgd"), ("host", "sma"))
 ]
 
 
@@ -91,10 +93,29 @@ def test_a_slow_worker_never_makes_anything_faster(tiny, aggregation, kind):
         assert uneven.throughput_samples_per_s < even.throughput_samples_per_s
 
 
-@pytest.mark.parametrize(("aggregation", "kind"), WITHOUT_COPIES)
+@EVERY_PLACE
+def test_workers_do_no_more_together_than_each_of_them_would_alone(tiny, aggregation, kind):
+    """But for shards, of which each of several workers updates one. Cards take next to no time."""
+    one_server = {"servers": 1} if aggregation == "parameter-server" else {}
+    meet = {"kind": aggregation, **one_server}
+    nic = {"rate": "1 TB/s", "latency": 0}
+    cluster = {"network": {"fabric": "single-switch", "nic": nic, "nics_per_node": 1}}
+    one, *several = (
+        simulate(tiny(workers, aggregation=meet, sync=alone(kind), cluster=cluster))
+        for workers in (1, 2, 4)
+    )
+    for together in several:
+        if aggregation == "sharded":
+            assert together.steps.compute.mean() < one.steps.compute.mean()
+        else:
+            most = together.workers * one.throughput_samples_per_s
+            assert together.throughput_samples_per_s <= most * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("aggregation", "kind"), SILENT_ALONE)
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp"])
 def test_one_worker_costs_exactly_its_compute(tiny, aggregation, kind, overlap):
-    """Without remote servers and without the copies to the host, of which the next test is."""
+    """Without servers and without the copies to the host, of which the next tests are."""
     way = {"way": "single-process"} if aggregation == "host" else {}
     scenario = tiny(
         1, 1e-3, aggregation={"kind": aggregation, **way}, sync=alone(kind), overlap=overlap
@@ -106,16 +127,20 @@ def test_one_worker_costs_exactly_its_compute(tiny, aggregation, kind, overlap):
 
 
 @pytest.mark.parametrize("kind", ["bsp", "backup", "ssp", "asp"])
-def test_one_worker_pushes_to_servers_elsewhere_and_pulls(tiny, kind):
-    """10 s of passes; 2 MB there, taken up at 1 MB/s, and back; the update is the server's."""
+@pytest.mark.parametrize(("colocated", "way"), [(True, 0.0), (False, 2.001)])
+def test_one_worker_pushes_to_its_server_and_pulls(tiny, kind, colocated, way):
+    """10 s of passes; 2 MB there, taken up at 1 MB/s, and back; the update is the server's.
+
+    Beside the worker the way takes no time.
+    """
     servers = {
         "kind": "parameter-server",
-        "colocated": False,
+        "colocated": colocated,
         "servers": 1,
         "update_rate": "1 MB/s",
     }
     scenario = tiny(1, 1e-3, aggregation=servers, sync=alone(kind))
-    np.testing.assert_allclose(simulate(scenario).steps.step, 10 + 2.001 + 2 + 2.001, rtol=1e-9)
+    np.testing.assert_allclose(simulate(scenario).steps.step, 10 + way + 2 + way, rtol=1e-8)
 
 
 def test_one_worker_copies_to_its_host_and_back(tiny):
