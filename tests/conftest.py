@@ -2,8 +2,8 @@
 
 How they are spread over processes, and a tiny job whose times can be worked out on paper.
 
-Tests marked testbed need network namespaces with limited links: where there are none they are
-skipped, in CI they fail.
+Tests marked testbed need network namespaces with limited links, and those marked torch or
+transformers these packages: without, they are skipped, in CI they fail.
 """
 
 import gc
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from functools import cache
+from importlib.util import find_spec
 
 # Processes that share the cores have one thread each: linear algebra with more of them waits for
 # itself. Before numpy is loaded. Nor do sweeps start a process for each core, if nobody asks for it.
@@ -29,6 +30,7 @@ os.environ["DPSIM_CATALOGUE"] = ""
 import pytest
 from hypothesis import settings
 from pairwise import mark_wide
+from skipped import pytest_sessionfinish  # noqa: F401 (a hook)
 
 from dpsim.scenario import Scenario
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
@@ -82,6 +84,9 @@ FIRST = (
     "fuzz/test_hostile_files.py",
     "commands/test_surroundings.py",
 )
+
+# Markers of tests that need a package of this name, and the extra that has it.
+EXTRAS = {"torch": "validate", "transformers": "hf"}
 
 INSTANT = {"rate": "1 PB/s", "latency": 0}
 # Elements of the two layers: 1 MB each, which the network carries in 1 s.
@@ -160,7 +165,15 @@ def missing():
         return str(error)
 
 
+@cache
+def installed(package):
+    return find_spec(package) is not None
+
+
 def pytest_runtest_setup(item):
+    for package, extra in EXTRAS.items():
+        if item.get_closest_marker(package) and not installed(package):
+            pytest.skip(f"{package} is not installed: pip install -e '.[{extra}]'")
     if item.get_closest_marker("testbed") and missing():
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI must have a testbed: {missing()}", pytrace=False)

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from functools import cache
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
 from types import ModuleType
@@ -251,9 +250,8 @@ def test_constraints_pin_every_version_and_nothing_else():
         assert set(pinned()) <= needed
 
 
+@pytest.mark.torch
 def test_the_constraints_of_torch_are_those_that_it_has():
-    if find_spec("torch") is None:
-        pytest.skip("torch is not installed: pip install -e '.[validate]'")
     needed = {
         canonicalize_name(Requirement(text).name)
         for text in metadata.requires("torch")

@@ -96,8 +96,8 @@ def test_one_slow_gpu_in_64_under_five_ways_to_synchronise(typed):
     assert rate["bsp"] <= rate["local-sgd"] < rate["backup"]
 
 
+@pytest.mark.torch
 def test_a_torch_module_on_2_x_4_rtx_4090_with_10_gbe(typed, tmp_path):
-    pytest.importorskip("torch")
     (tmp_path / "mine.py").write_text(TORCH)
     typed(
         "dpsim init --gpu 'rtx-4090' --nodes 2 --gpus-per-node 4 --network 10GbE "

@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.torch, pytest.mark.testbed, pytest.mark.wide]
 
 @pytest.mark.parametrize("document", ON_TESTBED, ids=name)
 def test_what_needs_the_testbed_runs_there(document, tmp_path):
-    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[validate]'")
     walk = Walk(tmp_path, {"torch", "testbed"})
     for block in blocks(document.read_text()):
         if block.mark == "needs: testbed" or block.mark.startswith("file: "):

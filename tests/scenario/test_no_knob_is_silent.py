@@ -305,15 +305,15 @@ def answered(knobs, turn, where, value, place, dpsim):
     return {key: value for key, value in found.items() if key not in ECHOES}
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "turn"), [pytest.param(*each, id=f"{each[0]}-{each[1]}") for each in turns()]
-)
+def marked(model, name, turn):
+    needed = {**KNOBS[model], **turn}.get("needs")
+    marks = [getattr(pytest.mark, needed)] if needed else []
+    return pytest.param(model, name, turn, id=f"{model}-{name}", marks=marks)
+
+
+@pytest.mark.parametrize(("model", "name", "turn"), [marked(*each) for each in turns()])
 def test_turning_it_changes_an_answer(model, name, turn, place, dpsim):
     knobs = KNOBS[model]
-    if needed := {**knobs, **turn}.get("needs"):
-        pytest.importorskip(
-            needed, reason=f"{needed} is not installed: pip install -e '.[validate]'"
-        )
     where = f"{turn.get('at', knobs['at'])}.{name}".lstrip(".")
     before = answered(knobs, turn, where, turn.get("since", ...), place, dpsim)
     after = answered(knobs, turn, where, turn.get("to", turn.get("record")), place, dpsim)

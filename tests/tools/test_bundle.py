@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import tomllib
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,6 @@ def dependencies():
 
 @pytest.mark.wide  # to import torch takes seconds
 @pytest.mark.torch
-@pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'")
 def test_validating_commands_do_without_what_is_left_out():
     absent = dependencies() - set(bundle.NEEDED)
     assert {"duckdb", "plotly", "scipy"} <= absent

@@ -4,8 +4,6 @@ Small ones of each family: the same tensors, and the same FLOP layer by layer, f
 """
 
 import json
-import os
-from importlib.util import find_spec
 
 import pytest
 
@@ -19,12 +17,9 @@ from dpsim.workload.models.modernbert import modernbert
 from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.whisper import whisper
 
-missing = (find_spec("transformers") is None or find_spec("torch") is None) and os.environ.get(
-    "CI"
-) != "true"
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(missing, reason="no transformers: pip install -e '.[hf]'"),
+    pytest.mark.transformers,
     pytest.mark.filterwarnings("default"),  # those of torch and transformers are not ours
 ]
 

@@ -1,9 +1,7 @@
 """The flop counter on torch twins of catalogue models, and what a user's module becomes."""
 
-import os
 import sys
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,10 +12,8 @@ from dpsim.workload.torch_factory import check_factory
 from dpsim.workload.torch_trace import trace
 
 TWINS = str(Path(__file__).parent / "twins.py")
-missing = find_spec("torch") is None and os.environ.get("CI") != "true"
 needs_torch = [
     pytest.mark.torch,
-    pytest.mark.skipif(missing, reason="torch is not installed: pip install -e '.[validate]'"),
     pytest.mark.filterwarnings("default"),  # those of torch are not ours
 ]
 

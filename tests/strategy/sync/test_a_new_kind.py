@@ -4,7 +4,6 @@ It is `backup` with b = m - k, wherever workers meet: over an all-reduce, at sim
 emulated ones, and at those that train.
 """
 
-from importlib.util import find_spec
 from typing import Annotated, Literal
 
 import numpy as np
@@ -87,10 +86,6 @@ def test_it_is_said_to_make_other_updates_than_plain_training():
     assert FirstConfig(**FIRST).difference
 
 
-torch = pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'")
-
-
-@torch
 @pytest.mark.torch
 def test_emulated_servers_keep_its_rule(first_and_backup):
     from validate.emulate.servers import Server
@@ -105,7 +100,6 @@ def test_emulated_servers_keep_its_rule(first_and_backup):
     assert [reply.staleness for reply in replies[0]] == [0] * COUNT + [DROPPED] * (WORKERS - COUNT)
 
 
-@torch
 @pytest.mark.torch
 def test_servers_that_train_keep_its_rule():
     import torch

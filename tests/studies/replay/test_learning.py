@@ -63,7 +63,6 @@ def test_workers_at_once_are_workers_one_by_one_to_the_last_bit(name):
 @EVERY_NETWORK
 @pytest.mark.torch
 def test_torch_finds_the_same_gradients(name):
-    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[validate]'")
     network, parameters, images, labels = task(name)
     for held in (parameters, parameters[:1]):
         ours, theirs = (

@@ -240,7 +240,6 @@ def test_a_testbed_that_is_none_is_said(text, problem):
 
 @pytest.mark.torch
 def test_microbenchmarks_need_to_know_the_links(tmp_path):
-    pytest.importorskip("torch")
     from validate.microbench import RunFile
     from validate.microbench.run_file import RankPlace
     from validate.microbench.settings import Settings

@@ -1,7 +1,6 @@
 """Layer times and host-device copies in a calibration profile, and what scenarios make of them."""
 
 import json
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,13 +18,9 @@ from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import Copies, fit_copies
 from validate.calibrate.sources import read_measurements
 
-MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 
-if not MISSING:
+if find_spec("torch"):
     from validate.microbench import RunFile, Settings
     from validate.microbench.run_file import RankPlace
 

@@ -25,7 +25,6 @@ TWO = pytest.param({"hosts": 2, "rate": "200 Mbit/s"}, marks=pytest.mark.wide)
 
 @pytest.mark.parametrize("testbed", [TWO, {"hosts": 4, "rate": "100 Mbit/s"}])
 def test_real_collectives_take_about_as_long_as_is_predicted(testbed):
-    pytest.importorskip("torch")
     from validate.calibrate.measurement import measure
 
     config = TestbedConfig.model_validate(testbed)

@@ -6,7 +6,6 @@ import json
 import os
 import runpy
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -17,11 +16,7 @@ from dpsim import cli
 from validate.backends.matrix import BACKENDS, DEVICES, OPERATIONS, documented
 from validate.ranks.launch import RunFailed, launch, loopback
 
-MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[3]
 
 

@@ -3,10 +3,8 @@
 Five ranks are started once, and the first 1 to 5 of them used.
 """
 
-import os
 import sys
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,11 +12,7 @@ import pytest
 from dpsim.collectives import ALGORITHMS, OPERATIONS
 from validate.ranks.launch import launch, loopback
 
-MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 PROGRAM = str(Path(__file__).parent / "conformance.py")
 
 

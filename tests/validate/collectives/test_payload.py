@@ -3,17 +3,13 @@
 The same as the simulator's own definition of each operation.
 """
 
-import os
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import OPERATIONS, algorithm, algorithm_names
 
-if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+pytest.importorskip("torch")
 
 import torch
 

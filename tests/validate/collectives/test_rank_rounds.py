@@ -5,9 +5,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 from dpsim.collectives import ALGORITHMS, double_binary_tree, execute, pipelined_tree, ring
 from validate.collectives.rank_rounds import lockstep, rank_rounds
 
+pytestmark = pytest.mark.torch
 OPTIONS = [ring.with_channels(3), double_binary_tree.with_chunks(3), pipelined_tree.with_chunks(3)]
 
 

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 from again import measured_again
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
     from validate.elastic import Job, Kill, Killed, compare, killed, mean_restart, run

@@ -11,10 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
     from dpsim.base.errors import DpsimError

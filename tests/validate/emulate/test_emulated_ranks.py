@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from again import from_known, measured_again
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
     from dpsim.engine import simulate

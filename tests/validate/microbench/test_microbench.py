@@ -7,8 +7,6 @@ import contextlib
 import io
 import json
 import math
-import os
-from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -19,11 +17,7 @@ from dpsim.collectives import OPERATIONS
 from dpsim.imports import parse_nccl_tests
 from dpsim.workload import OPTIMIZERS, load_model_profile
 
-MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[3]
 FEW = [
     "-b",

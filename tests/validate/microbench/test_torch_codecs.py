@@ -1,16 +1,12 @@
 """Codecs in torch against those in numpy."""
 
-import os
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
 from dpsim.strategy.compression import CompressionConfig
 
-if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+pytest.importorskip("torch")
 
 import torch
 

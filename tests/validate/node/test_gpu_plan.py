@@ -3,14 +3,11 @@
 import dataclasses
 import io
 import json
-import os
 import subprocess
-from importlib.util import find_spec
 
 import pytest
 
-if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+pytest.importorskip("torch")
 
 from rich.console import Console
 

@@ -1,14 +1,11 @@
 """A node's profile from runs of microbenchmarks: what is kept, what judges, what a scenario takes."""
 
 import json
-import os
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+pytest.importorskip("torch")
 
 import numpy as np
 

@@ -1,17 +1,14 @@
 """Scenarios on this machine's processors by gloo: the way that GPUs take, but for the face."""
 
 import json
-import os
 import shutil
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+pytest.importorskip("torch")
 
 import numpy as np
 import torch

@@ -4,22 +4,16 @@ On loopback under a launcher, on a testbed, and what it says where it cannot.
 """
 
 import json
-import os
 import re
 import sys
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from again import measured_again
 
-MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = str(ROOT / "scenarios" / "testbed" / "allreduce.yaml")

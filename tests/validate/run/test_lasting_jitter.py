@@ -1,18 +1,14 @@
 """Jitter that lasts, delays, stalls and a slow host on real ranks: a small form of the recording."""
 
-import os
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from again import measured_again
 
-MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.testbed,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
 ]
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "lasting-jitter.yaml"

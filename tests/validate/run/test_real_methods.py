@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'"),
-]
+pytestmark = pytest.mark.torch
 
 if find_spec("torch"):
     import numpy as np

@@ -3,15 +3,12 @@
 Shards, models, the optimiser, the server's rule, and errors.
 """
 
-import os
 import threading
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+pytest.importorskip("torch")
 
 import torch
 from staleness_of_logs import clock_gaps, version_gaps

@@ -4,17 +4,14 @@ Torch DDP, one process on the whole batch, or the replay of its log.
 """
 
 import itertools
-import os
 import pickle
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+pytest.importorskip("torch")
 
 import torch
 from staleness_of_logs import clock_gaps, version_gaps
