@@ -30,6 +30,8 @@ TABLES = {
     "nccl-tests": ("nccl_tests.csv", "time of a collective", "s"),
     "nccl-single-node": ("nccl_single_node.csv", "time of a collective", "s"),
     "llm": ("llm_fsdp.csv", "step time", "s"),
+    "mlperf": ("mlperf_training.csv", "step time", "s"),
+    "steps": ("steps_2.csv", "step time", "s"),
 }
 
 
@@ -44,6 +46,8 @@ TITLES = {
     "nccl-tests": "nccl-tests between nodes",
     "nccl-single-node": "nccl-tests in one node",
     "llm": "language models, sharded",
+    "mlperf": "MLPerf Training",
+    "steps": "one GPU to some hundred",
 }
 
 

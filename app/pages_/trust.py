@@ -58,8 +58,8 @@ def _said(given: Scenario) -> str:
         return f"as measured in the calibration profile {profile.name!r}, {profile.residuals}."
     errors = published()["single-gpu"]["errors"]
     return (
-        "compute times are from the catalogue's figures, not measured. For models left out of the "
-        "fit, such times are off "
+        "compute times are from the catalogue's figures, not measured. Published steps of one GPU, "
+        "by which these were fitted, are off "
         f"by {errors['median_ape']:.0%} in the median and {errors['mean_ape']:.0%} on average, "
         f"over {errors['n']:,} published rows."
     )

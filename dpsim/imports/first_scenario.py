@@ -190,16 +190,21 @@ def machine_for(gpu: str, count: int | None = None) -> str:
 def _kinship(name: str, has: Gpu, wanted: Gpu) -> int:
     """How near a machine's GPU is to the one that is wanted, and the machine to one of one's own.
 
-    0: that GPU. 1: in a machine of no cloud, one of its generation on the same NVLinks. 2: that
-    GPU in a cloud. 3: another, in a machine of no cloud. 4: in a cloud.
+    0: that GPU. 1: in a machine of no cloud, one of its generation on the same NVLinks, as fast; 2:
+    of another clock. 3: that GPU in a cloud. 4: another, in a machine of no cloud. 5: in a cloud.
     """
     in_cloud = name.startswith(_CLOUDS)
     if has.name == wanted.name:
-        return 2 if in_cloud else 0
+        return 3 if in_cloud else 0
     if in_cloud:
+        return 5
+    if _nvlinks(wanted) is None or has.architecture != wanted.architecture:
         return 4
-    alike = _nvlinks(wanted) is not None and has.architecture == wanted.architecture
-    return 1 if alike else 3
+    return 1 if _peaks(has) == _peaks(wanted) else 2
+
+
+def _peaks(gpu: Gpu) -> dict[str, float]:
+    return {precision: peak.value for precision, peak in gpu.peak.items()}
 
 
 def _nvlinks(gpu: Gpu) -> tuple[object, ...] | None:

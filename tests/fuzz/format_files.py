@@ -37,6 +37,8 @@ TABLES = {
     "overlap": "scaling",
     "imagenet": "imagenet_records",
     "llm": "llm_fsdp",
+    "mlperf": "mlperf_training",
+    "steps": "steps_2",
 }
 IMPORTS = {
     "kineto": ("trace.json",),

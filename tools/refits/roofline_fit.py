@@ -25,6 +25,12 @@ import dpsim.workload
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.terminal import write_whole
 from dpsim.workload import update_bytes
+from tools.refits.one_gpu_rows import (
+    REQUIRED,
+    TABLE,
+    fit_rows,
+    measured_seconds,
+)
 from tools.refits.roofline_work import (
     CLASSES,
     FRACTIONS,
@@ -34,12 +40,6 @@ from tools.refits.roofline_work import (
     work_of,
 )
 from tools.refits.yaml_files import rounded, yaml_text
-from validate.published.single_gpu import (
-    REQUIRED,
-    TABLE,
-    fit_rows,
-    measured_seconds,
-)
 from validate.published.tables import (
     Block,
     Columns,

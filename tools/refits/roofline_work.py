@@ -13,7 +13,7 @@ from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu, Precision, gpu_named_in
 from dpsim.workload import Model, build_model, is_throttled, is_winograd
-from validate.published.single_gpu import figures_of, products_in
+from tools.refits.one_gpu_rows import figures_of, products_in
 from validate.published.tables import Columns
 
 CLASSES, PRECISIONS = ("conv", "gemm", "rnn"), ("fp32", "tf32", "half")  # recurrences run no tf32

@@ -17,7 +17,6 @@ from dpsim.base.terminal import write_whole
 from tools.refits.yaml_files import rounded, yaml_text
 from validate.published import adaptdl as small_clusters
 from validate.published import scaling as scaled
-from validate.published import single_gpu as one_gpu
 from validate.published import vtrain as gpt
 from validate.published.tables import constants_file, packaged_table
 
@@ -54,18 +53,6 @@ def vtrain() -> dict[str, Any]:
         "parameters": entries(
             fitted.values, fitted.errors, constants_file("vtrain/settings.yaml")["parameters"]
         )
-    }
-
-
-def single_gpu() -> dict[str, Any]:
-    """The constants of one GPU."""
-    rows = one_gpu.fit_rows(packaged_table(one_gpu.TABLE, one_gpu.REQUIRED))
-    fitted = one_gpu.fit(rows)
-    shown = entries(
-        fitted.values, fitted.errors, constants_file("single_gpu/settings.yaml")["global"]
-    )
-    return {"global": shown} | {
-        name: members(getattr(fitted, name)) for name in ("efficiency", "speed", "host", "clock")
     }
 
 
@@ -109,8 +96,8 @@ def _job(job: Any) -> dict[str, Any]:
 
 
 def write() -> None:
-    """Write all four files."""
-    for fitted in (vtrain, single_gpu, scaling, adaptdl):
+    """Write all three files."""
+    for fitted in (vtrain, scaling, adaptdl):
         file = PUBLISHED / fitted.__name__ / "fitted.yaml"
         write_whole(file, yaml_text(HEADER, fitted()))
 

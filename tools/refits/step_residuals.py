@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from dpsim.workload import build_model, is_common
+from tools.refits.one_gpu_rows import REQUIRED, TABLE, fit_rows, measured_seconds
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from tools.refits.roofline_fit import leave_models_out
 from tools.refits.roofline_work import catalogue_name, usable
 from validate.published.llm import REQUIRED as LLM_REQUIRED
 from validate.published.llm import TABLE as LLM_TABLE
 from validate.published.llm import LlmStep, compare
-from validate.published.single_gpu import REQUIRED, TABLE, fit_rows, measured_seconds
 from validate.published.tables import packaged_table
 
 FILE = Path(str(files("dpsim.engine"))) / "step_residuals.json"

@@ -15,21 +15,38 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
-from validate.published import adaptdl, imagenet, llm, overlap, scaling, single_gpu, vtrain
+from validate.published import (
+    adaptdl,
+    imagenet,
+    llm,
+    mlperf,
+    overlap,
+    scaling,
+    single_gpu,
+    steps,
+    vtrain,
+)
 from validate.published.tables import (
     Columns,
     Progress,
     Regime,
     StepKind,
     StepReference,
+    StepTable,
+    compare_table,
     doubt_of,
     joined,
     read_columns,
+    read_rows,
 )
 
+TABLES: Mapping[StepKind, StepTable] = {
+    "single-gpu": single_gpu.STEP_TABLE,
+    "mlperf": mlperf.STEP_TABLE,
+    "steps": steps.STEP_TABLE,
+}
 Comparison = Callable[[Columns, Columns | None, Progress], StepReference]
 COMPARISONS: Mapping[StepKind, tuple[Comparison, Sequence[str]]] = {
-    "single-gpu": (single_gpu.compare, single_gpu.REQUIRED),
     "adaptdl": (adaptdl.compare, adaptdl.REQUIRED),
     "vtrain": (vtrain.compare, vtrain.REQUIRED),
     "scaling": (scaling.compare, scaling.REQUIRED),
@@ -48,6 +65,7 @@ def compare_steps(
     *,
     regime: Regime = "specification",
     fit_on: Sequence[Path] = (),
+    write_scenarios: Path | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> StepReference:
     """Predict every row of the table at ``path``.
@@ -55,6 +73,16 @@ def compare_steps(
     Raises DpsimError, with line and column, for tables that cannot be used, and for a calibrated
     regime of a table that has none.
     """
+    if kind in TABLES:
+        if regime == "calibrated" and TABLES[kind].known is None:
+            raise DpsimError(f"--regime must be left out for {kind}, but got {regime}")
+        if fit_on:
+            raise DpsimError(
+                f"--fit-on must be left out for {kind}, whose rows the engine predicts, but got "
+                f"{fit_on[0]}"
+            )
+        rows = read_rows(path, TABLES[kind].required)
+        return compare_table(kind, TABLES[kind], rows, regime, write_scenarios, progress)
     if kind not in CALIBRATED and regime != "specification":
         raise DpsimError(f"--regime must be left out for {kind}, but got {regime}")
     comparison, required = COMPARISONS[kind]

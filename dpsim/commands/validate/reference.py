@@ -23,16 +23,17 @@ Kind = Annotated[
     str,
     typer.Argument(
         help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, "
-        "adaptdl, vtrain, vtrain-allreduce, "
-        "scaling, overlap (those of scaling), imagenet or llm."
+        "adaptdl, vtrain, vtrain-allreduce, scaling, overlap (those of scaling), imagenet, llm, "
+        "mlperf or steps."
     ),
 ]
 File = Annotated[Path, typer.Argument(help="A CSV file with those columns.", show_default=False)]
 Regime = Annotated[
     str,
     typer.Option(
-        help="specification: predict from the description alone; calibrated: every "
-        "fourth size is known, for llm the row with the fewest GPUs of each case."
+        help="specification: predict from the description alone; calibrated: every fourth size "
+        "is known, for llm, mlperf and steps the row on the fewest GPUs of each case, submission "
+        "or series."
     ),
 ]
 FitOn = Annotated[
@@ -44,6 +45,15 @@ LeaveOut = Annotated[
     typer.Option(
         help="machine: predict each machine by constants that were fitted without it; "
         "none: by the shipped constants."
+    ),
+]
+WriteScenarios = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Write the scenario of each row of step times, by which it is predicted, as "
+        "ROW_ID.yaml.",
+        show_default=False,
     ),
 ]
 Tolerance = Annotated[
@@ -58,6 +68,7 @@ def reference(
     regime: Regime = "specification",
     fit_on: FitOn = None,
     leave_out: LeaveOut = "machine",
+    write_scenarios: WriteScenarios = None,
     tolerance: Tolerance = None,
     as_json: Json = False,
 ) -> None:
@@ -79,6 +90,8 @@ def reference(
     # Rows of steps that the constants saw are left out with their group in any case.
     if steps and leave_out != "machine":
         raise DpsimError(f"--leave-out must be left out for {kind}, but got {leave_out}")
+    if write_scenarios is not None and not steps:
+        raise DpsimError(f"--write-scenarios must be left out for {kind}: it has no steps")
     result: Reference | StepReference
     with bars() as progress:
         if steps:
@@ -88,6 +101,7 @@ def reference(
                 cast("StepKind", kind),
                 regime=cast("Literal['specification', 'calibrated']", regime),
                 fit_on=fit_on or (),
+                write_scenarios=write_scenarios,
                 progress=progress,
             )
         else:

@@ -12,6 +12,8 @@ TABLES = {
     "overlap": "scaling.csv",
     "imagenet": "imagenet_records.csv",
     "llm": "llm_fsdp.csv",
+    "mlperf": "mlperf_training.csv",
+    "steps": "steps_2.csv",
 }
 
 

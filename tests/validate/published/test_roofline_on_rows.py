@@ -9,10 +9,9 @@ import pytest
 from dpsim.hardware import gpus
 from dpsim.workload import Accelerator, compute_times
 from dpsim.workload.efficiency import constants
+from tools.refits.one_gpu_rows import REQUIRED, TABLE, fit_rows, measured_seconds
 from tools.refits.roofline_fit import constants_of, fit
 from tools.refits.roofline_work import catalogue_name, layers, tokens_of, usable
-from validate.published.single_gpu.comparison import REQUIRED, TABLE, fit_rows
-from validate.published.single_gpu.model import measured_seconds
 from validate.published.tables.columns import packaged_table
 
 GPUS = {

@@ -10,12 +10,9 @@ import pytest
 from step_rows import DATA, TABLES, lines, one_cluster, written
 
 from dpsim.base.errors import DpsimError
-from validate.published import STEP_KINDS, compare_steps
+from validate.published import compare_steps
 
 SMALL = {
-    "single-gpu": lambda row: (
-        row["model"] in ("ResNet-50", "ResNet-152", "VGG-16", "BERT-base SQuAD")
-    ),
     "adaptdl": one_cluster,
     "vtrain": lambda row: row["layers"] == "12",
     "scaling": lambda row: row["case_id"].startswith(("tf_dgx1p100", "dle_txlbase")),
@@ -51,7 +48,6 @@ def poisoned(kind, rows, scored):
 # scaling case the smallest configuration is what its compute is calibrated on, so only the larger
 # ones are poisoned.
 GROUPS = {
-    "single-gpu": lambda row: row["model"] == "VGG-16",
     "adaptdl": lambda row: row["model"] == "cifar10" and int(row["gpus"]) > 4,
     "vtrain": lambda row: (row["hidden_size"], row["layers"]) == ("2048", "12"),
     "scaling": lambda row: row["case_id"] == "tf_dgx1p100_synth_resnet50" and row["gpus"] != "1.0",
@@ -64,10 +60,7 @@ GROUPS = {
 # Fitting adaptdl twice takes ten seconds.
 @pytest.mark.parametrize(
     "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.wide) if kind == "adaptdl" else kind
-        for kind in STEP_KINDS
-    ],
+    [pytest.param(kind, marks=pytest.mark.wide) if kind == "adaptdl" else kind for kind in SMALL],
 )
 def test_no_prediction_reads_its_own_measurement(kind, tmp_path):
     rows = lines(kind, SMALL[kind])
@@ -93,7 +86,7 @@ def test_no_prediction_reads_its_own_measurement(kind, tmp_path):
             assert after[line].measured == pytest.approx(10 * before[line].measured)
 
 
-@pytest.mark.parametrize("kind", ["single-gpu", "vtrain"])
+@pytest.mark.parametrize("kind", ["vtrain"])
 def test_a_copy_of_the_file_under_another_name_is_still_recognised(kind, tmp_path):
     rows = lines(kind, SMALL[kind])
     one, other = (
@@ -218,7 +211,7 @@ def test_json_has_what_readers_are_promised(tmp_path):
     )
 
 
-@pytest.mark.parametrize("kind", STEP_KINDS)
+@pytest.mark.parametrize("kind", SMALL)
 def test_a_missing_column_is_named(kind, tmp_path):
     path = tmp_path / "bad.csv"
     path.write_text("a,b\n1,2\n", encoding="utf-8")
@@ -243,7 +236,7 @@ PART = {**SMALL, "adaptdl": lambda row: one_cluster(row) and row["model"] == "ci
 # To fit a part of a table on itself is quick. By what is shipped, the whole table is fitted again
 # for each group of the part: that is what the groups left out are.
 @pytest.mark.parametrize("fitted_on", ["itself", pytest.param("all", marks=pytest.mark.wide)])
-@pytest.mark.parametrize("kind", [kind for kind in STEP_KINDS if kind != "llm"])
+@pytest.mark.parametrize("kind", [kind for kind in SMALL if kind != "llm"])
 def test_rows_lie_between_the_ends_that_other_groups_left(kind, fitted_on, tmp_path):
     """Nine in ten of the whole table by their making; of a part of it most of them."""
     path = written(tmp_path / "part.csv", lines(kind, PART[kind]))

@@ -118,21 +118,6 @@ def test_an_unknown_cluster_without_one_gpu_rows_takes_compute_by_peak(tmp_path)
     assert any("fp32 peaks" in note for note in result.notes)
 
 
-def test_unknown_gpus_and_models_are_listed(tmp_path):
-    row = lines("single-gpu", lambda row: row["model"] == "ResNet-50")[0]
-    strange = [
-        {**row, "gpu": "Abacus"},
-        {**row, "model": "Oracle"},
-        {**row, "mode": "sleep"},
-        {**row, "batch": "96"},
-    ]
-    result = compare_steps(written(tmp_path / "new.csv", strange), "single-gpu")
-    assert [line for line, _ in result.not_predicted] == [2, 3, 4]
-    assert "no data sheet of this GPU" in result.not_predicted[0][1]
-    assert "no layers of this model" in result.not_predicted[1][1]
-    assert [row.line for row in result.counted] == [5]
-
-
 def test_tensor_parallel_rows_are_listed(tmp_path):
     row = lines("vtrain")[0]
     result = compare_steps(
@@ -152,19 +137,6 @@ def test_an_unknown_system_scales_with_the_usual_share(tmp_path):
     assert [row.identity["gpus"] for row in result.fitted] == ["1.0"]
     assert len(result.counted) == len(rows) - 1
     assert any("'new' is in no fitted row" in note for note in result.notes)
-
-
-def test_a_pass_of_many_pays_its_share_of_the_optimiser(tmp_path):
-    """A row that times one of n passes says so in its notes."""
-    row = lines("single-gpu", lambda row: row["model"] == "BERT-large pretrain (LAMB)")[0]
-    notes = [
-        f"accumulation {n} micro batches per optimizer step" if n > 1 else "" for n in (1, 2, 4)
-    ]
-    rows = [{**row, "case_id": "new", "notes": note} for note in notes]
-    result = compare_steps(written(tmp_path / "passes.csv", rows), "single-gpu")
-    whole, half, quarter = (row.predicted for row in result.counted)
-    assert whole - half == pytest.approx(2 * (half - quarter), rel=0.05)
-    assert 0.02 < (whole - quarter) / whole < 0.5
 
 
 def alone_by_steps_of_several(tmp_path, exposed_ms):

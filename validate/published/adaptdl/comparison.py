@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from dpsim.base.arrays import BoolArray
+from dpsim.hardware import gpu_named_in
 from validate.published.adaptdl.model import (
     MODEL_FIELDS,
     ClusterParameters,
@@ -20,7 +21,6 @@ from validate.published.adaptdl.model import (
     with_peaks,
 )
 from validate.published.adaptdl.series import CONTRADICTORY, contradictory
-from validate.published.single_gpu import peak_of
 from validate.published.tables import (
     Columns,
     Progress,
@@ -65,6 +65,12 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
             done += 1
             progress("predicting", done, total)
     return result
+
+
+def peak_of(name: str) -> float | None:
+    """Dense fp32 peak in FLOP/s of a GPU, however written; None for an unknown one."""
+    gpu = gpu_named_in(name)
+    return None if gpu is None else gpu.peak["fp32"].value
 
 
 class _Cluster:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.shipped import shipped
-from validate.published.tables.csv_file import LEAST, MOST, read_rows
+from validate.published.tables.csv_file import LEAST, MOST, Row, plain_text, read_rows
 
 TextArray = npt.NDArray[np.str_]
 
@@ -102,15 +102,8 @@ class Columns:
 
 def _plain_cells(cells: list[str]) -> list[str]:
     # A table repeats itself: of a thousand cells a few are different.
-    plain = {cell: _plain(cell) for cell in {*cells}}
+    plain = {cell: plain_text(cell) for cell in {*cells}}
     return [plain[cell] for cell in cells]
-
-
-def _plain(cell: str) -> str:
-    try:
-        return f"{float(cell):g}"
-    except ValueError:
-        return cell
 
 
 def read_columns(path: Path, required: Collection[str]) -> Columns:
@@ -145,6 +138,13 @@ def occurs(rows: Columns, others: Columns, names: Sequence[str]) -> BoolArray:
     """Which rows have a twin among the others: the same configuration, whatever was measured."""
     known = set(others.keys(names))
     return np.array([key in known for key in rows.keys(names)], dtype=np.bool_)
+
+
+@cache
+def packaged_rows(name: str) -> tuple[Row, ...]:
+    """The rows of a public table; none where the package was installed without its tables."""
+    path = Path(str(files("validate.published").joinpath("data", name)))
+    return tuple(read_rows(path, ())) if path.is_file() else ()
 
 
 @cache

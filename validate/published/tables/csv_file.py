@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,17 +17,42 @@ LEAST, MOST = 1e-12, 1e18  # of what was measured, in whatever unit: others are 
 _SHOWN = 40  # characters of a column's name
 
 
+class NotPredictedError(DpsimError):
+    """Why a row is not predicted, its kind in a word or two first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table: texts by column, stripped of spaces."""
+    """One line of a table: texts by column, stripped of spaces.
+
+    ``ordinal`` counts the rows of the file from 1.
+    """
 
     path: Path
     line: int
     values: dict[str, str]
+    ordinal: int = 1
 
     def text(self, column: str) -> str:
         """The text of ``column``; empty where the table has none."""
         return self.values.get(column, "")
+
+    @property
+    def row_id(self) -> str:
+        """Its own name, or its number where the table gives none."""
+        return self.text("row_id") or str(self.ordinal)
+
+    def cells(self, columns: Collection[str]) -> dict[str, str]:
+        """The texts of those ``columns`` that the table has."""
+        return {name: self.values[name] for name in columns if name in self.values}
+
+    def key(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """What tells the row from others: the texts of ``columns``, numbers however written."""
+        return tuple(plain_text(self.text(name)) for name in columns)
+
+    def said(self, *columns: str) -> str:
+        """The texts of ``columns`` as one, for words to be sought in."""
+        return " | ".join(map(self.text, columns))
 
     def error(self, column: str, rule: str) -> DpsimError:
         """The error for a value of this row that breaks ``rule``."""
@@ -50,6 +75,36 @@ class Row:
             raise self.error(column, f"must be from {LEAST:g} to {MOST:g}")
         return value
 
+    def number(self, column: str) -> float | None:
+        """The number in ``column``; None where it is empty, not above 0 or beyond all measure.
+
+        Raises DpsimError, with line and column, where it is no number.
+        """
+        text = self.text(column)
+        try:
+            value = float(text) if text else math.nan
+        except ValueError:
+            raise self.error(column, "must be a number") from None
+        # A NaN is in no range.
+        return value if LEAST <= value <= MOST else None
+
+    def stated(self, column: str) -> float:
+        """The number in ``column``.
+
+        Raises NotPredictedError where there is none, and DpsimError where it is no number.
+        """
+        value = self.number(column)
+        if value is None:
+            raise NotPredictedError(f"not stated: {column}")
+        return value
+
+    def whole(self, column: str) -> int:
+        """The whole number in ``column``; raises NotPredictedError where it states none."""
+        value = self.stated(column)
+        if value != int(value):
+            raise NotPredictedError(f"uneven: {column} is {self.text(column)}")
+        return int(value)
+
     def count(self, column: str) -> int:
         """The whole number in ``column``, 1 or more. Raises DpsimError, with line and column."""
         value = self.positive(column)
@@ -68,7 +123,9 @@ def read_rows(path: Path, required: Collection[str]) -> list[Row]:
             io.StringIO(read_text_limited(path, _MOST_BYTES), newline=""), restkey="", strict=True
         )
         _check_columns(path, reader.fieldnames, required)
-        rows = [_row(path, reader.line_num, values) for values in reader]
+        rows = [
+            _row(path, reader.line_num, values, ordinal) for ordinal, values in enumerate(reader, 1)
+        ]
     except csv.Error as error:
         raise DpsimError(f"{path}: must be a CSV file in UTF-8, but {error}") from None
     if not rows:
@@ -76,11 +133,20 @@ def read_rows(path: Path, required: Collection[str]) -> list[Row]:
     return rows
 
 
-def _row(path: Path, line: int, values: dict[str, str]) -> Row:
+def plain_text(text: str) -> str:
+    """A number without what it may be written with; another text as it is."""
+    try:
+        return f"{float(text):g}"
+    except ValueError:
+        return text
+
+
+def _row(path: Path, line: int, values: dict[str, str], ordinal: int) -> Row:
     # What a line lacks is None; what it has too much stands under the name "", see restkey.
     if None in values.values() or "" in values:
         raise DpsimError(f"{path}:{line}: must have as many values as there are columns")
-    return Row(path, line, {column: text.strip() for column, text in values.items()})
+    texts = {column: text.strip() for column, text in values.items()}
+    return Row(path, line, texts, ordinal)
 
 
 def _check_columns(path: Path, names: Collection[str] | None, required: Collection[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,12 +13,12 @@ from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 
 
-def scenario_of_row(content: Mapping[str, Any]) -> Scenario:
-    """The scenario with these values, which a row states.
+def scenario_of_row(content: Mapping[str, Any], folder: Path | None = None) -> Scenario:
+    """The scenario with these values, which a row states, beside the files in ``folder``.
 
     Raises DpsimError, with the field, where there is none such.
     """
     try:
-        return Scenario.model_validate(content)
+        return Scenario.model_validate(content, context={"folder": str(folder or "")})
     except ValidationError as error:
         raise DpsimError(f"no scenario says this row: {first_problem(error)}") from None

@@ -12,7 +12,9 @@ from dpsim.base.doubt import Doubt, PredictionInterval
 from validate.published.tables.answers import constants_of, errors_of, rows_json
 from validate.published.tables.columns import Columns
 
-StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm"]
+StepKind = Literal[
+    "single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm", "mlperf", "steps"
+]
 STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
 Regime = Literal["specification", "calibrated"]
 Status = Literal["counted", "apart", "fitted on"]
@@ -105,28 +107,28 @@ class StepReference:
     """
 
     kind: StepKind
-    every: list[StepRow] = field(default_factory=list)
+    every: list[Any] = field(default_factory=list)
     left_out: str | None = None
     not_predicted: list[tuple[int, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     regime: Regime = "specification"
 
     @property
-    def counted(self) -> list[StepRow]:
+    def counted(self) -> list[Any]:
         """Rows whose error counts."""
         return self._of("counted")
 
     @property
-    def apart(self) -> list[StepRow]:
+    def apart(self) -> list[Any]:
         """Rows that are predicted the same way but stand apart, each for its reason."""
         return self._of("apart")
 
     @property
-    def fitted(self) -> list[StepRow]:
+    def fitted(self) -> list[Any]:
         """Rows that something was fitted on: their error says nothing."""
         return self._of("fitted on")
 
-    def _of(self, status: Status) -> list[StepRow]:
+    def _of(self, status: Status) -> list[Any]:
         return sorted((row for row in self.every if row.status == status), key=lambda row: row.line)
 
     @property

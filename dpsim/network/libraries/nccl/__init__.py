@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
     from dpsim.network.libraries.nccl.model import NcclModel
-    from dpsim.network.libraries.nccl.network_text import stated_cards
+    from dpsim.network.libraries.nccl.network_text import node_cards, stated_cards
     from dpsim.network.libraries.nccl.of_cluster import (
         gpus_per_node,
         machine_of,
@@ -80,6 +80,7 @@ __all__ = [
     "machine_logs",
     "machine_of",
     "network_cards",
+    "node_cards",
     "physical",
     "predict",
     "prior_shift",

@@ -148,6 +148,15 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
     return rate, [Note("inter_link", text, taken_as)]
 
 
+def node_cards(text: str, gpu: Gpu, local: int) -> tuple[str, int, float]:
+    """The kind of network that words name, how many cards ``local`` GPUs use, and a card's bit/s.
+
+    "unknown" where they name none; number and rate are then what is usual beside such GPUs.
+    """
+    count, bits, _ = _cards(_MEASURED.sub(" ", text), gpu, local)
+    return parse_transport(text, gpu)[0], count, bits
+
+
 def stated_cards(text: str) -> tuple[int, float] | None:
     """Cards and bit/s of each as words state them: one where a rate stands alone, None without."""
     cleaned = _MEASURED.sub(" ", text)

@@ -1,0 +1,282 @@
+"""Tables of step times through the engine: what holds for every kind that is read."""
+
+import json
+
+import pytest
+from step_rows import DATA, TABLES, lines, written
+
+from dpsim.base.errors import DpsimError
+from validate.published import compare_steps
+from validate.published.step_reference import TABLES as KINDS
+from validate.published.tables import (
+    cards_in,
+    cluster_of,
+    gpu_in,
+    known_words,
+    software_in,
+)
+from validate.published.tables.scenario_files import file_name
+from validate.published.tables.training import first_known
+
+REGIMES = [(kind, "specification") for kind in KINDS]
+CALIBRATED = [kind for kind, table in KINDS.items() if table.known is not None]
+# A few rows of each table: of one GPU, of several, of several nodes, and one that is not predicted.
+FEW = {
+    "single-gpu": lambda row: (
+        (row["model"], row["framework"]) == ("ResNet-50", "TensorFlow 1.1-era tf_cnn_benchmarks")
+        or row["case_id"].startswith("dle_ptbertlarge")
+        or row["mode"] == "eval"
+    ),
+    "steps": lambda row: (
+        row["series"] in ("lambda-v0/rtx-3090/ssd300/fp16", "torchao/h100-sxm/bf16")
+        or row["model"] == "t5-v1.1-large"
+    ),
+    "mlperf": lambda row: (
+        (row["round"], row["submitter"]) == ("v1.0", "NVIDIA")
+        and row["benchmark"] in ("resnet", "bert", "maskrcnn")
+    ),
+}
+MEASURED = ("step_time_ms", "step_time_s", "iteration_time_ms", "time_min", "exposed_sync_ms")
+
+
+def few(kind, path):
+    return written(path, lines(kind, FEW[kind]))
+
+
+def slower(row, times):
+    """The row as if all that was measured had taken so many times as long."""
+    changed = {name: str(times * float(row[name])) for name in MEASURED if row.get(name)}
+    if row.get("throughput"):
+        changed["throughput"] = str(float(row["throughput"]) / times)
+    return row | changed
+
+
+def by_id(found):
+    shown = [*found["rows"], *found["rows_apart"], *found["rows_fitted_on"]]
+    return {row["row_id"]: row for row in shown}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_row_is_answered_once_and_rows_apart_say_why(kind, tmp_path):
+    path = few(kind, tmp_path / "few.csv")
+    found = compare_steps(path, kind).to_json()
+    rows = by_id(found)
+    table = lines(kind, FEW[kind])
+    assert set(rows) == {row.get("row_id") or str(n) for n, row in enumerate(table, 1)}
+    assert len(rows) == len(table)
+    assert all(row["reason"] for row in found["rows_apart"])
+    assert {row["status"] for row in rows.values()} <= {"counted", "apart", "not predicted"}
+    without = [row for row in found["rows_apart"] if row["predicted_ms"] is None]
+    assert len(without) == len(found["not_predicted"]) > 0
+    for row in found["rows"]:
+        assert 0 < row["low_ms"] <= row["high_ms"]
+        assert isinstance(row["extrapolated"], list)
+        assert row["ape"] == pytest.approx(abs(row["predicted_ms"] / row["measured_ms"] - 1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_prediction_reads_a_measurement(kind, tmp_path):
+    rows = lines(kind, FEW[kind])
+    before = compare_steps(few(kind, tmp_path / "few.csv"), kind).every
+    slow = written(tmp_path / "slow.csv", [slower(row, 10) for row in rows])
+    after = compare_steps(slow, kind).every
+    assert [row.predicted for row in after] == [row.predicted for row in before]
+    assert [row.measured for row in after] == pytest.approx([10 * row.measured for row in before])
+
+
+@pytest.mark.parametrize("kind", CALIBRATED)
+def test_a_calibrated_prediction_reads_the_known_row_alone(kind, tmp_path):
+    rows = lines(kind, FEW[kind])
+    path = few(kind, tmp_path / "few.csv")
+    before = by_id(compare_steps(path, kind, regime="calibrated").to_json())
+    known = {row["known_row"] for row in before.values() if row.get("known_row")}
+    assert known
+    changed = [row if row["row_id"] in known else slower(row, 10) for row in rows]
+    slow = written(tmp_path / "slow.csv", changed)
+    after = by_id(compare_steps(slow, kind, regime="calibrated").to_json())
+    for row_id, row in before.items():
+        assert after[row_id]["predicted_ms"] == row["predicted_ms"]
+        assert after[row_id].get("naive_ms") == row.get("naive_ms")
+    # Known rows do not count; the others stand beside the same time for each sample.
+    predicted = [row for row in before.values() if row["predicted_ms"] is not None]
+    assert all(("naive_ms" in row) == (row["status"] != "fitted on") for row in predicted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "regime"), REGIMES + [(kind, "calibrated") for kind in CALIBRATED]
+)
+def test_each_scenario_that_is_written_gives_the_same_step(kind, regime, tmp_path, dpsim):
+    folder = tmp_path / "scenarios"
+    path = few(kind, tmp_path / "few.csv")
+    asked = ("--regime", regime, "--write-scenarios", folder, "--json")
+    _, out, _ = dpsim("validate", "reference", kind, path, *asked)
+    rows = by_id(json.loads(out))
+    predicted = {key: row for key, row in rows.items() if row["predicted_ms"] is not None}
+    assert {file.stem for file in folder.glob("*.yaml")} == {*map(file_name, predicted)}
+    for row_id, row in predicted.items():
+        _, out, _ = dpsim("run", folder / f"{file_name(row_id)}.yaml", "--json")
+        answer = json.loads(out)
+        assert answer["step_time_s"]["mean"] * 1e3 == pytest.approx(row["predicted_ms"], rel=1e-9)
+        assert answer["interval_s"]["low"] * 1e3 == pytest.approx(row["low_ms"], rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_column_is_named(kind, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(DpsimError, match="must have the column"):
+        compare_steps(path, kind)
+
+
+@pytest.mark.parametrize(
+    ("row_id", "name"),
+    [
+        ("t2-0001", "t2-0001"),
+        ("../../etc/passwd", "-..-etc-passwd"),
+        (".", "row"),
+        ("a b/c", "a-b-c"),
+    ],
+)
+def test_a_row_cannot_be_written_outside_its_folder(row_id, name):
+    assert file_name(row_id) == name
+
+
+def test_two_rows_of_one_name_are_refused_where_scenarios_are_written(tmp_path):
+    row = lines("steps", lambda row: row["series"] == "torchao/h100-sxm/bf16")[0]
+    path = written(tmp_path / "two.csv", [row, row | {"row_id": row["row_id"].upper()}])
+    assert len(compare_steps(path, "steps").every) == 2
+    with pytest.raises(DpsimError, match="row_id of line 3 must be another than that of line 2"):
+        compare_steps(path, "steps", write_scenarios=tmp_path / "out")
+
+
+def test_a_regime_or_a_file_to_fit_on_that_a_kind_lacks_is_refused(tmp_path):
+    path = few("single-gpu", tmp_path / "few.csv")
+    with pytest.raises(DpsimError, match="--regime must be left out for single-gpu"):
+        compare_steps(path, "single-gpu", regime="calibrated")
+    with pytest.raises(DpsimError, match="--fit-on must be left out for single-gpu"):
+        compare_steps(path, "single-gpu", fit_on=[path])
+
+
+# The committed errors of whole tables, rounded up: they go down as the engine gets better.
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("kind", "regime", "n", "median", "mean"),
+    [
+        ("single-gpu", "specification", 572, 0.28, 0.33),
+        ("steps", "specification", 520, 0.20, 0.25),
+        ("steps", "calibrated", 365, 0.022, 0.06),
+        ("mlperf", "specification", 336, 0.46, 0.52),
+        ("mlperf", "calibrated", 155, 0.055, 0.13),
+    ],
+)
+def test_whole_tables_are_no_further_off_than_committed(kind, regime, n, median, mean):
+    overall = compare_steps(DATA / TABLES[kind], kind, regime=regime).overall
+    assert overall["n"] >= n
+    assert overall["median_ape"] < median
+    assert overall["mean_ape"] < mean
+
+
+def test_what_the_catalogue_lacks_and_what_is_no_training_is_named(tmp_path):
+    row = lines("single-gpu", lambda row: row["model"] == "ResNet-50")[0]
+    strange = [
+        {**row, "gpu": "Abacus"},
+        {**row, "model": "ResNet-200"},
+        {**row, "mode": "sleep"},
+        {**row, "batch": ""},
+        {**row, "batch": "96"},
+    ]
+    result = compare_steps(written(tmp_path / "new.csv", strange), "single-gpu")
+    assert result.not_predicted == [
+        (2, "no such GPU in the catalogue: Abacus"),
+        (3, "no such model in the catalogue: ResNet-200"),
+        (4, "no training: sleep"),
+        (5, "not stated: batch"),
+    ]
+    assert [row.line for row in result.counted] == [6]
+
+
+def test_a_row_that_times_one_of_many_passes_is_a_step_of_all_of_them(tmp_path):
+    row = lines("single-gpu", lambda row: row["model"] == "BERT-large pretrain (LAMB)")[0]
+    notes = [
+        f"accumulation {n} micro batches per optimizer step" if n > 1 else "" for n in (1, 2, 4)
+    ]
+    rows = [{**row, "case_id": "new", "notes": note} for note in notes]
+    result = compare_steps(written(tmp_path / "passes.csv", rows), "single-gpu")
+    one, two, four = (row.predicted for row in result.counted)
+    assert four - two == pytest.approx(2 * (two - one), rel=1e-6)
+    assert [row.measured / result.counted[0].measured for row in result.counted] == [1, 2, 4]
+
+
+def test_rows_that_constants_saw_say_so(tmp_path):
+    row = lines("single-gpu", lambda row: row["model"] == "ResNet-50")[0]
+    rows = [row, {**row, "batch": "48"}]
+    result = compare_steps(written(tmp_path / "seen.csv", rows), "single-gpu")
+    assert [row.constants for row in result.counted] == [
+        "shipped, fitted on this row too",
+        "shipped",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("mlperf v1.0 | MXNet NVIDIA Release 21.05", ("mlperf", "channels_last", "sharded")),
+        ("mlperf v0.6 | MXNet NVIDIA Release 19.05", ("mlperf", "channels_last", "fused")),
+        ("NVIDIA DLE | pytorch | fp16", ("tuned", "channels_last", "fused")),
+        ("Lambda | pytorch | fp16 | NVIDIA DLE", ("typical", "channels_first", "fused")),
+        ("TensorFlow 1.1-era tf_cnn_benchmarks", ("reference", "channels_first", "loop")),
+        ("PyTorch AdaptDL", ("reference", "channels_first", "loop")),
+    ],
+)
+def test_software_follows_from_what_a_row_states(said, words):
+    found = software_in(said)
+    assert (found["software"], found["memory_format"], found["optimizer_kernels"]) == words
+
+
+def test_words_that_scenarios_do_not_know_stay_with_the_row():
+    assert known_words({"execution": "graph", "flavour": "sweet"}) == {"execution": "graph"}
+    assert known_words({"execution": "by hand"}) == {}
+    assert first_known("execution", ["by hand", "graph"]) == "graph"
+    assert first_known("flavour", ["sweet", "sour"]) == "sweet"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "placement", "cluster"),
+    [
+        ("a100-sxm-80gb", (8, 8), ("dgx-a100", 2, 8)),
+        ("v100-sxm3-32gb", (16,), ("dgx2", 1, 16)),
+        ("h100-sxm-96gb", (4,), ("dgx-h100", 1, 4)),
+        ("t4", (4, 4), ("aws-g4dn", 2, 4)),
+        # Racks of 72, filled evenly: 18 boards of 4 are one, 128 of 4 are 8 of 64.
+        ("gb200", (4,) * 18, ("gb200-nvl72", 1, 72)),
+        ("gb200", (4,) * 128, ("gb200-nvl72", 8, 64)),
+    ],
+)
+def test_gpus_stand_in_the_machines_that_are_made_for_them(gpu, placement, cluster):
+    found = cluster_of(gpu_in(gpu), placement)
+    assert (found["node"], found["nodes"], found["gpus_per_node"]) == cluster
+
+
+def test_nodes_that_are_filled_unevenly_are_groups():
+    found = cluster_of(gpu_in("t4"), (4, 2, 2))
+    assert [(part["nodes"], part["gpus_per_node"]) for part in found["groups"]] == [(1, 4), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("words", "nic", "count"),
+    [
+        ("1x IB EDR 100Gb per node (mlx5_0)", "ib-edr", 1),
+        ("10GbE", "ethernet-10g", 1),
+        ("16x100Gb RoCE per node", "roce-100g", 16),
+        ("EFA (p5, 3200 Gbit/s)", "efa-400g", 8),
+    ],
+)
+def test_words_on_networks_are_cards_of_the_catalogue(words, nic, count):
+    gpu = gpu_in("h100" if "EFA" in words else "v100")
+    assert cards_in(words, gpu, 8) == {"nic": nic, "nics_per_node": count}
+
+
+def test_a_rate_that_no_card_of_the_catalogue_has_is_a_card_of_its_own():
+    found = cards_in("20Gb TCP", gpu_in("v100"), 8)
+    assert found["nic"]["rate"] == 20e9 / 8
+    assert cards_in("in one machine (not stated)", gpu_in("v100"), 8) == {}

@@ -1,0 +1,8 @@
+"""Training steps on one GPU to some hundred, by several publishers."""
+
+from validate.published.steps.scenarios import IDENTITY, REQUIRED, read
+from validate.published.tables import StepTable, smallest_run
+
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read, smallest_run)
+
+__all__ = ["STEP_TABLE"]

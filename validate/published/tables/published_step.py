@@ -1,0 +1,78 @@
+"""A row of a table of step times as a scenario, beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from validate.published.tables.csv_file import Row
+from validate.published.tables.step_scores import Status
+
+Content = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStep:
+    """One row.
+
+    ``scenario`` is what a scenario's file would hold; it names the ``files`` beside it, which hold
+    these texts. ``measured`` is in seconds a step. ``work`` is what a GPU does in a step (samples,
+    or tokens where lengths differ): at the same time for each, steps are as their work. Rows of one
+    ``series`` may be predicted from one that is known. ``software`` is what the row states of its
+    software, in a scenario's words, also those that scenarios do not know yet. ``constants`` says
+    what the constants of its prediction saw, ``memory`` is the measured peak in bytes, and
+    ``steps`` are those of a whole training where a row is about one.
+    """
+
+    row: Row
+    scenario: Content
+    measured: float
+    gpus: int
+    work: float
+    groups: tuple[str, ...]
+    status: Status = "counted"
+    reason: str | None = None
+    series: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    software: Content = field(default_factory=dict)
+    constants: str = "shipped"
+    memory: float | None = None
+    steps: float | None = None
+    shown: Content = field(default_factory=dict)
+
+    @property
+    def row_id(self) -> str:
+        """Its own name in the table, or its number there."""
+        return self.row.row_id
+
+
+Read = Callable[[Row], PublishedStep]
+Known = Callable[[Sequence[PublishedStep]], Sequence[PublishedStep]]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTable:
+    """How tables of one kind are read.
+
+    ``reader`` is given all rows, and gives what reads one of them; that raises NotPredictedError
+    for rows that dpsim does not simulate. ``identity`` are the columns that answers show of a row.
+    ``known`` says which rows of a series the regime
+    *calibrated* knows; None where the kind has no such regime.
+    """
+
+    required: Sequence[str]
+    identity: Sequence[str]
+    reader: Callable[[Sequence[Row]], Read]
+    known: Known | None = None
+
+
+def smallest_run(series: Sequence[PublishedStep]) -> Sequence[PublishedStep]:
+    """The row on the fewest GPUs: of several the first that counts."""
+    return [min(series, key=lambda step: (step.status != "counted", step.gpus))]
+
+
+def smallest_runs(series: Sequence[PublishedStep]) -> Sequence[PublishedStep]:
+    """All rows on the fewest GPUs."""
+    fewest = min(step.gpus for step in series)
+    return [step for step in series if step.gpus == fewest]

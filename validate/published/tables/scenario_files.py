@@ -1,0 +1,93 @@
+"""Scenarios of rows with the files that they name, in a folder."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import write_whole
+from dpsim.scenario import Scenario
+from validate.published.tables.published_step import PublishedStep
+from validate.published.tables.scenario_of_row import scenario_of_row
+
+# One step is like another where nothing is drawn; a row may say otherwise.
+_RUN = {"steps": 1, "warmup": 0, "allow_out_of_memory": True}
+_LONGEST = 150  # letters of a file's name, which file systems take with an ending
+
+
+class ScenarioFolder:
+    """A folder that scenarios are read beside; their files are written as they are asked for.
+
+    With ``keeps`` each scenario is written too, as ``ROW_ID.yaml``.
+    """
+
+    def __init__(self, path: Path, *, keeps: bool) -> None:
+        self._path = path
+        self._keeps = keeps
+        self._written: dict[str, str] = {}
+
+    def scenario(self, step: PublishedStep, content: Mapping[str, Any] | None = None) -> Scenario:
+        """The scenario of a row, or another ``content`` beside its files.
+
+        Raises DpsimError, with the field, where there is none such.
+        """
+        for name, text in step.files.items():
+            self.write(name, text)
+        return scenario_of_row(_with_run(step.scenario if content is None else content), self._path)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file that scenarios name, the first time that one does."""
+        if self._written.get(name) != text:
+            self._written[name] = text
+            write_whole(self._path / name, text)
+
+    def keep(self, step: PublishedStep, content: Mapping[str, Any]) -> None:
+        """Write the scenario by which a row is predicted."""
+        if self._keeps:
+            write_whole(
+                self._path / f"{file_name(step.row_id)}.yaml", yaml_text(_with_run(content))
+            )
+
+    def check_names(self, steps: Sequence[PublishedStep]) -> None:
+        """Raise DpsimError where two rows would be written to one file."""
+        lines: dict[str, int] = {}
+        for step in steps if self._keeps else ():
+            name = file_name(step.row_id)
+            # Not all file systems tell capitals apart.
+            other = lines.setdefault(name.casefold(), step.row.line)
+            if other != step.row.line:
+                raise DpsimError(
+                    f"row_id of line {step.row.line} must be another than that of line {other} "
+                    f"where scenarios are written, but both give {name}.yaml"
+                )
+
+
+def _with_run(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {**content, "run": {**_RUN, **content.get("run", {})}}
+
+
+def file_name(row_id: str) -> str:
+    """``row_id`` as a file's name: letters, digits, dots, hyphens and underscores, no dot first."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", row_id)[:_LONGEST].lstrip(".")
+    return plain or "row"
+
+
+def yaml_text(content: Mapping[str, Any]) -> str:
+    """A scenario's file; numbers are written with all their digits."""
+    from ruamel.yaml import YAML
+
+    yaml, stream = YAML(), io.StringIO()
+    yaml.width = 130
+    yaml.dump(_plain(content), stream)
+    return stream.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """Mappings as dictionaries, tuples as lists: what YAML writes without tags."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
