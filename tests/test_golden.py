@@ -55,6 +55,14 @@ def test_the_result_is_the_committed_one(scenario):
         ), key
 
 
+def test_no_answer_takes_more_than_there_is():
+    """Shares of the GPUs' peak, where it is known, and of the busiest link's rate."""
+    for path in GOLDEN.rglob("*.json"):
+        found = json.loads(path.read_text())
+        shares = (found["mfu"], found["hfu"], found["busiest_link"]["utilisation"])
+        assert all(share is None or 0 <= share <= 1 for share in shares), path
+
+
 def test_every_golden_output_has_its_scenario():
     assert sorted(GOLDEN.rglob("*.json")) == sorted(golden_file(scenario) for scenario in SCENARIOS)
 

@@ -21,24 +21,30 @@ from dpsim.workload import (
     stretch,
 )
 
-# Seconds of a step by batch and number of learners: passes of one alone, the update of all.
-TimesOf = Callable[[int, int], LayerTimes]
+# `learner_times` of one model and GPU: of a batch, with the update of so many learners.
+TimesOf = Callable[..., LayerTimes]
 
 
 def times_with_learners(
     scenario: Scenario, model: Model, gpu: Gpu, times: TimesOf, batch: int, learners: int
 ) -> LayerTimes:
-    """Times of a step in which so many learners of ``batch`` samples share ``gpu``."""
-    alone = times(batch, learners)
-    if learners == 1:
+    """Times of a step in which so many learners of ``batch`` samples share ``gpu``.
+
+    Passes take what the measured curve says of all samples in flight, and what is computed again
+    comes on top, as long against them as in the roofline. Without a curve, they are the roofline's.
+    """
+    alone, points = times(batch, learners), scenario.workload.utilisation
+    if learners == 1 and not points:
         return alone
 
-    def passes(samples: int) -> float:
-        found = times(samples, 1)
-        return float(found.forward.sum() + found.backward.sum())
+    def passes(samples: int, *, recompute: bool = True) -> float:
+        return times(samples, 1, recompute=recompute).one_pass
 
-    points = scenario.workload.utilisation
-    factor = stretch(measured_time(points) if points else passes, batch, learners)
+    if points:
+        kept = passes(batch, recompute=False)
+        factor = measured_time(points)(learners * batch) / kept
+    else:
+        factor = stretch(passes, batch, learners)
     return shared_times(
         alone,
         factor,

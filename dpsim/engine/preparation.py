@@ -109,7 +109,7 @@ def prepare(
         )
     pipeline = _input_pipeline(scenario, cluster)
     times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
-    least = min(float(each.forward.sum() + each.backward.sum()) for each in times)
+    least = min(each.one_pass for each in times)
     if least < TIME.least:
         # Whoever takes no time has no pace. Measured times may be 0, if not those of all layers.
         raise DpsimError(
@@ -234,7 +234,7 @@ def _times(
         transformer=transformer,
         updated=_updated_part(scenario, model),
     )
-    if workload.learners_per_gpu == 1:
+    if workload.learners_per_gpu == 1 and not workload.utilisation:
         return one(workload.batch_per_gpu)
     from dpsim.engine.learners import times_with_learners
 
@@ -270,11 +270,12 @@ def learner_times(
     learners: int = 1,
     transformer: TransformerEfficiency | None = None,
     updated: float = 1.0,
+    recompute: bool = True,
 ) -> LayerTimes:
     """Seconds that a learner computes on ``gpu``, by the GPU's figures.
 
     Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
-    of the model (``updated``).
+    of the model (``updated``). Without ``recompute`` backward computes nothing again.
     """
     workload, efficiency = scenario.workload, _measured_efficiency(scenario, gpu)
     return compute_times(
@@ -286,12 +287,18 @@ def learner_times(
         execution=workload.execution,
         kernels=workload.kernels,
         accumulation=workload.gradient_accumulation,
-        recompute=workload.recompute,
+        recompute=workload.recompute if recompute else None,
         transformer=transformer,
         learners=learners,
         updated=updated,
         efficiency=efficiency,
     )
+
+
+def efficiency_on(scenario: Scenario, gpu: Gpu) -> Efficiency:
+    """The roofline's constants on ``gpu``: as measured, or as fitted."""
+    measured = _measured_efficiency(scenario, gpu)
+    return measured or fitted(gpu.architecture, scenario.workload.execution)
 
 
 def _measured_efficiency(scenario: Scenario, gpu: Gpu) -> Efficiency | None:

@@ -135,10 +135,12 @@ class Result(Shown):
     @property
     def warnings(self) -> list[str]:
         """What keeps the answer from being what was asked for, a sentence each."""
+        above = self.utilisation.above_peak
+        said = [*self.cautions, *([] if above is None else [above])]
         if self.unsettled is None:
-            return [*self.cautions]
+            return said
         return [
-            *self.cautions,
+            *said,
             f"steps had not settled: {self.unsettled}; raise run.warmup and run.steps until they "
             "have",
         ]

@@ -3,11 +3,13 @@
 The **model FLOP** of a sample are those of its matrix products, forward once and backward twice
 that, whatever is computed again: 3 times the forward pass. For a decoder with N parameters outside
 tables that are only looked up, L blocks of width d and s tokens they are (6 N + 12 L d s) s, full
-attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B). Then, of all GPUs,
+attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B). Winograd's algorithm saves
+some of them in fp32 convolutions, and shares of the peak are of the FLOP that are carried out. Of
+all GPUs,
 
-    mfu = samples/s x model FLOP / sum of peaks
-    hfu = samples/s x (model FLOP + what checkpointing computes again) / sum of peaks
-    tflops_per_gpu = samples/s x model FLOP / GPUs / 1e12
+    mfu = samples/s x (model FLOP - saved) / sum of peaks
+    hfu = samples/s x (model FLOP - saved + what checkpointing computes again) / sum of peaks
+    tflops_per_gpu = samples/s x (model FLOP - saved) / GPUs / 1e12
 
 with the dense peak of the precision of the products. What one kernel computes again by itself, as
 flash attention does in its backward pass, counts in neither.
@@ -17,8 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.engine.preparation import accelerator
+from dpsim.engine.preparation import accelerator, efficiency_on
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.topology import Cluster
@@ -30,21 +35,39 @@ _TERA = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Tokens per second, and shares of the GPUs' peak; None where they cannot be known."""
+    """Tokens per second, and shares of the GPUs' peak; None where they cannot be known.
+
+    ``saved_flop`` is the share of the model FLOP that need not be carried out.
+    """
 
     tokens_per_s: float | None = None
     tokens_per_s_per_gpu: float | None = None
     mfu: float | None = None
     hfu: float | None = None
     tflops_per_gpu: float | None = None
+    saved_flop: float | None = None
+
+    @property
+    def above_peak(self) -> str | None:
+        """A warning where the GPUs would carry out more FLOP/s than their peak; None if not.
+
+        No prediction does: times that were measured elsewhere may.
+        """
+        if self.hfu is None or self.hfu <= 1:
+            return None
+        return (
+            f"the step needs {self.hfu:.0%} of the GPUs' peak, more than they have: check that the "
+            "measured times are of this model, batch, precision and GPU"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a sample is to the GPUs that compute it.
 
-    ``tokens`` of a sample (None: no text); its ``model_flop``, and with what is computed again its
-    ``hardware_flop`` (0: not known); ``peak`` FLOP/s of all ``gpus`` together (0: not known).
+    ``tokens`` of a sample (None: no text); its ``model_flop``, and those carried out with what is
+    computed again, ``hardware_flop`` (0: not known); ``peak`` FLOP/s of all ``gpus`` together (0:
+    not known); ``saved_flop`` of the model FLOP.
     """
 
     tokens: int | None
@@ -52,6 +75,7 @@ class Work:
     hardware_flop: float
     peak: float
     gpus: int
+    saved_flop: float = 0.0
 
     def at(self, samples_per_s: float) -> Utilisation:
         """What so many samples per second of all GPUs are."""
@@ -59,12 +83,12 @@ class Work:
         each = None if tokens is None else tokens / self.gpus
         if not self.model_flop:
             return Utilisation(tokens, each)
-        flop_per_s = samples_per_s * self.model_flop
-        tflops = flop_per_s / self.gpus / _TERA
+        flop_per_s = samples_per_s * (self.model_flop - self.saved_flop)
+        tflops, saved = flop_per_s / self.gpus / _TERA, self.saved_flop / self.model_flop
         if not self.peak:
-            return Utilisation(tokens, each, tflops_per_gpu=tflops)
+            return Utilisation(tokens, each, tflops_per_gpu=tflops, saved_flop=saved)
         again = samples_per_s * self.hardware_flop / self.peak
-        return Utilisation(tokens, each, flop_per_s / self.peak, again, tflops)
+        return Utilisation(tokens, each, flop_per_s / self.peak, again, tflops, saved)
 
 
 def model_flop(model: Model) -> float:
@@ -78,9 +102,24 @@ def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
     peaks = [count * _peak(gpu, precision) for gpu, count in cluster.accelerators]
     # One GPU without a peak in this precision leaves the sum unknown.
     total = sum(peaks) if all(peaks) else 0.0
-    flop = model_flop(model)
-    again = 0.0 if recompute is None else recompute.of(model).flop
-    return Work(model.tokens, flop, flop + again, total, cluster.ranks)
+    flop, forward = model_flop(model), _carried_out(scenario, model, cluster)
+    again = 0.0 if recompute is None else float(recompute.of(model).seconds(forward).sum())
+    saved = flop - _FORWARD_PASSES * float(forward.sum())
+    return Work(model.tokens, flop, flop - saved + again, total, cluster.ranks, saved)
+
+
+def _carried_out(scenario: Scenario, model: Model, cluster: Cluster) -> FloatArray:
+    """FLOP of each layer's forward pass per sample, less those that an algorithm saves.
+
+    Of layers whose times were measured the algorithm is not known.
+    """
+    flop = model.vector("forward_flop")
+    if model.measured is not None:
+        return flop
+    gpu, _ = cluster.accelerators[0]  # the algorithms are the library's, alike on all
+    constants, precision = efficiency_on(scenario, gpu), scenario.workload.precision
+    saving = np.array([constants.saving(layer, precision) for layer in model.layers])
+    return np.asarray(flop / saving)
 
 
 def _peak(gpu: Gpu, precision: str) -> float:

@@ -155,6 +155,20 @@ class Scenario(Config):
             return workload
         return workload.resolved(cluster.ranks)
 
+    @field_validator("workload")
+    @classmethod
+    def _curve_of_one_gpu(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
+        cluster = info.data.get("cluster")
+        if not workload.utilisation or cluster is None:
+            return workload
+        kinds = sorted({part.accelerator.name for part in cluster.parts})
+        if len(kinds) > 1:
+            raise ValueError(
+                "utilisation must be left out on several kinds of GPU, since it is measured on "
+                f"one, but got {', '.join(kinds)}"
+            )
+        return workload
+
     @field_validator("calibration")
     @classmethod
     def _of_a_transport(cls, calibration: Any) -> Any:

@@ -186,8 +186,8 @@ class WorkloadConfig(Config):
     utilisation: tuple[UtilisationPoint, ...] = Field(
         (),
         description=(
-            "Measured throughput of one learner by batch size, from which follows "
-            "how learners share a GPU; by the roofline if left out."
+            "Measured throughput of one learner by batch size, which says how long forward and "
+            "backward take with all learners' samples in flight; by the roofline if left out."
         ),
     )
 

@@ -48,7 +48,10 @@ class UtilisationPoint(Config):
     samples_per_s: float = Field(
         ge=1e-6,
         le=1e12,
-        description="Samples per second, forward and backward, without communication and update.",
+        description=(
+            "Samples per second, forward and backward, without communication, update and what "
+            "checkpointing computes again."
+        ),
     )
 
 

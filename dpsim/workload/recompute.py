@@ -84,11 +84,6 @@ class Recomputation:
         return moved
 
     @property
-    def flop(self) -> float:
-        """FLOP per sample that are computed again."""
-        return float(self.seconds(self.model.vector("forward_flop")).sum())
-
-    @property
     def held(self) -> int:
         """Elements of activations per sample that a pass holds at most.
 

@@ -127,11 +127,15 @@ class LayerTimes:
     memory_rate: float = math.inf
 
     @property
+    def one_pass(self) -> float:
+        """Seconds of a forward and a backward pass."""
+        return float(self.forward.sum() + self.backward.sum())
+
+    @property
     def step(self) -> float:
         """Seconds of all of it."""
         last = float(self.forward.sum() + (self.backward + self.merging).sum())
-        one = float(self.forward.sum() + self.backward.sum())
-        return (self.passes - 1) * one + last + self.optimizer
+        return (self.passes - 1) * self.one_pass + last + self.optimizer
 
     def scaled(self, factor: float) -> LayerTimes:
         """All of it multiplied by ``factor``."""

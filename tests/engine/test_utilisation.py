@@ -1,17 +1,26 @@
 """Tokens per second and shares of the peak, against published MFU and its rules."""
 
 import csv
+import json
+from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from dpsim import load_scenario, simulate
 from dpsim.engine import Utilisation, Work, model_flop
+from dpsim.engine.preparation import accelerator, prepare
+from dpsim.engine.utilisation import work
 from dpsim.hardware import gpus
-from dpsim.workload import build_model
+from dpsim.report.text.tables import run_notes
+from dpsim.workload import MODELS, PRECISIONS, Execution, build_model, compute_times, fitted
 
 # Rows of published tables, with MFU as published and by which rule. IBM's two-digit figures do not
 # follow from the rule that they name, and are left out.
+QUICKSTART = "scenarios/quickstart.yaml"
 TABLE = Path(__file__).parent / "published_mfu.csv"
 ROWS = list(csv.DictReader(TABLE.read_text().splitlines()))
 
@@ -91,7 +100,87 @@ def test_images_have_no_tokens_and_still_a_share_of_the_peak():
 
 def test_what_is_not_known_is_null():
     assert Work(512, 0.0, 0.0, 1e12, 4).at(2.0) == Utilisation(1024.0, 256.0)
-    assert Work(None, 1e12, 1e12, 0.0, 4).at(2.0) == Utilisation(tflops_per_gpu=0.5)
+    unknown_peak = Utilisation(tflops_per_gpu=0.5, saved_flop=0.0)
+    assert Work(None, 1e12, 1e12, 0.0, 4).at(2.0) == unknown_peak
+
+
+def test_flop_that_an_algorithm_saves_are_stated_and_count_in_no_share():
+    found = Work(None, 4e12, 5e12, 8e12, 4, saved_flop=1e12).at(1.0)
+    assert (found.mfu, found.hfu, found.tflops_per_gpu) == (3 / 8, 5 / 8, 0.75)
+    assert found.saved_flop == 0.25
+
+
+def short(path, *overrides):
+    return simulate(load_scenario(path, ["run={steps: 3, warmup: 0}", *overrides]))
+
+
+def test_vgg16_is_mostly_winograd_in_fp32():
+    """Its 3x3 convolutions take 1 / 2.512 of the multiplications; they ran at 121 % of the peak."""
+    result = short("app/presets/vgg16-32-v100-powersgd.yaml")
+    model = build_model("vgg16")
+    convolutions = sum(each.forward_flop for each in model.layers if each.kind == "conv")
+    first = model.layers[0].forward_flop  # of three channels
+    saved = (1 - 1 / fitted().winograd) * (convolutions - first) / model.forward_flop
+    found = result.utilisation
+    assert found.saved_flop == pytest.approx(saved)
+    assert 0.4 < found.mfu == found.hfu < 0.6
+    stated = found.mfu / (1 - found.saved_flop) * gpus()["v100-sxm2-16gb"].peak["fp32"].value
+    rate = result.throughput_samples_per_s / result.workers
+    assert stated == pytest.approx(model_flop(model) * rate)
+    assert f"Winograd saves {saved:.0%} of the FLOP" in "\n".join(run_notes(result))
+    assert short(QUICKSTART, "workload.precision=fp16").utilisation.saved_flop == 0
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_what_runs_again_saves_its_part_too(recompute):
+    given = ["workload={model: vgg16, batch_per_gpu: 64}", f"workload.checkpoint={recompute}"]
+    found = short(QUICKSTART, *given, "cluster.nodes=1").utilisation
+    assert found.hfu / found.mfu == pytest.approx({"none": 1, "full": 4 / 3}[recompute])
+
+
+def test_learners_stay_within_the_peak():
+    """Batch 4 and 12 learners ran at 146.8 %: the curve's ratio times the roofline."""
+    overrides = ["workload.batch_per_gpu=4", "workload.learners_per_gpu=12"]
+    result = short("scenarios/sma.yaml", *overrides)
+    assert result.throughput_samples_per_s / result.workers < 330  # the curve's highest rate
+    assert result.utilisation.hfu < 1
+    assert result.warnings == simulate(load_scenario("scenarios/sma.yaml")).warnings
+
+
+def test_measured_times_above_the_peak_are_doubted():
+    one = ["cluster.nodes=1", "cluster.gpus_per_node=1"]
+    result = short(QUICKSTART, *one, "calibration={compute_scale: 0.1, source: a slip}")
+    assert result.utilisation.hfu > 1
+    share = f"{result.utilisation.hfu:.0%}"
+    assert f"the step needs {share} of the GPUs' peak, more than they have" in result.warnings[-1]
+    assert not any("peak" in warning for warning in short(QUICKSTART).warnings)
+
+
+# The worst of each kind of model: all convolutions by Winograd, all products, attention alone.
+EXTREMES = ["vgg16", "resnet50", "vit-l16", "bert-large", "llama3.2-1b", "gpt3-175b"]
+
+
+ONE_OF_EACH = {each.architecture: each for each in gpus().values()}.values()
+PEAKS = [
+    (gpu.name, precision)
+    for gpu in ONE_OF_EACH
+    for precision in PRECISIONS
+    if precision in gpu.peak
+]
+
+
+@pytest.mark.parametrize(("gpu", "precision"), PEAKS)
+def test_no_prediction_of_the_roofline_exceeds_the_peak(gpu, precision):
+    on = accelerator(gpus()[gpu])
+    for name, execution in product(EXTREMES, get_args(Execution)):
+        model = build_model(name)
+        times = compute_times(model, on, batch=4096, precision=precision, execution=execution)
+        constants = fitted(on.generation, execution)
+        carried_out = sum(
+            (each.forward_flop + each.backward_flop) / constants.saving(each, precision)
+            for each in model.layers
+        )
+        assert 4096 * carried_out <= on.peak(precision) * times.one_pass, name
 
 
 def test_of_several_kinds_of_gpu_the_peaks_add_up():
@@ -123,3 +212,27 @@ def test_tables_and_figures_speak_of_tokens_where_there_are_any():
     figure = scaling_figure([result])
     assert figure.layout.yaxis.title.text == "throughput (tokens/s)"
     assert axis_title("tokens_per_s_per_gpu") == "tokens/s per GPU"
+
+
+WORKLOADS = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(list(MODELS)),
+        "batch_per_gpu": st.sampled_from([1, 7, 64, 1024]),
+        "learners_per_gpu": st.sampled_from([1, 2, 12]),
+        "precision": st.sampled_from(PRECISIONS),
+        "execution": st.sampled_from(get_args(Execution)),
+        "checkpoint": st.sampled_from(["none", "full", "selective"]),
+    }
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(sorted(gpus())), WORKLOADS)
+def test_no_step_of_any_model_on_any_gpu_exceeds_the_peak(gpu, workload):
+    assume(workload["precision"] in gpus()[gpu].peak)
+    one = [f"cluster.gpu={gpu}", "cluster.gpus_per_node=1", "cluster.nodes=1"]
+    scenario = load_scenario(QUICKSTART, [*one, f"workload={json.dumps(workload)}"])
+    job = prepare(scenario)
+    rate = scenario.workload.samples_per_gpu / job.times[0].step
+    found = work(scenario, job.model, job.cluster).at(rate)
+    assert 0 < found.mfu <= found.hfu <= 1

@@ -99,9 +99,10 @@ def _utilisation_notes(found: Utilisation) -> list[str]:
             f"{amount(found.tokens_per_s_per_gpu or 0)} per GPU"
         )
     if found.mfu is not None:
+        saved = f", Winograd saves {found.saved_flop:.0%} of the FLOP" if found.saved_flop else ""
         lines.append(
             f"of peak     MFU {found.mfu:.1%}, HFU {found.hfu:.1%}, "
-            f"{amount(found.tflops_per_gpu or 0)} TFLOP/s per GPU"
+            f"{amount(found.tflops_per_gpu or 0)} TFLOP/s per GPU{saved}"
         )
     return lines
 
