@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.disturbance import compute_factors
 from dpsim.hardware import Gpu
 from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group, in_order
 from dpsim.strategy.compression import Codec
@@ -167,18 +168,41 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
         for call in calls
         if call.payload != "gradients"
     )
-    # One plan for all, since all must send in one order: that of the kind they wait for.
-    slowest = positions[:, positions[-1].argmax()]
-    # Few policies ask what a collective costs, and to time one takes as long as half a step.
-    minds_times = strategy.overlap.minds_times
-    alpha, beta = _line(job, gradients, grouped=grouped) if minds_times else (0.0, 0.0)
+    expected, alpha, beta = positions[:, 0], 0.0, 0.0
+    # Few policies ask what things cost, and to time a collective takes as long as half a step.
+    if strategy.overlap.minds_times:
+        expected = _awaited_positions(job)
+        alpha, beta = _line(job, gradients, grouped=grouped)
     ordered: list[CollectiveCall] = []
     # Gradients of two passes never share a bucket: the first are due before the second exist. One
     # that is ready where a pass ends is that pass's, not the next one's.
     for number, of_a_pass in groupby(gradients, key=lambda each: program.pass_of(each.ready - 1)):
-        outlook = Outlook(slowest, alpha, beta, program.passes, number)
+        outlook = Outlook(expected, alpha, beta, program.passes, number)
         ordered += strategy.overlap.plan(tuple(of_a_pass), outlook)
     return in_order(tuple(ordered), others)
+
+
+def _awaited_positions(job: Job) -> FloatArray:
+    """Seconds up to each position of a step for the worker whom collectives wait for.
+
+    All must send in one order, so one plan is for all. That worker is the slowest, or of a quorum
+    the last.
+    """
+    slow, seed = job.scenario.disturbance.slow, job.scenario.run.seed
+    factors = compute_factors(job.workers, 1, seed, job.workers_of_nodes, slow=slow)
+    factor = pace_of_cells(factors, job.scenario.cell)[0]
+    quorum = job.workers if job.acts_alone else job.gate().quorum
+    order = np.argsort(factor * job.positions[-1][job.kind_of], kind="stable")
+    last = order[quorum - 1]
+    return np.asarray(factor[last] * job.positions[:, job.kind_of[last]])
+
+
+def pace_of_cells(factors: FloatArray, cell: int) -> FloatArray:
+    """Factors on compute times, (steps, workers), where each GPU of a cell goes as its slowest."""
+    if cell == 1:
+        return factors
+    slowest = factors.reshape(len(factors), -1, cell).max(axis=2)
+    return np.repeat(slowest, cell, axis=1)
 
 
 def averaging(job: Job) -> tuple[CollectiveCall, ...]:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import compute_factors, random_stream
+from dpsim.engine.calls import pace_of_cells
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.engine.together import run_together
@@ -203,9 +202,5 @@ def slow_downs(job: Job) -> FloatArray:
         slow=disturbance.slow,
         transient=disturbance.transient,
     )
-    cell = job.scenario.cell
-    if cell == 1:
-        return factors
     # GPUs that split a model go at the pace of the slowest of them.
-    slowest = factors.reshape(len(factors), -1, cell).max(axis=2)
-    return np.repeat(slowest, cell, axis=1)
+    return pace_of_cells(factors, job.scenario.cell)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from dpsim import simulate
+from dpsim.engine import prepare
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 
 SERVERS = "parameter-server"
@@ -233,12 +234,17 @@ LATENCY = st.just(0.0) | st.floats(
 )  # s: a quantity of the schema is 0 or above what is physical
 
 
-@given(layers=LAYERS, latency=LATENCY, workers=st.sampled_from([2, 4]))
+@given(
+    layers=LAYERS,
+    latency=LATENCY,
+    workers=st.sampled_from([2, 4]),
+    slow=st.sampled_from([1.0, 0.2, 3.0]),
+)
 @settings(max_examples=25, deadline=None)
 def test_merging_where_it_pays_is_never_slower_in_a_whole_step(
-    tiny, tmp_path_factory, layers, latency, workers
+    tiny, tmp_path_factory, layers, latency, workers, slow
 ):
-    """Without jitter, with an all-reduce of alpha + beta n.
+    """Without jitter, with an all-reduce of alpha + beta n; one worker may be slower, or faster.
 
     Greedy no slower than tensor by tensor nor than all in one, and the exact programme no slower
     than the greedy rule.
@@ -247,13 +253,46 @@ def test_merging_where_it_pays_is_never_slower_in_a_whole_step(
         tmp_path_factory.mktemp("drawn") / "model.json",
         [(s, n // workers * workers) for s, n in layers],
     )
+    disturbance = {"slow": [{"workers": [0], "factor": slow}]}
     policies = ("wfbp", "sequential", "mg-wfbp", {"kind": "mg-wfbp", "merge": "exact"})
     wfbp, whole, greedy, exact = (
-        simulate(tiny(workers, latency, overlap=policy, workload=workload)).step_time_s["mean"]
+        simulate(
+            tiny(workers, latency, overlap=policy, workload=workload, disturbance=disturbance)
+        ).step_time_s["mean"]
         for policy in policies
     )
     assert greedy <= min(wfbp, whole) * (1 + 1e-9)
     assert exact <= greedy * (1 + 1e-9)
+
+
+SLOW_WORKER = {"slow": [{"workers": [0], "factor": 3}]}
+
+
+def test_merging_expects_the_slow_worker_whom_all_wait_for(tiny):
+    """An all-reduce takes 4 s and 1 s a layer. Layer 0 is ready 3 s after layer 1, and is merged.
+
+    Slowed to 9 s it is not: the first is through at 21 + 5, the second at 30 + 5 instead of 30 + 6.
+    """
+    sent = [
+        [call.name for call in prepare(tiny(2, 2.0, overlap="mg-wfbp", disturbance=each)).calls(0)]
+        for each in ({}, SLOW_WORKER)
+    ]
+    assert sent == [["merged0"], ["merged0", "merged1"]]
+    slowed = simulate(tiny(2, 2.0, overlap="mg-wfbp", disturbance=SLOW_WORKER))
+    np.testing.assert_allclose(slowed.steps.step[:, 0], 30 + 5 + 1.5, rtol=1e-9)
+
+
+def test_merging_expects_no_worker_whom_nobody_waits_for(tiny):
+    sync = {"kind": "backup", "backups": 1}
+    scenario = tiny(3, 1.0, overlap="mg-wfbp", sync=sync, disturbance=SLOW_WORKER)
+    assert [call.name for call in prepare(scenario).calls(0)] == ["merged0"]
+
+
+@pytest.mark.parametrize("overlap", ["mg-wfbp", {"kind": "mg-wfbp", "merge": "exact"}, "priority"])
+def test_a_plan_for_a_slow_worker_is_that_for_as_slow_a_job(tiny, overlap):
+    scenario = tiny(2, 2.0, overlap=overlap, disturbance=SLOW_WORKER)
+    as_slow = prepare(tiny(2, 2.0, overlap=overlap)).scaled(3.0)
+    assert prepare(scenario).plan == as_slow.plan
 
 
 @given(layers=LAYERS, latency=LATENCY)
