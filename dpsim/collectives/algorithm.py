@@ -42,11 +42,13 @@ class Costs:
 class RankLayout:
     """``ranks`` ranks, numbered node by node, ``per_node`` in each.
 
-    ``per_node`` is None where nodes hold unequal numbers of them.
+    ``per_node`` is None where nodes hold unequal numbers of them. ``grid``: where nodes of one rank
+    stand in one, ranks in each of its dimensions, numbered along the last one first.
     """
 
     ranks: int
     per_node: int | None = 1
+    grid: tuple[int, ...] | None = None
 
     def groups_of(self, algorithm: str) -> int:
         """Ranks per node.
@@ -85,12 +87,14 @@ class Algorithm:
     exact_time: Callable[[RankLayout, Chunking, Costs], float]
     exact_for: Callable[[RankLayout, Chunking, Costs], bool] = always_exact
 
-    def schedule(self, ranks: int, per_node: int | None = 1) -> Schedule:
-        """The schedule for ``ranks`` ranks, ``per_node`` on each node, compiled once and kept.
+    def schedule(
+        self, ranks: int, per_node: int | None = 1, grid: tuple[int, ...] | None = None
+    ) -> Schedule:
+        """The schedule for ranks that stand as in `RankLayout`, compiled once and kept.
 
         Raises DpsimError where the algorithm has none for them.
         """
-        return _compiled(self, RankLayout(ranks, per_node))
+        return _compiled(self, RankLayout(ranks, per_node, grid))
 
 
 # Kept: a study asks for the same few layouts again and again.

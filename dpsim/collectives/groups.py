@@ -32,12 +32,25 @@ class Groups:
         ranks = layout.ranks // size if self.across else size
         if per_node is None:
             return RankLayout(ranks, None)
+        if layout.grid is not None:
+            return RankLayout(ranks, 1, self._grid(layout.grid))
         if self.across:
             # Ranks of equal place meet on a node where it holds several whole groups.
             here = per_node // size if per_node % size == 0 else 1
             return RankLayout(ranks, max(here, 1))
         whole = size % per_node == 0 or per_node % size == 0
         return RankLayout(ranks, min(size, per_node) if whole else None)
+
+    def _grid(self, sides: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The grid of those who meet; None where groups end amid a row that they do not divide."""
+        left, inside, outside = self.size, [], []
+        for side in reversed(sides):
+            if left % side and side % left:
+                return None
+            inside.append(min(left, side))
+            outside.append(side // inside[-1])
+            left //= inside[-1]
+        return tuple(reversed(outside if self.across else inside))
 
     def members(self, ranks: int) -> IntArray:
         """The ranks of each collective, a row for each, evenly spaced."""
@@ -62,7 +75,8 @@ def in_groups(algorithm: Algorithm, groups: Groups) -> Algorithm:
 
 def _compile(algorithm: Algorithm, groups: Groups, layout: RankLayout) -> Schedule:
     among = groups.among(layout)
-    return once_each(algorithm.schedule(among.ranks, among.per_node), groups, layout.ranks)
+    schedule = algorithm.schedule(among.ranks, among.per_node, among.grid)
+    return once_each(schedule, groups, layout.ranks)
 
 
 def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:

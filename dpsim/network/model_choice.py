@@ -144,7 +144,7 @@ def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
     """The schedule of ``algorithm`` for the ranks of ``network``, as they stand on its nodes."""
     # None of nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind.
     per_node: int | None = getattr(network, "per_node", 1)
-    schedule = algorithm.schedule(network.ranks, per_node)
+    schedule = algorithm.schedule(network.ranks, per_node, getattr(network, "grid", None))
     check_round(schedule, network, round_bytes(schedule, network))
     return schedule
 

@@ -52,7 +52,8 @@ class Cluster:
     """Groups of (node, how many of it) on a fabric (None for a single node); ranks go node by node.
 
     ``ranks`` is the number of GPUs, ``per_node`` that of each node, None where nodes differ in it,
-    ``mesh`` the GPUs as groups. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its
+    ``mesh`` the GPUs as groups, ``grid`` the sides of the fabric's grid in nodes of one GPU, None
+    where it has none. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its
     place in there; ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) say where
     each node's begin. ``accelerators`` are the GPUs of all ranks in their order, as runs of (GPU,
     how many ranks), and ``accelerator_of`` (ranks,) is each rank's place among those.
@@ -100,6 +101,7 @@ class Cluster:
         equal = np.ptp(gpus_of_kind) == 0
         self.per_node = int(gpus_of_kind[0]) if equal else None
         self.mesh = Mesh(self.ranks, self.per_node)
+        self.grid = _grid(fabric, self.ranks) if self.per_node == 1 else None
         # One row for each GPU of each kind, not of each node: so tables stay small however many
         # nodes are alike.
         first_row_of_kind = _starts(gpus_of_kind)
@@ -255,6 +257,16 @@ def _accelerators(groups: Sequence[tuple[NodeGraph, int]]) -> tuple[tuple[Gpu, i
 def _starts(sizes: IntArray) -> IntArray:
     """Where each of several parts begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _grid(fabric: Fabric | None, nodes: int) -> tuple[int, ...] | None:
+    """The sides of the grid in which ``nodes`` stand whose cards are ports of ``fabric``."""
+    if fabric is None or fabric.dims is None:
+        return None
+    # A node's cards follow one another along the last dimension.
+    cards, *others = fabric.ports.count // nodes, *fabric.dims[:-1]
+    along, left = divmod(fabric.dims[-1], cards)
+    return None if left else (*others, along)
 
 
 def _rates(

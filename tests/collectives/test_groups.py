@@ -75,3 +75,12 @@ def test_groups_stand_on_nodes_as_their_ranks_do():
     hierarchical = in_groups(named("hierarchical"), Groups(6))
     with pytest.raises(DpsimError, match="must have equally many GPUs on every node"):
         hierarchical.schedule(24, 4)
+
+
+def test_groups_on_a_grid_have_a_part_of_it():
+    """Halves of a row, a row, two rows; replicas of each; and a group that ends amid a row."""
+    grid = RankLayout(64, 1, (16, 4))
+    parts = [Groups(size).among(grid).grid for size in (2, 4, 8, 6)]
+    assert parts == [(1, 2), (1, 4), (2, 4), None]
+    across = [Groups(size, across=True).among(grid).grid for size in (2, 4, 8)]
+    assert across == [(16, 2), (16, 1), (8, 1)]

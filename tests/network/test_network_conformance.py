@@ -60,7 +60,7 @@ def times(model, ranks, start=0.0, sizes=SIZES):
 
 def stated(algorithm, layout, costs):
     """The algorithm's own seconds for each of SIZES, and whether it says that they are exact."""
-    schedule = algorithm.schedule(layout.ranks, layout.per_node)
+    schedule = algorithm.schedule(layout.ranks, layout.per_node, layout.grid)
     costs = Costs(LATENCY, 1 / RATE, costs.gamma, costs.overhead)
     chunkings = [schedule.chunking(nbytes, 4) for nbytes in SIZES]
     seconds = [algorithm.exact_time(layout, one, costs) for one in chunkings]
@@ -70,9 +70,14 @@ def stated(algorithm, layout, costs):
 
 
 def layouts(algorithm, ranks):
-    """Every way in which ``ranks`` fill equal nodes, for those algorithms that mind."""
+    """Every way in which ``ranks`` fill equal nodes, or a grid, for those algorithms that mind."""
     nodes = range(1, ranks + 1) if algorithm in ON_NODES else [1]
-    return [RankLayout(ranks, per_node) for per_node in nodes if ranks % per_node == 0]
+    sides = [side for side in nodes if ranks % side == 0]
+    grids = [(ranks // side, side) for side in sides] if algorithm in ON_NODES else []
+    return [
+        *(RankLayout(ranks, per_node) for per_node in sides),
+        *(RankLayout(ranks, 1, grid) for grid in grids),
+    ]
 
 
 @pytest.mark.pairwise
@@ -80,7 +85,7 @@ def layouts(algorithm, ranks):
 @pytest.mark.parametrize("collapse", [True, False])
 def test_rounds_take_the_exact_time_and_where_that_is_a_bound_no_more(algorithm, costs, collapse):
     for layout in (layout for ranks in RANKS for layout in layouts(algorithm, ranks)):
-        schedule = algorithm.schedule(layout.ranks, layout.per_node)
+        schedule = algorithm.schedule(layout.ranks, layout.per_node, layout.grid)
         found = times(
             RoundsModel(schedule, switch(layout.ranks), costs, collapse=collapse), layout.ranks
         )
@@ -100,7 +105,7 @@ def test_every_algorithm_says_for_which_sizes_it_is_exact_and_there_are_some(alg
 def test_flows_take_the_time_of_rounds(algorithm, costs):
     for ranks in (2, 3, 5, 8, 13):
         layout = layouts(algorithm, ranks)[len(layouts(algorithm, ranks)) // 2]
-        schedule = algorithm.schedule(ranks, layout.per_node)
+        schedule = algorithm.schedule(ranks, layout.per_node, layout.grid)
         sizes = [
             nbytes
             for nbytes in SIZES[2:]

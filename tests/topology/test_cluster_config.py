@@ -165,6 +165,24 @@ def test_a_pod_of_tpus_is_a_torus_of_chips():
     assert pod.fabric.ports.rate == pytest.approx(0.9 * 656e9 / 8)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "network", "grid"),
+    [
+        (8, {"fabric": "torus", "dims": [4, 2]}, (4, 2)),
+        (8, {"fabric": "torus", "dims": [2, 8], "nics_per_node": 2}, (2, 4)),
+        (4, {"fabric": "torus", "dims": [4, 3], "nics_per_node": 3}, (4, 1)),
+        (4, {"fabric": "torus", "dims": [2, 4], "nics_per_node": 2}, (2, 2)),
+        (2, {"fabric": "torus", "dims": [4, 1], "nics_per_node": 2}, None),
+        (6, {"fabric": "ring"}, (6,)),
+        (8, {"fabric": "single-switch"}, None),
+    ],
+)
+def test_nodes_of_one_gpu_stand_in_the_grid_of_their_cards(nodes, network, grid):
+    network = {"nics_per_node": 1, "nic": "25GbE", **network}
+    config = ClusterConfig(nodes=nodes, node="single-gpu", network=network)
+    assert build_cluster(config).grid == grid
+
+
 def test_a_fat_tree_of_16384_gpus_is_built_and_routed_at_once():
     """The bound is ten times what it takes on a slow core."""
     begin = perf_counter()

@@ -76,8 +76,11 @@ class Fabric(ABC):
     """Switches and links between ports; each direction of a link is a capacity.
 
     ``capacities`` are B/s and ``latencies`` s of each, by number. Ports are called ``port<p>``;
-    other names are switches.
+    other names are switches. ``dims``: ports in each dimension where they stand in a grid, the last
+    one fastest.
     """
+
+    dims: tuple[int, ...] | None = None
 
     def __init__(self, ports: Ports, capacities: FloatArray, latencies: FloatArray) -> None:
         self.ports = ports

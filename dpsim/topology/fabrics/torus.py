@@ -26,7 +26,7 @@ class Torus(Fabric):
 
     def __init__(self, ports: Ports, dims: Sequence[int], *, spread: Spread = HASHED) -> None:
         assert prod(dims) == ports.count
-        self.dims = tuple(dims)
+        self.dims: tuple[int, ...] = tuple(dims)
         self.spread = spread
         self._strides = [prod(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
         # Axis and direction of each block of capacities.
