@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         all_slow_downs,
         engine_for,
         exact_for,
+        in_simpy,
         simulate_steps,
         slow_downs,
     )
@@ -114,6 +115,7 @@ __all__ = [
     "exact_for",
     "exchange_cycle",
     "fitted_factor",
+    "in_simpy",
     "learner_times",
     "learners_by_batch",
     "link_classes",

@@ -127,6 +127,20 @@ def engine_for(job: Job) -> Engine:
     return Engine("vector", f"each collective is timed alone on its links, but {reason}")
 
 
+def in_simpy(job: Job, engine: str) -> str:
+    """What of ``job`` SimPy simulates where ``engine`` carries it out, in words."""
+    workers = f"{job.workers:,} worker{'s' * (job.workers > 1)}"
+    if job.meeting is Meeting.AT_SERVERS:
+        return f"compute, pushes and pulls of {workers}"
+    if job.meeting is Meeting.IN_PAIRS:
+        return f"compute and exchanges of {workers}"
+    flows = job.by_messages or job.scenario.strategy.aggregation.timed_by_flows
+    if engine == "events":
+        size = "message by message" if flows else "each collective as a bundle"
+        return f"compute and communication streams of {workers}, {size}"
+    return "the messages of each collective" if flows and not job.silent else "nothing"
+
+
 def _vector_impossible(job: Job) -> str | None:
     """Where no vector of clocks can say anything, and None elsewhere."""
     if job.acts_alone:

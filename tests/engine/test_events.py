@@ -154,6 +154,39 @@ def test_the_vector_path_is_refused_where_it_can_say_nothing(tiny):
         simulate(tiny(2, disturbance=BACKGROUND, run=bundles))
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "vector, equal to events within 1e-9 by test; SimPy simulated nothing"),
+        (
+            {"run": {"engine": "events"}},
+            "events; SimPy simulated compute and communication streams of 2 workers, each "
+            "collective as a bundle",
+        ),
+        (
+            {"run": {"engine": "events", "network_model": "flows"}},
+            "events; SimPy simulated compute and communication streams of 2 workers, message by "
+            "message",
+        ),
+        (
+            {"aggregation": "parameter-server"},
+            "vector, equal to events within 1e-9 by test; SimPy simulated the messages of each "
+            "collective",
+        ),
+        (
+            {"aggregation": "parameter-server", "sync": "asp"},
+            "events; SimPy simulated compute, pushes and pulls of 2 workers",
+        ),
+        (
+            {"aggregation": "gossip", "sync": "asp"},
+            "events; SimPy simulated compute and exchanges of 2 workers",
+        ),
+    ],
+)
+def test_a_run_says_which_engine_answered_and_what_simpy_simulated(tiny, given, said):
+    assert f"engine      {said}" in run_notes(simulate(tiny(2, **given)))
+
+
 def test_what_is_left_out_is_said(tiny):
     asked = {"engine": "vector"}
     result = simulate(tiny(2, disturbance=BACKGROUND, run=asked))
