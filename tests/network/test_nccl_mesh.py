@@ -5,6 +5,7 @@ import pytest
 
 from dpsim.collectives import Groups
 from dpsim.network.libraries.nccl import NcclModel, machine_of
+from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.topology import ClusterConfig, build_cluster
 
 NVLINK2, NVLINK3, NVLINK4, XGMI = 25e9, 25e9, 25e9, 64e9
@@ -30,10 +31,26 @@ def test_the_rate_is_that_of_the_rings_that_the_links_close(node, gpus, inside, 
     assert machine(node, gpus) == (inside, pytest.approx(rate))
 
 
-def test_pairs_that_no_link_joins_are_on_pcie():
-    inside, rate = machine("azure-nc-a100-v4", 4)
-    assert inside == "pcie"
-    assert rate > NVLINK3
+def test_bridged_pairs_that_no_link_joins_meet_on_pcie_by_two_rings():
+    model = NcclModel(cluster("azure-nc-a100-v4", 1))
+    assert model.machine.intra == "pcie"
+    assert model.machine.bus == Bus(sockets=True, one_way=True)
+    # Two rings in opposite directions: each way of a bridge carries half of what a rank sends.
+    bridges = between_gpus(model)
+    assert bridges == pytest.approx(2 * 3 / 4 * SIZE / 2)
+    # 51.97 ms at 1 GiB (nccl_tests_2.csv, azure_nc96_topo).
+    assert model.time_together(2**30) == pytest.approx(51.97e-3, rel=0.1)
+
+
+def test_a_gpu_without_its_partner_leaves_pairs_no_rings_of_their_own():
+    model = NcclModel(cluster("azure-nc-a100-v4", 1, gpus_per_node=3))
+    assert model.machine.bus == Bus(staged=True)
+
+
+def test_one_gpu_of_each_node_has_what_joins_all_of_them():
+    one, all_of_them = (machine_of(cluster("gcp-a4", 2, gpus_per_node=gpus)) for gpus in (1, 8))
+    assert (one.intra, one.intra_rate) == (all_of_them.intra, all_of_them.intra_rate)
+    assert machine_of(cluster("single-gpu", 2)).intra == "pcie"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Published times of collectives beside the models of NCCL."""
 
 from validate.published.nccl.calibrated_doubt import CALIBRATED_FILE, calibrated_doubt
+from validate.published.nccl.catalogue_nodes import NodeCase, families, node_cases
 from validate.published.nccl.joint_fit import (
     fit_joint,
     fit_without,
@@ -16,10 +17,11 @@ from validate.published.nccl.scores import (
     Score,
     mean_over_machines,
     scored,
+    summary,
     transport_group,
 )
 from validate.published.nccl.sources import LEFT_OUT_FILE, Shipped, kin_of
-from validate.published.nccl.table import KINDS, Case, Kind, read_table
+from validate.published.nccl.table import KINDS, Case, Kind, kind_of, read_table
 from validate.published.nccl.twins import beside_twins
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "MIB",
     "Case",
     "Kind",
+    "NodeCase",
     "Reference",
     "Score",
     "Shipped",
@@ -40,15 +43,19 @@ __all__ = [
     "calibrated",
     "calibrated_doubt",
     "compare",
+    "families",
     "fit_joint",
     "fit_without",
     "fit_without_generation",
     "kin_of",
+    "kind_of",
     "label_graphs",
     "mean_over_machines",
+    "node_cases",
     "read_table",
     "scored",
     "specification",
     "standard_errors",
+    "summary",
     "transport_group",
 ]

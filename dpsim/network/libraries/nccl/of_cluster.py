@@ -131,7 +131,7 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
     A GPU that meets none of its node has what joins all of them.
     """
     gpus = [kind.gpus[place] for place in places]
-    among = gpus if len(gpus) > 1 else kind.gpus
+    among = gpus if len(gpus) > 1 else [f"gpu{number}" for number in range(kind.node.gpus)]
     in_order = tuple((place, (place + 1) % len(gpus)) for place in range(len(gpus)))
     if len(among) == 1:
         return Joined(Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access)), (in_order,))
@@ -144,10 +144,16 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
     if mesh.rings:
         family = XGMI if is_amd(kind.node.gpu) else NVMESH
         return Joined(Inside(family, mesh.rate), mesh.rings if among is gpus else (in_order,))
-    # Bridges between some of them help none of the others.
     others = (link for _, _, link, _ in links if "nvlink" not in link.name)
     slowest = min(others, key=lambda link: link.rate.value)
-    return Joined(Inside(PCIE, slowest.rate.value, _bus(kind), _latest_pcie(slowest)), (in_order,))
+    bus = _bus(kind, among)
+    # Over bridged pairs two rings, in opposite directions, each have one way of a link.
+    rings = (in_order, _reversed(in_order)) if bus.one_way else (in_order,)
+    return Joined(Inside(PCIE, slowest.rate.value, bus, _latest_pcie(slowest)), rings)
+
+
+def _reversed(ring: Ring) -> Ring:
+    return tuple(leg[::-1] for leg in reversed(ring))
 
 
 def _latest_pcie(link: Link) -> int:
@@ -156,16 +162,20 @@ def _latest_pcie(link: Link) -> int:
     return int(called[1]) if called else 6
 
 
-def _bus(kind: NodeGraph) -> Bus:
+def _bus(kind: NodeGraph, gpus: Sequence[str]) -> Bus:
     """How a ring crosses PCIe: peer to peer under one socket, staged where it must leave one.
 
-    Where only the hops between sockets are staged, a GPU of each has its uplink for itself.
+    Where only the hops between sockets are staged, a GPU of each has its uplink for itself. Bridged
+    pairs of ``gpus`` are taken to be peers of one another, as in words (`bus_text`).
     """
     peers = {gpu: _towards_cpu(gpu, kind.edges) for gpu in kind.gpus}
     sockets = {way[-1] for way in peers.values()}
     if not kind.node.gpu.peer_access:
         uplinks = Counter(way[-2:] for way in peers.values())
         return Bus(staged=True, per_uplink=max(uplinks.values()))
+    bridges = [edge for edge in kind.edges if "nvlink" in edge[2].name and {*edge[:2]} <= {*gpus}]
+    if all(any(gpu in edge[:2] for edge in bridges) for gpu in gpus):
+        return Bus(sockets=len(sockets) > 1, one_way=True)
     return Bus(staged=len(sockets) > 1)
 
 
