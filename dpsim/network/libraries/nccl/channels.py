@@ -10,7 +10,7 @@ NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -55,14 +55,23 @@ def _sent(nodes: IntArray, rings: Sequence[Ring]) -> Iterator[tuple[IntArray, In
     """
     several = nodes.shape[1] > 1
     even, odd = nodes[:, ::2], nodes[:, 1::2]
-    for (a, b), channels in _hops(rings, several=several).items():
+    for a, b, channels in _batches(_hops(rings, several=several)):
         yield _ends(even, a, odd, b), _ends(even, b, odd, a), channels
     if not several:
         return
-    for (last, first), channels in _openings(rings).items():
-        leaves, enters = nodes[:, :, last].copy(), nodes[:, :, first].copy()
+    for last, first, channels in _batches(_openings(rings)):
+        leaves, enters = nodes[:, :, last], nodes[:, :, first]
         leaves[:, 1::2], enters[:, 1::2] = odd[:, :, first], odd[:, :, last]
         yield leaves.ravel(), np.roll(enters, -1, axis=1).ravel(), channels
+
+
+def _batches(found: Mapping[tuple[int, int], int]) -> Iterator[tuple[IntArray, IntArray, int]]:
+    """Pairs of places by their channels, those from one place at once: as many as a node's GPUs."""
+    reached: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for (a, b), channels in found.items():
+        reached[a, channels].append(b)
+    for (a, channels), others in reached.items():
+        yield np.full(len(others), a), np.array(others), channels
 
 
 def _channels(rings: Sequence[Ring], *, several: bool) -> int:
@@ -85,9 +94,9 @@ def _openings(rings: Sequence[Ring]) -> Mapping[tuple[int, int], int]:
     return Counter((leg[0], leg[-1]) for ring in rings for leg in ring)
 
 
-def _ends(even: IntArray, place: int, odd: IntArray, other: int) -> IntArray:
-    """The ranks at ``place`` of every first node, and at the ``other`` of every second one."""
-    return np.concatenate([even[:, :, place].ravel(), odd[:, :, other].ravel()])
+def _ends(even: IntArray, places: IntArray, odd: IntArray, others: IntArray) -> IntArray:
+    """The ranks at ``places`` of every first node, and at the ``others`` of every second one."""
+    return np.concatenate([even[:, :, places].ravel(), odd[:, :, others].ravel()])
 
 
 def exchanges(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray, float]]:
@@ -133,10 +142,10 @@ def tree_loads(
     for joined, rows in joined_groups(cluster, members, local):
         nodes = rows.reshape(len(rows), -1, local)
         each = nbytes / _channels(joined.rings, several=True)
-        for (_, head), channels in _openings(joined.rings).items():
+        for head, channels in Counter(leg[-1] for ring in joined.rings for leg in ring).items():
             heads = nodes[:, :, head]
             loads += _both_ways(cluster, heads[:, child], heads[:, parent], channels * each / 2)
-        for (a, b), channels in _hops(joined.rings, several=True).items():
+        for a, b, channels in _batches(_hops(joined.rings, several=True)):
             chain = inside * channels * each
             loads += _both_ways(cluster, nodes[:, :, a], nodes[:, :, b], chain)
     return loads
