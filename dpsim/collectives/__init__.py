@@ -18,6 +18,7 @@ from dpsim.collectives.algorithm import (
     RankLayout,
     algorithm,
     algorithm_names,
+    all_reduce,
     always_exact,
 )
 from dpsim.collectives.operations import OPERATIONS, Operation
@@ -66,6 +67,7 @@ __all__ = [
     "Window",
     "algorithm",
     "algorithm_names",
+    "all_reduce",
     "always_exact",
     "contributions",
     "execute",

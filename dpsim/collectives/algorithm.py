@@ -9,6 +9,7 @@ some layouts and sizes only says which; for the others it is an upper bound.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -130,6 +131,9 @@ _HOMES = {
     "barrier": {"dissemination": "barrier:BARRIER"},
 }
 
+# Those that have a degree of choice, as butterfly:4, and who makes them of one.
+_WITH_DEGREE = {"butterfly": "butterfly:with_degree"}
+
 _BY_OPERATION: dict[str, Registry[str]] = {
     operation: Registry(f"{operation} algorithm", homes) for operation, homes in _HOMES.items()
 }
@@ -153,10 +157,26 @@ def algorithm_names(operation: str = "all-reduce") -> tuple[str, ...]:
 
 
 def algorithm(name: str, operation: str = "all-reduce") -> Algorithm:
-    """The algorithm ``name`` for ``operation``.
+    """The algorithm ``name`` for ``operation``; ``butterfly:4`` is the butterfly of degree 4.
 
-    Raises UnknownNameError naming the nearest known one.
+    Raises UnknownNameError naming the nearest known one, DpsimError for a degree that it cannot
+    have.
     """
-    home = _BY_OPERATION[OPERATIONS[operation].name][name]
-    found: Algorithm = resolve_name(f"dpsim.collectives.{home}")
-    return found
+    known = _BY_OPERATION[OPERATIONS[operation].name]
+    base, colon, degree = name.partition(":")
+    if not (colon and base in known and base in _WITH_DEGREE):
+        found: Algorithm = resolve_name(f"dpsim.collectives.{known[name]}")
+        return found
+    if not re.fullmatch("[0-9]{1,9}", degree):
+        raise DpsimError(f"{base} must have a whole number as degree ({base}:4), but got {name!r}")
+    make = resolve_name(f"dpsim.collectives.{_WITH_DEGREE[base]}")
+    of_degree: Algorithm = make(int(degree))
+    return of_degree
+
+
+def all_reduce(name: str) -> str:
+    """``name``, where it is one of an all-reduce. Raises what `algorithm` does."""
+    if name.partition(":")[0] not in _WITH_DEGREE:
+        return ALL_REDUCES[name]
+    algorithm(name)
+    return name

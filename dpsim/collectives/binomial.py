@@ -1,4 +1,4 @@
-"""The binomial tree on ranks 0 .. m-1 rooted at 0, and folding to a power of two.
+"""The binomial tree on ranks 0 .. m-1 rooted at 0, and folding to fewer ranks.
 
 Shared by several algorithms.
 """
@@ -51,21 +51,19 @@ def power_of_two(ranks: int) -> int:
     return 1 << (ranks.bit_length() - 1)
 
 
-def fold(ranks: int, chunks: int) -> tuple[Phase, ...]:
-    """The ranks past the power of two give their whole vector to one below it each.
+def fold(ranks: int, chunks: int, inside: int) -> tuple[Phase, ...]:
+    """The ranks past the first ``inside`` give their whole vector to one of those each.
 
     There is no phase where there are none.
     """
-    inside = power_of_two(ranks)
     surplus = ranks_array(ranks)[inside:]
     if not len(surplus):
         return ()
     return (_whole(surplus, surplus - inside, chunks, reduce=True),)
 
 
-def unfold(ranks: int, chunks: int) -> tuple[Phase, ...]:
+def unfold(ranks: int, chunks: int, inside: int) -> tuple[Phase, ...]:
     """The surplus ranks of `fold` get the result."""
-    inside = power_of_two(ranks)
     surplus = ranks_array(ranks)[inside:]
     if not len(surplus):
         return ()

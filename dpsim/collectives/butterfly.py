@@ -1,58 +1,92 @@
-"""Butterfly all-reduce, recursive doubling.
+"""Butterfly all-reduce, recursive doubling; of a degree k of choice, recursive multiplying.
 
-In round k rank i exchanges the whole vector with rank i xor 2^k.
+In round r the ranks whose numbers differ in digit r alone, to the base k, send one another their
+whole vectors. ``butterfly`` has k = 2, ``butterfly:4`` k = 4: fewer rounds, more messages in each.
 
-Exact for m = 2^k: log2 m (o + alpha + S beta + S gamma). Otherwise the surplus ranks fold in before
-and out after: two more messages of S, and S gamma. Part of the literature calls the
-halving-doubling algorithm the butterfly; here that is its own. Source: Thakur, Rabenseifner and
-Gropp, IJHPCA 19, 2005.
+Exact for m = k^n: n ((k-1) o + alpha + (k-1) S (beta + gamma)), k-1 messages share each rank's link
+out and each link in. In general the last round is of d < k ranks, p = d k^n of them in all, and the
+m - p < k^n surplus ranks fold in before and out after: two more messages of S, and S gamma. Part of
+the literature calls the halving-doubling algorithm the butterfly; here that is its own. Sources:
+Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005; of any degree Ruefenacht, Bull and Booth,
+"Generalisation of recursive doubling for AllReduce", Parallel Computing 69, 2017.
 """
 
+from functools import cache, partial
+
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed, ranks_array
+
+_MOST = 2**20  # the degree that joins the most ranks in one round
 
 
-def compile_butterfly(layout: RankLayout) -> Schedule:
-    """Fold, one exchange per power of two, unfold."""
+def degrees(ranks: int, degree: int) -> tuple[list[int], int]:
+    """How many ranks meet in each round, and how many ranks those rounds join."""
+    rounds, joined = [], 1
+    while joined * degree <= ranks:
+        rounds.append(degree)
+        joined *= degree
+    last = ranks // joined
+    return ([*rounds, last], joined * last) if last > 1 else (rounds, joined)
+
+
+def compile_butterfly(degree: int, name: str, layout: RankLayout) -> Schedule:
+    """Fold, one exchange for each digit, unfold."""
     ranks = layout.ranks
-    rank = ranks_array(binomial.power_of_two(ranks))
-    distances = [1 << k for k in range(len(rank).bit_length() - 1)]
-    exchanges = tuple(
+    rounds, joined = degrees(ranks, degree)
+    rank, apart, exchanges = ranks_array(joined), 1, []
+    for meeting in rounds:
+        digit = rank // apart % meeting
+        # Everyone begins with the next one: in a turn no rank gets more than one message.
+        partner = Cyclic(digit + 1, meeting, 1, base=rank - digit * apart, stride=apart)
         # One chunk, number 0: the whole vector.
-        Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True)
-        for distance in distances
+        whole = fixed(rank * 0)
+        exchanges.append(Phase(rank, partner, whole, True, turns=meeting - 1, at_once=True))
+        apart *= meeting
+    phases = (
+        *binomial.fold(ranks, 1, joined),
+        *exchanges,
+        *binomial.unfold(ranks, 1, joined),
     )
-    phases = binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1)
-    return Schedule("all-reduce", "butterfly", ranks, 1, phases)
+    return Schedule("all-reduce", name, ranks, 1, phases)
 
 
-def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: log2 p (o + alpha + S beta + S gamma), and the folding of the surplus.
-
-    p is the power of two below m.
-    """
-    ranks = layout.ranks
-    size = chunking.total
-    exchange = costs.message(size) + size * costs.gamma
-    return folding_time(ranks, size, costs) + (ranks.bit_length() - 1) * exchange
-
-
-def folding_time(ranks: int, size: int, costs: Costs) -> float:
-    """Seconds that the surplus ranks past a power of two cost.
-
-    2 (o + alpha + S beta) + S gamma, or nothing.
-    """
-    if ranks == binomial.power_of_two(ranks):
-        return 0.0
-    return 2 * costs.message(size) + size * costs.gamma
+def exact_time(degree: int, layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
+    """Seconds: (d-1) o + alpha + (d-1) S (beta + gamma) a round of d ranks, and the folding."""
+    size, ranks = chunking.total, layout.ranks
+    rounds, joined = degrees(ranks, degree)
+    exchanged = 0.0
+    for meeting in rounds:
+        each = costs.overhead + size * (costs.beta + costs.gamma)
+        exchanged += costs.alpha + (meeting - 1) * each
+    return exchanged + folding_time(ranks - joined, size, costs)
 
 
-BUTTERFLY = Algorithm(
-    "all-reduce",
-    "butterfly",
-    "recursive doubling: whole vectors exchanged over distances 1, 2, 4, ...",
-    "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005",
-    compile_butterfly,
-    exact_time,
-)
+def folding_time(surplus: int, size: int, costs: Costs) -> float:
+    """Seconds that surplus ranks cost: 2 (o + alpha + S beta) + S gamma, or nothing."""
+    return 2 * costs.message(size) + size * costs.gamma if surplus else 0.0
+
+
+@cache
+def with_degree(degree: int) -> Algorithm:
+    """The butterfly of ``degree`` ranks a round. Raises DpsimError for one below 2."""
+    if not 2 <= degree <= _MOST:
+        raise DpsimError(f"butterfly must have a degree from 2 to {_MOST:,}, but got {degree:,}")
+    name = "butterfly" if degree == 2 else f"butterfly:{degree}"
+    return Algorithm(
+        "all-reduce",
+        name,
+        "recursive doubling: whole vectors exchanged over distances 1, 2, 4, ... (butterfly:4: "
+        "among 4 ranks a round)"
+        if degree == 2
+        else f"recursive multiplying: whole vectors exchanged among {degree} ranks a round",
+        "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005"
+        if degree == 2
+        else "Ruefenacht, Bull and Booth, Parallel Computing 69, 2017",
+        partial(compile_butterfly, degree, name),
+        partial(exact_time, degree),
+    )
+
+
+BUTTERFLY = with_degree(2)

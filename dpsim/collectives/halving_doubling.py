@@ -43,7 +43,7 @@ def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
         # A rank gives away the half that its partner keeps, and goes on with its own.
         halve.append(Phase(rank, fixed(partner), fixed(block[partner]), reduce=True, count=count))
         double.append(Phase(rank, fixed(partner), fixed(block), reduce=False, count=count))
-    fold, unfold = binomial.fold(ranks, chunks), binomial.unfold(ranks, chunks)
+    fold, unfold = binomial.fold(ranks, chunks, chunks), binomial.unfold(ranks, chunks, chunks)
     # The last halves are the smallest, and the first to be doubled.
     return (*fold, *halve, *reversed(double), *unfold)
 
@@ -81,7 +81,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     exchanged = sum(
         2 * costs.message(float(block)) + float(block) * costs.gamma for block in blocks
     )
-    return folding_time(layout.ranks, chunking.total, costs) + exchanged
+    return folding_time(layout.ranks - chunking.chunks, chunking.total, costs) + exchanged
 
 
 HALVING_DOUBLING = Algorithm(

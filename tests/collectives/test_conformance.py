@@ -6,6 +6,7 @@ import pytest
 from dpsim.collectives import (
     ALGORITHMS,
     OPERATIONS,
+    butterfly,
     double_binary_tree,
     execute,
     pipelined_tree,
@@ -20,6 +21,7 @@ OPTIONS = [
     ring.with_channels(3),
     *(double_binary_tree.with_chunks(k) for k in (1, 3)),
     pipelined_tree.with_chunks(3),
+    *(butterfly.with_degree(k) for k in (3, 4)),
 ]
 ON_NODES = [
     member

@@ -23,11 +23,21 @@ round 4: 2 -> 0  chunk 2  copy
 """
 
 
+def test_a_butterfly_has_the_degree_that_is_asked_for(dpsim):
+    asked = ("collective", "--steps", "--ranks", 4, "--algorithm", "butterfly:4")
+    pairs = [(source, other) for source in range(4) for other in range(4) if source != other]
+    lines = [f"round 1: {source} -> {other}  chunk 0  reduce\n" for source, other in pairs]
+    assert dpsim(*asked) == (0, "".join(lines), "")
+
+
 def test_the_ring_is_the_textbook_s(dpsim):
     assert dpsim("collective", "--steps", "--ranks", 3, "--algorithm", "ring") == (0, RING_OF_3, "")
 
 
-@pytest.mark.parametrize("name", [each for each in algorithm_names() if each != "torus-2d"])
+NAMES = [*(each for each in algorithm_names() if each != "torus-2d"), "butterfly:3"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_printed_adds_up(dpsim, name):
     """Carried out on paper, the printed transfers of an all-reduce leave every rank the sum."""
     ranks = 4

@@ -21,6 +21,7 @@ FABRICS = ["single-switch", "leaf-spine", "fat-tree", "torus", "ring", "full-mes
 ALGORITHMS = [
     *("ring", "tree", "butterfly", "halving-doubling", "hierarchical", "double-binary-tree"),
     *("pipelined-tree", "swing", "all-to-all", "master-worker", "round-robin", "auto"),
+    "butterfly:3",
 ]
 CODECS = [
     *("cast", "int8", "qsgd", "ternary", "onebit", "top-k", "random-k", "threshold", "powersgd"),

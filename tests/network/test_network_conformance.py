@@ -9,6 +9,7 @@ from dpsim.collectives import (
     ALGORITHMS,
     Costs,
     RankLayout,
+    butterfly,
     double_binary_tree,
     pipelined_tree,
     ring,
@@ -30,6 +31,7 @@ OPTIONS = [
     ring.with_channels(3),
     *(double_binary_tree.with_chunks(k) for k in (1, 3)),
     pipelined_tree.with_chunks(3),
+    *(butterfly.with_degree(k) for k in (3, 4)),
 ]
 MEMBERS = [*ALGORITHMS, *OPTIONS]
 ON_NODES = [

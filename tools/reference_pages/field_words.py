@@ -6,7 +6,7 @@ What it takes (type, unit, limits) and what it is if left out.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
@@ -101,8 +101,8 @@ def _stated(metadata: Iterable[Any]) -> str | None:
     for each in said:
         if isinstance(each, BeforeValidator) and str in get_args(each.json_schema_input_type):
             return "file"
-        if isinstance(each, WithJsonSchema) and each.json_schema and "enum" in each.json_schema:
-            return f"one of {code(each.json_schema['enum'])}"
+        if isinstance(each, WithJsonSchema) and (names := _names(each.json_schema or {})):
+            return f"one of {code(names)}"
     dimension = _dimension(said)
     if dimension is None:
         return None
@@ -111,12 +111,20 @@ def _stated(metadata: Iterable[Any]) -> str | None:
     return f"{name}{above}, such as `{dimension.example}`"
 
 
+def _names(schema: Mapping[str, Any]) -> list[str]:
+    """The names that may stand there, or examples of them; none of other text."""
+    options = schema.get("anyOf", [schema])
+    if "enum" not in options[0]:
+        return []
+    return [name for one in options for name in one.get("enum", one.get("examples", ()))]
+
+
 def _dimension(metadata: Iterable[Any]) -> Dimension | None:
     """What a quantity measures; None of other fields."""
     for each in metadata:
         if isinstance(each, WithJsonSchema) and each.json_schema and "anyOf" in each.json_schema:
-            said = each.json_schema["anyOf"][0]["description"]
-            return next(one for one in DIMENSIONS if said.startswith(one.name))
+            said = each.json_schema["anyOf"][0].get("description", "")
+            return next((one for one in DIMENSIONS if said.startswith(one.name)), None)
     return None
 
 

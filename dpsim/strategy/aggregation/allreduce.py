@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from dpsim.collectives import ALL_REDUCES
+from dpsim.collectives import ALL_REDUCES, all_reduce
 from dpsim.network.libraries import default_algorithm
 from dpsim.strategy.aggregation.aggregation import (
     Aggregation,
@@ -26,8 +26,15 @@ from dpsim.workload import Model, Program
 AlgorithmName = Annotated[
     str,
     # Unknown names are errors, which suggest the nearest known one.
-    AfterValidator(ALL_REDUCES.__getitem__),
-    WithJsonSchema({"type": "string", "enum": [*ALL_REDUCES]}),
+    AfterValidator(all_reduce),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": [*ALL_REDUCES]},
+                {"type": "string", "pattern": "^butterfly:[0-9]+$", "examples": ["butterfly:4"]},
+            ]
+        }
+    ),
 ]
 
 
@@ -45,9 +52,10 @@ class AllReduceConfig(Aggregation):
     algorithm: AlgorithmName | None = Field(
         default=None,
         description=(
-            "How the all-reduce is carried out (dpsim catalogue algorithms); in-network: by "
-            "switches that reduce; auto: the fastest of all at each size. Of a library: what it is "
-            "held to. Left out: the library's own choice, or a ring without a library."
+            "How the all-reduce is carried out (dpsim catalogue algorithms); butterfly:4: of "
+            "degree 4, so that 4 ranks meet in each round; in-network: by switches that reduce; "
+            "auto: the fastest of all at each size. Of a library: what it is held to. Left out: "
+            "the library's own choice, or a ring without a library."
         ),
     )
     library: Literal["auto", "ideal", "nccl", "gloo", "mpi"] = Field(
