@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.errors import DpsimError
 from dpsim.engine.calls import StagedCall, calls_in, planned
 from dpsim.engine.run_length import averaging_period, counted_steps, exchange_cycle
 from dpsim.network import CollectiveModel
@@ -96,6 +97,21 @@ class Job:
         facts["keeps_pace"] = gate.quorum == self.workers
         facts["own_pace"] = self.acts_alone or not self.keeps_pace
         facts["one_version"] = sync.one_version and aggregation.one_version
+        if not self.silent:
+            self._check_gate(gate)
+
+    def _check_gate(self, gate: Gate) -> None:
+        """Raise DpsimError where workers meet in a way that does not know all of their rule."""
+        strategy, why = self.scenario.strategy, ""
+        if self.meeting is Meeting.TOGETHER and not gate.in_rounds:
+            why = "gradients are judged one by one, which no collective does"
+        elif self.meeting is Meeting.IN_PAIRS and gate.drops:
+            why = "gradients are dropped, and pairs average models"
+        if why:
+            raise DpsimError(
+                f"strategy.aggregation.kind: must be parameter-server with sync "
+                f"{strategy.sync.kind}, where {why}, but got {strategy.aggregation.kind!r}"
+            )
 
     def _network(self) -> Cluster:
         used = (model.network for turns in self.collectives.values() for model in turns)

@@ -7,7 +7,9 @@ import pytest
 
 from dpsim.engine import run_scenario
 from dpsim.engine.preparation import prepare
+from dpsim.engine.steps import Steps
 from dpsim.engine.together import run_together
+from dpsim.strategy.sync import SspConfig, StalenessGate
 
 SERVERS = "parameter-server"
 EVERY_STEP = {"kind": "local-sgd", "every": 1}
@@ -33,33 +35,65 @@ def steps(scenario):
     return run_scenario(scenario, settle=False).steps
 
 
-def assert_same_time(one, other):
-    """Also where the parts are told apart differently: each step of each worker lasts as long."""
-    np.testing.assert_allclose(steps(one).step, steps(other).step, rtol=1e-12)
+def assert_same_books(one, other):
+    """Each step of each worker has the same parts and the same staleness."""
+    found, expected = steps(one), steps(other)
+    for part in Steps.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
+
+
+class ApartConfig(SspConfig):
+    """SSP(0) whose workers push and pull on their own all the same."""
+
+    def gate(self, workers):
+        return StalenessGate(workers, 0)
 
 
 @pytest.mark.pairwise
 @DISTURBANCES
 @PLACES
+@pytest.mark.parametrize("overlap", ["sequential", "wfbp", "mg-wfbp", "buckets"])
 @pytest.mark.parametrize(
     "sync",
     [{"kind": "ssp", "staleness": 0}, {"kind": "backup", "backups": 0}],
     ids=["ssp", "backup"],
 )
-def test_ssp_of_0_and_no_backups_are_bsp_at_a_parameter_server(tiny, sync, servers, disturbance):
-    aggregation = {"kind": SERVERS, **servers}
-    alone = tiny(4, 1e-3, aggregation=aggregation, sync=sync, disturbance=disturbance)
-    together = tiny(4, 1e-3, aggregation=aggregation, sync="bsp", disturbance=disturbance)
-    assert_same_time(alone, together)
+def test_ssp_of_0_and_no_backups_are_bsp_at_a_parameter_server(
+    tiny, sync, overlap, servers, disturbance
+):
+    both = {
+        "aggregation": {"kind": SERVERS, **servers},
+        "overlap": overlap,
+        "disturbance": disturbance,
+    }
+    assert_same_books(tiny(4, 1e-3, sync=sync, **both), tiny(4, 1e-3, sync="bsp", **both))
 
 
 @DISTURBANCES
 @pytest.mark.parametrize("compression", ["none", "cast", "top-k", "powersgd"])
 def test_ssp_of_0_is_bsp_at_a_parameter_server_with_a_codec(tiny, compression, disturbance):
     both = {"aggregation": SERVERS, "compression": compression, "disturbance": disturbance}
-    assert_same_time(
+    assert_same_books(
         tiny(3, sync={"kind": "ssp", "staleness": 0}, **both), tiny(3, sync="bsp", **both)
     )
+
+
+@pytest.mark.pairwise
+@DISTURBANCES
+@PLACES
+def test_workers_apart_that_wait_for_all_and_send_once_take_the_time_of_bsp(
+    tiny, servers, disturbance
+):
+    """Two engines. With one message a step there is nothing that one sends earlier than the other;
+    they tell the parts apart differently.
+    """
+    both = {"aggregation": {"kind": SERVERS, **servers}, "disturbance": disturbance}
+    bsp = tiny(4, 1e-3, sync="bsp", **both)
+    apart = ApartConfig(kind="ssp", staleness=0)
+    strategy = bsp.strategy.model_copy(update={"sync": apart})
+    alone = bsp.model_copy(update={"strategy": strategy})
+    assert run_scenario(alone, settle=False).job.acts_alone
+    np.testing.assert_allclose(steps(alone).step, steps(bsp).step, rtol=1e-12)
 
 
 @DISTURBANCES
@@ -106,7 +140,7 @@ def test_ssp_of_0_and_no_backups_are_bsp_with_an_all_reduce(tiny, sync, overlap,
 @pytest.mark.parametrize("aggregation", ["allreduce", "host"])
 def test_averaging_models_after_every_step_is_bsp_in_time(tiny, aggregation):
     local, bsp = (tiny(4, 1e-3, aggregation=aggregation, sync=sync) for sync in (EVERY_STEP, "bsp"))
-    assert_same_time(local, bsp)
+    np.testing.assert_allclose(steps(local).step, steps(bsp).step, rtol=1e-12)
 
 
 @pytest.mark.parametrize("aggregation", ["allreduce", "host"])

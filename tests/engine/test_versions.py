@@ -53,3 +53,14 @@ def test_in_bulk_synchronous_steps_nothing_is_stale(scenario, aggregation, overl
     )
     assert result.staleness["versions"]["max"] == 0
     assert result.staleness["dropped"] == 0
+
+
+def test_late_gradients_are_the_same_wherever_the_clock_begins():
+    """Real ranks' clocks do not begin at 0: two rounds a second apart, then one 5 s behind them."""
+    starts, late = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 7.0]])
+    rounds = [(1.0, 1.0), (2.0, 2.0)]
+    for gate, behind in ((QuorumGate(2, 1), 6), (QuorumGate(2, 1, drops=True), DROPPED)):
+        for since in (0.0, 1e6):
+            at = [(begin + since, end + since) for begin, end in rounds]
+            found = gate.versions_behind(starts + since, late + since, at)
+            assert found.tolist() == [[0, 0], [0, behind]]

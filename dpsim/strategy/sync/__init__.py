@@ -10,7 +10,7 @@ from dpsim.strategy.sync.bsp import BspConfig
 from dpsim.strategy.sync.gate import DROPPED, BarrierGate, Gate, GradientOutcome, QuorumGate
 from dpsim.strategy.sync.local_sgd import LocalSgdConfig, OuterConfig
 from dpsim.strategy.sync.sma import SmaConfig
-from dpsim.strategy.sync.ssp import SspConfig
+from dpsim.strategy.sync.ssp import SspConfig, StalenessGate
 from dpsim.strategy.sync.sync import Exchanged, Sync
 
 SyncConfig = Annotated[
@@ -32,6 +32,7 @@ __all__ = [
     "QuorumGate",
     "SmaConfig",
     "SspConfig",
+    "StalenessGate",
     "Sync",
     "SyncConfig",
 ]

@@ -9,8 +9,9 @@ belongs to is an update: it is *applied* with the last gradient that its update 
 then, and *dropped* where its update was made without it. A worker reads a version as it begins an
 iteration, hands over its gradient at the end of it, and goes on when the gate lets it.
 
-Where all workers meet in one collective, there is nothing to tell one after the other: the same
-questions are asked of vectors over the workers (`Gate.takes_part`, `Gate.versions`).
+A collective makes an update of each of its rounds. There the same rule is read off vectors over
+the workers (`Gate.takes_part`, `Gate.versions`): who begins a round (`quorum`), how far a worker
+may run ahead of the rounds (`lag`), and which gradients are lost (`Gate.counts`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 
 DROPPED = -1  # the update of a gradient that is part of none
+# A kind that changes one of these has a rule of its own, which collectives may not know.
+_TOLD = frozenset({"hand_over", "may_go_on", "go_on", "leave", "update_of", "staleness"})
+_READ_OFF = frozenset({"enough_at", "takes_part", "versions", "versions_behind", "stalenesses"})
 
 
 class GradientOutcome(Enum):
@@ -76,41 +81,86 @@ class Clocks:
 class Gate(ABC):
     """The rule for ``workers`` workers, all of which have begun on version 0.
 
-    ``quorum``: how many must be there for a collective to begin; the others take part with what
-    they have. ``lag``: steps that a worker may run ahead of what it communicated in a collective.
-    ``drops``: a gradient that comes after its update is lost, instead of part of a later one.
+    ``gradients``: how many make an update where each worker goes its own way. ``quorum``: how many
+    workers must be there for a collective to begin; the others take part with what they have.
+    ``lag``: steps that a worker may run ahead of what it communicated in a collective. ``drops``: a
+    gradient that comes after its update is lost, instead of part of a later one.
     """
 
-    barrier: ClassVar[bool] = False
-    """Whether all workers end each step together, also where each could go its own way."""
+    in_rounds: ClassVar[bool] = False
+    """Whether quorum, lag and `counts` say all of the rule, so that collectives can keep it.
 
-    def __init__(self, workers: int, quorum: int, *, lag: int = 0, drops: bool = False) -> None:
+    Not where a kind has methods of its own for what it is told, unless it says so again. Raises
+    TypeError for a kind that changes what is read off vectors.
+    """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        own = vars(cls).keys()
+        if changed := sorted(_READ_OFF & own):
+            raise TypeError(
+                f"{cls.__name__} must say its rule by quorum, lag and counts, which servers and "
+                f"collectives read alike, but has a {changed[0]} of its own"
+            )
+        if _TOLD & own and "in_rounds" not in own:
+            cls.in_rounds = False
+
+    def __init__(
+        self, workers: int, gradients: int, quorum: int, *, lag: int = 0, drops: bool = False
+    ) -> None:
+        self.gradients = gradients
         self.quorum = quorum
         self.lag = lag
-        self.drops = drops
         self.version = 0
         self.clocks = Clocks(workers)
+        self._late_are_lost = drops
         self._read = [0] * workers
         self._update = [0] * workers
+        self._held: list[int] = []
+
+    @property
+    def barrier(self) -> bool:
+        """Whether all workers end each step together, also where each could go its own way."""
+        return self.gradients == len(self.clocks)
+
+    @property
+    def drops(self) -> bool:
+        """Whether a gradient may be lost."""
+        return self._late_are_lost or type(self).counts is not Gate.counts
 
     @property
     def gathers(self) -> bool:
         """Whether an update is of several workers, where each goes its own way, or of one."""
-        return False
+        return self.gradients > 1 or self.drops
 
     @property
     @abstractmethod
     def turn(self) -> int:
         """What those wait for that may not go on: when it grows, some of them may."""
 
+    def counts(self, read: int | IntArray, update: int | IntArray) -> bool | NDArray[np.bool_]:
+        """Whether a gradient computed on version ``read`` may be part of ``update``, the next one.
+
+        Asked of numbers or of arrays of them, of equal shapes.
+        """
+        # Its update was made without it, as soon as a version is there that it had not read.
+        return (not self._late_are_lost) | (read == update)
+
     def hand_over(self, worker: int) -> GradientOutcome:
         """What becomes of the gradient that ``worker`` has handed over, which ticks its clock."""
         self.clocks.tick(worker)
-        return self._judge(worker)
-
-    @abstractmethod
-    def _judge(self, worker: int) -> GradientOutcome:
-        """What becomes of the gradient that ``worker`` has just handed over."""
+        # With too few workers left no update is ever complete: to hold it would be to wait forever.
+        hopeless = self.clocks.living < self.gradients
+        if hopeless or not self.counts(self._read[worker], self.version):
+            self._update[worker] = DROPPED
+            return GradientOutcome.DROPPED
+        self._update[worker] = self.version
+        self._held.append(worker)
+        if len(self._held) < self.gradients:
+            return GradientOutcome.HELD
+        self._held.clear()
+        self.version += 1
+        return GradientOutcome.APPLIED
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
@@ -122,8 +172,15 @@ class Gate(ABC):
         return self.version
 
     def leave(self, worker: int) -> None:
-        """``worker`` begins no further iteration: nobody may wait for it."""
+        """``worker`` begins no further iteration: nobody may wait for it.
+
+        What is held is dropped, if too few are left to make an update of it.
+        """
         self.clocks.leave(worker)
+        if self.clocks.living < self.gradients:
+            for other in self._held:
+                self._update[other] = DROPPED
+            self._held.clear()
 
     def update_of(self, worker: int) -> int:
         """The update that its last gradient is part of, `DROPPED` for none."""
@@ -136,10 +193,6 @@ class Gate(ABC):
         """
         update = self._update[worker]
         return DROPPED if update == DROPPED else update - self._read[worker]
-
-    def _commit(self) -> None:
-        """An update is complete: it makes a version."""
-        self.version += 1
 
     def enough_at(self, there: FloatArray) -> float:
         """When enough workers are there, of which worker i is there at ``there[i]``."""
@@ -160,24 +213,27 @@ class Gate(ABC):
 
         ``starts`` and ``done``, both (steps, workers), are when its worker began to compute and
         when it was there; ``rounds`` the begin and end of each step's collective, an update each. A
-        gradient goes into the first that begins when it is there; where late ones are dropped, only
-        into that of its own step. A worker has read whatever it waits for, all but the last ``lag``
-        rounds, even where it has them before the others do or only as it comes to the layer that
-        needs them.
+        gradient goes into the first that begins when it is there, if it still `counts`. A worker
+        has read whatever it waits for, all but the last ``lag`` rounds, even where it has them
+        before the others do or only as it comes to the layer that needs them.
         """
+        read, update = self._in_rounds(starts, done, rounds)
+        return read, np.where(self.counts(read, update), update, DROPPED)
+
+    def _in_rounds(
+        self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
+    ) -> tuple[IntArray, IntArray]:
+        """The version that each gradient is computed on and the first update that it comes to."""
         # Collectives of one communicator run in order, but what real ranks stamp may cross by the
         # time that their threads take to wake up; a search needs it ascending.
         begins = np.maximum.accumulate(np.array([begin for begin, _ in rounds]))
         ends = np.maximum.accumulate(np.array([end for _, end in rounds]))
         own = np.arange(len(starts))[:, None]
-        enters = np.searchsorted(begins, done, side="left")
-        late = enters > own
         # Shapes are (steps, workers): as many rounds as begin before a gradient is there, it has
         # missed. One that is there early still waits for that of its own step.
-        gave = np.where(late & self.drops, DROPPED, np.maximum(enters, own))
-        there = np.searchsorted(ends, starts, side="right")
-        read = np.maximum(there, own - self.lag)
-        return read, gave
+        update = np.maximum(np.searchsorted(begins, done, side="left"), own)
+        read = np.maximum(np.searchsorted(ends, starts, side="right"), own - self.lag)
+        return read, update
 
     def stalenesses(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
@@ -200,16 +256,16 @@ class Gate(ABC):
         work when the last round is over. The others would go on, so that rounds would come as often
         as before: what is handed over then is as many of them late.
         """
-        read, gave = self.versions(starts, done, rounds)
+        read, update = self._in_rounds(starts, done, rounds)
         if self.quorum < starts.shape[1]:
             begins, ends = (np.array(times) for times in zip(*rounds, strict=True))
             # Seconds from one round to the next, were the fast workers to go on.
-            each = float(begins.max()) / len(rounds)
+            each = float(begins.max() - starts.min()) / len(rounds)
             if each > 0:
-                gave = gave + np.where(gave == DROPPED, 0, _rounds_since(begins.max(), done, each))
+                update = update + _rounds_since(begins.max(), done, each)
                 read = read + _rounds_since(ends.max(), starts, each)
-        behind = np.maximum(gave - read, 0)
-        return np.asarray(np.where(gave == DROPPED, DROPPED, behind))
+        behind = np.maximum(update - read, 0)
+        return np.where(self.counts(read, update), behind, DROPPED)
 
 
 def _clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
@@ -237,54 +293,24 @@ class QuorumGate(Gate):
     part of the next update. With fewer workers left than a quorum there are no updates any more.
     """
 
-    def __init__(self, workers: int, quorum: int, *, lag: int = 0, drops: bool = False) -> None:
-        super().__init__(workers, quorum, lag=lag, drops=drops)
-        self._held: list[int] = []
+    in_rounds: ClassVar[bool] = True
 
-    @property
-    def gathers(self) -> bool:
-        """A quorum's: all but that of one which loses nothing, where each makes an update."""
-        return self.quorum > 1 or self.drops
+    def __init__(self, workers: int, quorum: int, *, lag: int = 0, drops: bool = False) -> None:
+        super().__init__(workers, quorum, quorum, lag=lag, drops=drops)
 
     @property
     def turn(self) -> int:
         """The next update."""
         return self.version
 
-    def _judge(self, worker: int) -> GradientOutcome:
-        # Its update was made without it, as soon as a version is there that it had not read.
-        too_late = self.drops and self._read[worker] != self.version
-        # With too few workers left no update is ever complete: to hold it would be to wait forever.
-        hopeless = self.clocks.living < self.quorum
-        if too_late or hopeless:
-            self._update[worker] = DROPPED
-            return GradientOutcome.DROPPED
-        self._update[worker] = self.version
-        self._held.append(worker)
-        if len(self._held) < self.quorum:
-            return GradientOutcome.HELD
-        self._held.clear()
-        self._commit()
-        return GradientOutcome.APPLIED
-
     def may_go_on(self, worker: int) -> bool:
         """When its gradient is applied; at once if that is dropped."""
         # `DROPPED` is below every version.
         return self._update[worker] < self.version
 
-    def leave(self, worker: int) -> None:
-        """What is held is dropped, if too few are left to make an update of it."""
-        super().leave(worker)
-        if self.clocks.living < self.quorum:
-            for other in self._held:
-                self._update[other] = DROPPED
-            self._held.clear()
-
 
 class BarrierGate(QuorumGate):
     """All gradients of a step are its update: every worker waits for all others."""
-
-    barrier: ClassVar[bool] = True
 
     def __init__(self, workers: int, *, lag: int = 0) -> None:
         super().__init__(workers, workers, lag=lag)

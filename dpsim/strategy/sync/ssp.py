@@ -3,8 +3,9 @@
 Stale-synchronous parallel: clocks are at most s apart, and a worker reads at least all updates up
 to clock t - s - 1, its own always. With parameter servers workers push and pull on their own. With
 an all-reduce a worker begins t when the all-reduce of iteration t - s - 1 is through, which is the
-same bound. SSP(0) is BSP. Source: Ho et al., "More effective distributed ML via a stale synchronous
-parallel parameter server", NeurIPS 2013; with all-reduce: Li et al., "Pipe-SGD", NeurIPS 2018.
+same bound. SSP(0) is BSP, and runs as such. Source: Ho et al., "More effective distributed ML via
+a stale synchronous parallel parameter server", NeurIPS 2013; with all-reduce: Li et al.,
+"Pipe-SGD", NeurIPS 2018.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
 
-from dpsim.strategy.sync.gate import Gate, GradientOutcome
+from dpsim.strategy.sync.gate import BarrierGate, Gate
 from dpsim.strategy.sync.sync import Sync
 
 
@@ -33,8 +34,9 @@ class SspConfig(Sync):
         return self.staleness
 
     def gate(self, workers: int) -> Gate:
-        """Clocks are bounded."""
-        return StalenessGate(workers, self.staleness)
+        """Clocks are bounded; where nobody may be ahead of another, all meet in each step."""
+        apart = self.staleness and workers > 1
+        return StalenessGate(workers, self.staleness) if apart else BarrierGate(workers)
 
 
 class StalenessGate(Gate):
@@ -43,19 +45,21 @@ class StalenessGate(Gate):
     A collective of all workers is the same rule for whole steps: it may lag as many steps behind.
     """
 
+    in_rounds: ClassVar[bool] = True
+
     def __init__(self, workers: int, staleness: int) -> None:
-        super().__init__(workers, workers, lag=staleness)
+        # SSP bounds who may go on, never what counts: nobody's gradient waits for another's.
+        super().__init__(workers, 1, workers, lag=staleness)
+
+    @property
+    def barrier(self) -> bool:
+        """Never: a worker waits for clocks, not for updates."""
+        return False
 
     @property
     def turn(self) -> int:
         """The slowest clock."""
         return self.clocks.slowest
-
-    def _judge(self, worker: int) -> GradientOutcome:
-        # SSP bounds who may go on, never what counts: nobody's gradient waits for another's.
-        self._update[worker] = self.version
-        self._commit()
-        return GradientOutcome.APPLIED
 
     def may_go_on(self, worker: int) -> bool:
         """While it is not too far ahead of the slowest."""
