@@ -3,15 +3,14 @@
 Ranks in a grid; reduce-scatter along rows, all-reduce along columns, all-gather along rows.
 
 A row is a node where ranks fill more than one node of several, or else runs along the last
-dimension of the fabric's grid; without one the grid is that nearest to a square, with rows no
-shorter than columns. Exact, for rows of g and columns of N ranks:
+dimension of the fabric's grid, and columns over its others; without one the grid is that nearest
+to a square, with rows no shorter than columns. Exact, for rows of g and columns of N ranks:
 the hierarchical algorithm's function with those. Source: Mikami et al., "Massively distributed SGD:
 ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233).
 """
 
 from math import isqrt
 
-from dpsim.base.errors import DpsimError
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.hierarchical import in_groups, in_groups_time
 from dpsim.collectives.schedule import Chunking, Schedule
@@ -26,20 +25,14 @@ def compile_torus(layout: RankLayout) -> Schedule:
 def row(layout: RankLayout) -> int:
     """Ranks in a row: those of a node, of the fabric's grid, or of that nearest to a square.
 
-    The last is m over its largest divisor up to its square root. Raises DpsimError for a grid of
-    more than two dimensions.
+    The last is m over its largest divisor up to its square root.
     """
     ranks, node = layout.ranks, layout.per_node or 1
     if 1 < node < ranks and ranks % node == 0:
         return node
     if layout.grid is not None:
-        sides = [side for side in layout.grid if side > 1]
-        if len(sides) > 2:
-            raise DpsimError(
-                "torus-2d must have a fabric of at most two dimensions, but got a grid of "
-                f"{' x '.join(map(str, layout.grid))}"
-            )
-        return sides[-1] if sides else 1
+        # A dimension of one rank is none.
+        return next((side for side in reversed(layout.grid) if side > 1), 1)
     # Of a prime it is one row: the algorithm is a ring then.
     columns = next(number for number in range(isqrt(ranks), 0, -1) if ranks % number == 0)
     return ranks // columns

@@ -72,7 +72,8 @@ def test_a_row_of_the_torus_is_a_node_or_a_side_of_the_grid_nearest_to_a_square(
 
 
 @pytest.mark.parametrize(
-    ("grid", "expected"), [((16, 4), 4), ((4, 16), 16), ((64,), 64), ((16, 1, 4, 1), 4), ((1,), 1)]
+    ("grid", "expected"),
+    [((16, 4), 4), ((4, 16), 16), ((64,), 64), ((16, 1, 4, 1), 4), ((4, 2, 3), 3), ((1,), 1)],
 )
 def test_a_row_of_the_torus_runs_along_the_last_dimension_of_the_fabric(grid, expected):
     assert row(RankLayout(prod(grid), 1, grid)) == expected
@@ -82,11 +83,6 @@ def test_neighbours_of_the_torus_are_neighbours_in_a_grid_of_4_by_2():
     """Pairs of a row, then rings of four along columns, then pairs again."""
     schedule = algorithm("torus-2d").schedule(8, 1, (4, 2))
     assert [current.destination[0] for current in schedule.each_round()] == [1, *[2] * 6, 1]
-
-
-def test_a_torus_of_more_dimensions_is_refused():
-    with pytest.raises(DpsimError, match="at most two dimensions, but got a grid of 4 x 4 x 4"):
-        algorithm("torus-2d").schedule(64, 1, (4, 4, 4))
 
 
 def test_channels_of_a_ring_enter_each_node_at_another_gpu():
