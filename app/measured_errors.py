@@ -30,6 +30,8 @@ _RECORDS = {
     "global batch": "global_batch",
     "epochs": "epochs",
     "time (min)": "time_min",
+    "batch in lectures": "lecture_global_batch",
+    "time in lectures (min)": "lecture_time_min",
     "top-1 accuracy (%)": "top1",
     "source": "source",
     "how it was read": "source_status",
@@ -45,7 +47,7 @@ def draw() -> None:
     st.caption(
         "Two versions of the abstract of Smith et al. name different records: Inception-ResNet-V2 "
         "to 77 % in under 2,500 updates with batches of 65,536, and ResNet-50 to 76.1 % in under "
-        "30 minutes."
+        "30 minutes. Lectures list some records with other figures, which stand beside the papers'."
     )
     st.markdown("**Records of ImageNet**")
     records = [row for row in _rows("imagenet_records.csv") if row["top1"]]

@@ -91,11 +91,11 @@ def _batches(spec: Spec) -> None:
 
 def _best_batch(runs: list[Result]) -> str:
     """The batch that reaches the target first; of a model without a target, what uses most."""
-    targets = [run.to_target for run in runs if run.to_target is not None]
-    if len(targets) > 1:
-        first = min(targets, key=lambda target: target.time_s)
-        within = long_time(first.time_s)
-        return f"A global batch of {first.global_batch:,} reaches the target first, in {within}."
+    known = _by_time_to_target(runs)
+    if len(known) > 1:
+        within, first = known[0]
+        together = first.batch_per_worker * first.workers
+        return f"A global batch of {together:,} reaches the target first, in {long_time(within)}."
     best = max(runs, key=lambda run: run.throughput_samples_per_s)
     batch, rate = best.batch_per_worker * best.workers, per_second(best.throughput_samples_per_s)
     return f"A global batch of {batch:,} gives most, {rate} samples/s."
@@ -103,14 +103,21 @@ def _best_batch(runs: list[Result]) -> str:
 
 def _best_gpus(runs: list[Result]) -> str:
     """How many GPUs reach the target first; of a model without a target, what gives most."""
-    known = [(run.to_target.time_s, run) for run in runs if run.to_target is not None]
+    known = _by_time_to_target(runs)
     if known:
-        within, first = min(known, key=lambda pair: pair[0])
+        within, first = known[0]
         batch = f"{first.workers:,} GPUs with {first.batch_per_worker:,} samples each"
         return f"{batch} reach the target first, in {long_time(within)}."
     best = max(runs, key=lambda run: run.throughput_samples_per_s)
     rate = per_second(best.throughput_samples_per_s)
     return f"{best.workers:,} GPUs give most, {rate} samples/s."
+
+
+def _by_time_to_target(runs: list[Result]) -> list[tuple[float, Result]]:
+    """Those runs with the seconds to the target, where that is known, fastest first."""
+    timed = [(run.time_to_target_s, run) for run in runs]
+    known = [(seconds, run) for seconds, run in timed if seconds is not None]
+    return sorted(known, key=lambda pair: pair[0])
 
 
 def _gpus(spec: Spec) -> None:

@@ -26,6 +26,7 @@ from dpsim.convergence.tasks import (
     Task,
     task_for,
     tasks,
+    tasks_of,
 )
 
 if TYPE_CHECKING:
@@ -54,4 +55,5 @@ __all__ = [
     "steps_from_noise",
     "task_for",
     "tasks",
+    "tasks_of",
 ]

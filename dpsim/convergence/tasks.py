@@ -184,14 +184,16 @@ def _tasks_by_model() -> dict[str, list[Task]]:
     return found
 
 
+def tasks_of(model: str) -> tuple[Task, ...]:
+    """The tasks of ``model`` (a name of the catalogue)."""
+    return tuple(_tasks_by_model().get(model, ()))
+
+
 def task_for(model: str, optimizer: str) -> Task | None:
     """The task of ``model`` (a name of the catalogue) that was trained with ``optimizer``.
 
-    Where none was, it is the model's first task; None where the model has no task.
+    Where none was, it is the model's first task, whose steps are not those of ``optimizer``; None
+    where the model has no task.
     """
-    found = _tasks_by_model().get(model, [])
-    # A task's steps were counted with its own optimisers: another needs other steps.
-    for task in found:
-        if optimizer in task.optimizers:
-            return task
-    return found[0] if found else None
+    found = tasks_of(model)
+    return next((task for task in found if optimizer in task.optimizers), next(iter(found), None))

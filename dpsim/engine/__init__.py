@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from dpsim.engine.spending import Cost, Energy
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
-    from dpsim.engine.to_target import TimeToTarget, time_to_target
+    from dpsim.engine.to_target import TimeToTarget, Training, time_to_target
     from dpsim.engine.together import run_together
     from dpsim.engine.utilisation import Utilisation, Work, model_flop
 else:
@@ -99,6 +99,7 @@ __all__ = [
     "StepTraffic",
     "Steps",
     "TimeToTarget",
+    "Training",
     "Transfer",
     "Utilisation",
     "Work",

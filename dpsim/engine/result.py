@@ -288,7 +288,8 @@ class Result(Shown):
     @property
     def time_to_target_s(self) -> float | None:
         """Seconds of training to the model's target; None where steps to it are not known."""
-        return None if self.to_target is None else self.to_target.time_s
+        training = None if self.to_target is None else self.to_target.training
+        return None if training is None else training.time_s
 
     @property
     def input_bound(self) -> bool:

@@ -6,7 +6,7 @@ Steps to it (`dpsim.convergence`) times seconds of a step, with the global batch
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dpsim.convergence import (
@@ -16,13 +16,14 @@ from dpsim.convergence import (
     check_batch,
     learning_rate_advice,
     task_for,
+    tasks_of,
 )
 from dpsim.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class TimeToTarget:
-    """What training to ``task``'s target takes, at a global batch of ``global_batch`` samples.
+class Training:
+    """What training to a target takes.
 
     ``low_s`` and ``high_s`` bound ``time_s`` with a probability of 95 %: errors of the fitted
     constants and of single runs, not of the step time. ``gpu_hours`` is the cost: multiply it by a
@@ -31,8 +32,6 @@ class TimeToTarget:
     known.
     """
 
-    task: Task
-    global_batch: int
     steps: float
     steps_by_noise: float | None
     samples: float
@@ -41,30 +40,37 @@ class TimeToTarget:
     low_s: float
     high_s: float
     gpu_hours: float
-    batch: BatchCheck
-    learning_rate: LearningRateAdvice
-    notes: tuple[str, ...]
 
     def cost(self, price_per_gpu_hour: float) -> float:
         """What it costs, in the currency of the price."""
         return self.gpu_hours * price_per_gpu_hour
 
+
+@dataclass(frozen=True, slots=True)
+class TimeToTarget:
+    """Whether and when a scenario reaches ``task``'s target with so many samples in a step.
+
+    ``training`` is None where no published run says it: with another optimiser, or with a larger
+    global batch than any that reached the target. ``notes`` say so.
+    """
+
+    task: Task
+    global_batch: int
+    training: Training | None
+    batch: BatchCheck
+    learning_rate: LearningRateAdvice
+    notes: tuple[str, ...]
+
     def to_json(self) -> dict[str, Any]:
         """The object ``to_target`` of the JSON of ``dpsim run``."""
+        taken = {field.name: getattr(self.training, field.name, None) for field in fields(Training)}
         return {
             "task": self.task.name,
             "dataset": self.task.dataset,
             "target": self.task.target,
             "method": self.task.method,
             "global_batch": self.global_batch,
-            "steps": self.steps,
-            "steps_by_noise": self.steps_by_noise,
-            "samples": self.samples,
-            "epochs": self.epochs,
-            "time_s": self.time_s,
-            "low_s": self.low_s,
-            "high_s": self.high_s,
-            "gpu_hours": self.gpu_hours,
+            **taken,
             "batch": asdict(self.batch),
             "learning_rate": asdict(self.learning_rate),
             "left_out_error": self.task.constants.left_out.median,
@@ -79,34 +85,47 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
     wait for one another (the constants are of synchronous training; stale gradients take more
     steps, how many more is not known).
     """
-    model = scenario.workload.model
+    model, optimizer = scenario.workload.model, scenario.workload.optimizer
     # A model from a file or a factory has no name that tasks know.
     if scenario.strategy.sync.difference or not isinstance(model, str):
         return None
-    task = task_for(model, scenario.workload.optimizer)
+    task = task_for(model, optimizer)
     if task is None:
         return None
-    gpus = scenario.cluster.ranks
-    batch = gpus * scenario.workload.samples_per_gpu
-    found = task.steps(batch)
-    samples, time_s = found.best * batch, found.best * step_time_s
-    # Steps are a product of fitted powers, so that their error is a factor, alike up and down.
-    reach = math.exp(1.96 * found.log_error)
-    optimizer = scenario.workload.optimizer
+    batch = scenario.global_batch
+    is_known = optimizer in task.optimizers and batch <= task.limit.batch
     # How the scenario differs from the runs whose steps were counted.
     notes = {
-        f"steps to the target are known of {task.method} only, the scenario has {optimizer}": (
-            optimizer not in task.optimizers
-        ),
+        f"steps to the target are not known with {optimizer}, only with "
+        f"{_methods_of(model)}": optimizer not in task.optimizers,
+        f"steps to the target are not known with a global batch above {task.limit.batch:,.0f}: "
+        f"no published run with {task.method} reached it": batch > task.limit.batch,
         "steps to the target are those of dense gradients: compressed ones may take more": (
-            scenario.strategy.compression.takes_more_steps
+            is_known and scenario.strategy.compression.takes_more_steps
         ),
         "steps to the target are those of one model: workers that gossip hold models of their "
-        "own and may take more": not scenario.strategy.aggregation.one_version,
+        "own and may take more": is_known and not scenario.strategy.aggregation.one_version,
     }
     return TimeToTarget(
         task=task,
         global_batch=batch,
+        training=_training(task, batch, step_time_s, scenario.cluster.ranks) if is_known else None,
+        batch=check_batch(task, batch),
+        learning_rate=learning_rate_advice(task, batch),
+        notes=tuple(note for note, applies in notes.items() if applies),
+    )
+
+
+def _methods_of(model: str) -> str:
+    return " or ".join(task.method for task in tasks_of(model))
+
+
+def _training(task: Task, batch: int, step_time_s: float, gpus: int) -> Training:
+    found = task.steps(batch)
+    samples, time_s = found.best * batch, found.best * step_time_s
+    # Steps are a product of fitted powers, so that their error is a factor, alike up and down.
+    reach = math.exp(1.96 * found.log_error)
+    return Training(
         steps=found.best,
         steps_by_noise=found.by_noise,
         samples=samples,
@@ -115,7 +134,4 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
         low_s=time_s / reach,
         high_s=time_s * reach,
         gpu_hours=time_s * gpus / 3600,
-        batch=check_batch(task, batch),
-        learning_rate=learning_rate_advice(task, batch),
-        notes=tuple(note for note, applies in notes.items() if applies),
     )

@@ -51,6 +51,7 @@ _RESHARD = {"true": (3, False), "false": (3, False), **_STRATEGIES}
 _WHOLE_MODEL = 2**40  # elements: more than any model has
 # Of Trainer's names; adamw_torch_fused and its like differ in kernels alone.
 _OPTIMIZERS = {
+    "adagrad": "adagrad",
     "adam": "adam",
     "adamw_apex_fused": "adamw",
     "adamw_hf": "adamw",

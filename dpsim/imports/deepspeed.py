@@ -21,7 +21,14 @@ from dpsim.imports.settings import OFFLOAD, Settings, json_settings
 
 _REDUCE_BUCKET = 500_000_000  # elements, the default
 _PREFETCH_BUCKET = 50_000_000
-_OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "sgd": "sgd", "fusedadam": "adam"}
+_OPTIMIZERS = {
+    "adagrad": "adagrad",
+    "adam": "adam",
+    "adamw": "adamw",
+    "fusedadam": "adam",
+    "lamb": "lamb",
+    "sgd": "sgd",
+}
 _COMPRESSING = ("onebitadam", "zerooneadam", "onebitlamb")
 _AUTO = "Hugging Face's Trainer fills it in"
 _WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2}

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from dpsim.base.errors import DpsimError, without_ways_out
-from dpsim.engine import Result, TimeToTarget, time_to_target, try_simulate
+from dpsim.engine import Result, TimeToTarget, Training, time_to_target, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 
 _HELPS = 1.05  # more workers that gain less than this no longer help
@@ -41,16 +41,9 @@ class BatchPoint:
         return self.result.workers * self.result.batch_per_worker
 
     @property
-    def pace(self) -> float:
-        """What is compared.
-
-        Targets per second, or samples per second where steps to the target are not known.
-        """
-        return (
-            self.result.throughput_samples_per_s
-            if self.to_target is None
-            else 1 / self.to_target.time_s
-        )
+    def training(self) -> Training | None:
+        """What training to the target takes, None where that is not known at this batch."""
+        return None if self.to_target is None else self.to_target.training
 
     def to_json(self) -> dict[str, Any]:
         """A row of ``dpsim scale --by``: the object of ``dpsim run``, and what was varied."""
@@ -80,27 +73,31 @@ class BatchStudy:
 
         Otherwise throughput is.
         """
-        return all(point.to_target is not None for point in self.points)
+        return any(point.training is not None for point in self.points)
+
+    def pace(self, point: BatchPoint) -> float:
+        """What is compared: targets per second (0: not known), or samples per second."""
+        if not self.compares_time_to_target:
+            return point.result.throughput_samples_per_s
+        return 0.0 if point.training is None else 1 / point.training.time_s
 
     @property
     def best_by_nodes(self) -> tuple[BatchPoint, ...]:
         """The best batch for each number of nodes."""
         numbers = sorted({point.nodes for point in self.points})
         return tuple(
-            max((p for p in self.points if p.nodes == nodes), key=lambda point: point.pace)
-            for nodes in numbers
+            max((p for p in self.points if p.nodes == nodes), key=self.pace) for nodes in numbers
         )
 
     @property
     def stops_helping_at_nodes(self) -> int | None:
         """The number of nodes from which the next larger one gains less than 5 %.
 
-        None where each gains more.
+        None where each gains more. What is not known gains nothing.
         """
-        best = self.best_by_nodes
-        return next(
-            (one.nodes for one, more in pairwise(best) if more.pace < _HELPS * one.pace), None
-        )
+        best = [(point.nodes, self.pace(point)) for point in self.best_by_nodes]
+        ends = (nodes for (nodes, pace), (_, later) in pairwise(best) if later < _HELPS * pace)
+        return next(ends, None)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim scale --by``, without its schema version."""

@@ -129,7 +129,10 @@ class WorkloadConfig(Config):
     )
     optimizer: Optimizer = Field(
         "momentum",
-        description="The optimiser, which decides memory and memory traffic of the update.",
+        description=(
+            "The optimiser, which decides memory and memory traffic of the update, and the task "
+            "whose steps to the target are counted."
+        ),
     )
     execution: Execution = Field(
         "eager",

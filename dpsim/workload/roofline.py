@@ -45,12 +45,26 @@ if TYPE_CHECKING:
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adagrad", "lars", "lamb"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
-# Values of fp32 that an optimiser keeps for each parameter: nothing, the momentum, two moments.
-# Decoupled weight decay moves what weight decay does.
-OPTIMIZER_STATES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
+# Values of fp32 that an optimiser keeps for each parameter: nothing, the momentum (LARS too), the
+# sum of squares (Adagrad), two moments. Decoupled weight decay moves what weight decay does.
+OPTIMIZER_STATES: Mapping[Optimizer, int] = {
+    "sgd": 0,
+    "momentum": 1,
+    "adam": 2,
+    "adamw": 2,
+    "adagrad": 1,
+    "lars": 1,
+    "lamb": 2,
+}
+
+# Values for each parameter that norms of whole tensors add to an update. LARS reads weight and
+# gradient for them (You et al. 2017, arXiv:1708.03888). LAMB writes the step that Adam would take,
+# reads it and the weight for the norms, and reads both again to apply it, where Adam has applied it
+# at once: five more (You et al. 2020, arXiv:1904.00962, algorithm 2).
+_NORM_VALUES: Mapping[Optimizer, int] = {"lars": 2, "lamb": 5}
 
 # Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept
 # stays in bf16.
@@ -67,11 +81,11 @@ def is_throttled(power: float | None) -> bool:
 def update_bytes(optimizer: Optimizer) -> int:
     """Bytes per parameter that an update reads and writes.
 
-    The weight and each state are read and written, the gradient is read, all in fp32. In mixed
-    precision the gradient is read at half the width and a half-width copy of the weight is written:
-    the same sum.
+    The weight and each state are read and written, the gradient is read, all in fp32, and norms
+    take more. In mixed precision the gradient is read at half the width and a half-width copy of
+    the weight is written: the same sum.
     """
-    return 4 * (3 + 2 * OPTIMIZER_STATES[optimizer])
+    return 4 * (3 + 2 * OPTIMIZER_STATES[optimizer] + _NORM_VALUES.get(optimizer, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def runs():
 def test_epochs_are_those_of_the_task(runs):
     (line,) = epochs_figure(runs).data
     assert list(line.x) == [128, 512, 512, 2048]
-    by_batch = {run.to_target.global_batch: run.to_target.epochs for run in runs}
+    by_batch = {run.to_target.global_batch: run.to_target.training.epochs for run in runs}
     assert list(line.y) == pytest.approx([by_batch[batch] for batch in line.x])
     assert set(line.marker.symbol) == {"circle-open", "circle"} or all(
         run.to_target.batch.extrapolated for run in runs
@@ -48,7 +48,7 @@ def test_time_has_a_line_for_each_batch_of_a_gpu(runs):
     lines = time_to_target_figure([run.to_json() for run in runs]).data
     assert [line.name for line in lines] == ["16 a GPU", "64 a GPU"]
     assert [list(line.x) for line in lines] == [[8, 32], [8, 32]]
-    assert lines[0].y[0] == pytest.approx(runs[0].to_target.time_s / 3600)
+    assert lines[0].y[0] == pytest.approx(runs[0].to_target.training.time_s / 3600)
     one_number = time_to_target_figure(runs[:2])
     assert list(one_number.data[0].x) == [128, 512]
     assert one_number.layout.xaxis.title.text == "global batch (samples)"
@@ -72,7 +72,7 @@ def test_utilisation_of_a_model_without_a_target_is_against_its_batch_too(runs):
 def test_the_front_is_what_no_run_beats(runs):
     every, best = cost_figure(runs, 2.0, "EUR").data
     points = list(zip(every.x, every.y, strict=True))
-    assert every.y[0] == pytest.approx(2.0 * runs[0].to_target.gpu_hours)
+    assert every.y[0] == pytest.approx(2.0 * runs[0].to_target.training.gpu_hours)
     for x, y in zip(best.x, best.y, strict=True):
         assert not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points)
     assert cost_figure(runs).layout.yaxis.title.text == "GPU hours"
@@ -92,4 +92,5 @@ def test_learners_and_published_errors_are_in_order(runs):
 def test_targets_are_known_or_not(runs):
     assert has_targets(runs)
     assert not has_targets(runs[:1])
-    assert not has_targets([{"to_target": None}, {}])
+    unknown = {"to_target": {"time_s": None}}
+    assert not has_targets([{"to_target": None}, {}, unknown, unknown])

@@ -36,9 +36,13 @@ def flat(parameters, activations=1000):
         ("fp32", "sgd", 8),  # weights and gradients
         ("fp32", "momentum", 12),
         ("fp32", "adam", 16),
+        ("fp32", "adagrad", 12),
+        ("fp32", "lars", 12),
+        ("fp32", "lamb", 16),
         ("fp16", "sgd", 8),  # half-width weights and gradients, and weights in fp32
         ("fp16", "momentum", 12),
         ("bf16", "adam", 16),
+        ("bf16", "lamb", 16),
     ],
 )
 def test_bytes_of_model_state_per_parameter(precision, optimizer, expected):

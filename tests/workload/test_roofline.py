@@ -75,7 +75,20 @@ def test_embedding_reads_rows_and_writes_the_whole_gradient():
     assert times.backward.tolist() == [pytest.approx(4 * (60 + 10**6) / 1e9)]
 
 
-@pytest.mark.parametrize(("optimizer", "nbytes"), [("sgd", 12), ("momentum", 20), ("adam", 28)])
+@pytest.mark.parametrize(
+    ("optimizer", "nbytes"),
+    # LARS reads weight and gradient once more for their norms; LAMB writes its step, reads it and
+    # the weight for the norms, and both again to apply it.
+    [
+        ("sgd", 12),
+        ("momentum", 20),
+        ("adagrad", 20),
+        ("adam", 28),
+        ("adamw", 28),
+        ("lars", 20 + 8),
+        ("lamb", 28 + 20),
+    ],
+)
 def test_update_moves_weights_gradient_and_state(optimizer, nbytes):
     times = compute_times(RESNET, machine(), batch=1, optimizer=optimizer, efficiency=IDEAL)
     assert times.optimizer == pytest.approx(nbytes * 25_557_032 / 1e9)

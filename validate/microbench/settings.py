@@ -68,7 +68,7 @@ class Settings(Config):
     batch_sizes: tuple[PositiveInt, ...] = Field(
         default=(1, 4, 16), min_length=1, description="Samples in a batch."
     )
-    optimizers: tuple[str, ...] = Field(default=OPTIMIZERS, description="sgd, momentum, adam.")
+    optimizers: tuple[str, ...] = Field(default=OPTIMIZERS, description=", ".join(OPTIMIZERS) + ".")
     at_once: bool = Field(
         default=False,
         description="All ranks measure what rank 0 would alone, as they compute in training.",

@@ -8,18 +8,22 @@ from typing import Any
 import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.layerwise import Lamb, Lars
 from validate.microbench.models import subject
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
 _RATE = 1e-6  # so small that weights stay what they were
 
-# Torch's class of each, and what it is told beside its parameters.
+# The class of each, and what it is told beside its parameters.
 OPTIMIZER_CLASSES: Mapping[str, tuple[Any, dict[str, float]]] = {
     "sgd": (torch.optim.SGD, {"lr": _RATE}),
     "momentum": (torch.optim.SGD, {"lr": _RATE, "momentum": 0.9}),
     "adam": (torch.optim.Adam, {"lr": _RATE}),
     "adamw": (torch.optim.AdamW, {"lr": _RATE}),
+    "adagrad": (torch.optim.Adagrad, {"lr": _RATE}),
+    "lars": (Lars, {"lr": _RATE}),
+    "lamb": (Lamb, {"lr": _RATE}),
 }
 
 

@@ -64,7 +64,7 @@ class ScenarioTask(Task):
 
     @property
     def optimiser_class(self) -> Any:
-        """The scenario's optimiser, as torch has it."""
+        """The scenario's optimiser."""
         return OPTIMIZER_CLASSES[self._workload.optimizer][0]
 
     def optimiser_settings(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ ErrorRow = tuple[float, float, float]  # global batch, error in %, its deviation
 
 def has_targets(runs: _RUNS) -> bool:
     """Whether it is known of several of ``runs`` what training to a target takes."""
-    return sum(answer(run).get("to_target") is not None for run in runs) > 1
+    return len(_targets(runs)) > 1
 
 
 def epochs_figure(runs: _RUNS) -> go.Figure:
@@ -77,7 +77,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    answers = [run for run in map(_with_batch, runs) if run.get("to_target") is not None]
+    answers = [run for run in map(_with_batch, runs) if _is_known(run)]
     factor, unit = time_unit(max(float(each["to_target"]["time_s"]) for each in answers))
     by_gpus = len({each["workers"] for each in answers}) > 1
     lines: dict[int, list[Answer]] = {}
@@ -187,7 +187,7 @@ def cost_figure(
     """
     import plotly.graph_objects as go
 
-    answers = [run for run in map(_with_batch, runs) if run.get("to_target") is not None]
+    answers = [run for run in map(_with_batch, runs) if _is_known(run)]
     times = [float(each["to_target"]["time_s"]) for each in answers]
     factor, unit = time_unit(max(times))
     # Without a price an hour costs one, so that GPU hours are what is drawn.
@@ -241,8 +241,14 @@ def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Fig
 
 
 def _targets(runs: _RUNS) -> list[Any]:
-    found = [answer(run).get("to_target") for run in runs]
-    return [target for target in found if target is not None]
+    answers = map(answer, runs)
+    return [run["to_target"] for run in answers if _is_known(run)]
+
+
+def _is_known(run: Answer) -> bool:
+    """Whether a run says when it reaches its model's target."""
+    target = run.get("to_target")
+    return target is not None and target["time_s"] is not None
 
 
 def _with_batch(run: Result | Answer) -> Answer:

@@ -153,12 +153,12 @@ class _ToTarget(_Part):
     dataset: str
     target: str
     global_batch: _Count
-    steps: _Number
+    steps: _Number | None
     epochs: _Number | None
-    time_s: _Above0
-    low_s: _Number
-    high_s: _Number
-    gpu_hours: _Above0
+    time_s: _Above0 | None
+    low_s: _Number | None
+    high_s: _Number | None
+    gpu_hours: _Above0 | None
     batch: _OfBatch
 
 

@@ -36,7 +36,7 @@ def batch_study_notes(study: BatchStudy) -> list[str]:
     lines = [
         grows
         if end is None
-        else f"beyond {end} nodes, more workers gain less than 5 % in {_compared(study)}"
+        else f"beyond {end} nodes, more workers are not known to gain 5 % in {_compared(study)}"
     ]
     for point in study.best_by_nodes:
         if point.to_target is not None and point.to_target.batch.verdict != "fine":
@@ -50,17 +50,18 @@ def batch_study_notes(study: BatchStudy) -> list[str]:
 
 def _compared(study: BatchStudy) -> str:
     target = study.points[0].to_target
-    return (
-        "throughput" if target is None else f"time to {target.task.target} ({target.task.method})"
-    )
+    if target is None or not study.compares_time_to_target:
+        return "throughput"
+    return f"time to {target.task.target} ({target.task.method})"
 
 
 def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
     """A row by heading; ``passes`` and ``tokens``: where some point has several, or any."""
-    result, target = point.result, point.to_target
+    result, training = point.result, point.training
     known = dict.fromkeys(_TARGET, "")
-    if target is not None:
-        taken = (f"{target.steps:,.0f}", f"{target.time_s / 3600:,.2f}", f"{target.gpu_hours:,.1f}")
+    if training is not None:
+        hours = f"{training.time_s / 3600:,.2f}"
+        taken = (f"{training.steps:,.0f}", hours, f"{training.gpu_hours:,.1f}")
         known = dict(zip(_TARGET, taken, strict=True))
     accumulated = {"passes": f"{point.gradient_accumulation:,}"} if passes else {}
     return {

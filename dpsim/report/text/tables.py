@@ -18,6 +18,7 @@ from dpsim.engine import (
     PartName,
     Result,
     TimeToTarget,
+    Training,
     Utilisation,
     in_simpy,
 )
@@ -374,17 +375,25 @@ def to_target_notes(target: TimeToTarget) -> list[str]:
 
     A line each.
     """
-    time, low, high = map(_hours, (target.time_s, target.low_s, target.high_s))
-    epochs = "" if target.epochs is None else f"{target.epochs:,.1f} epochs, "
+    reached = f"{target.task.target} on {target.task.dataset}"
     return [
-        f"to target   {time} ({low} to {high}) to {target.task.target} on {target.task.dataset}: "
-        f"{target.steps:,.0f} steps, "
-        f"{epochs}{float(f'{target.samples:.3g}'):,.0f} samples, "
-        f"{amount(target.gpu_hours)} GPU hours",
+        f"to target   {_training_words(target.training, reached)}",
         f"batch       {target.batch.verdict}: {target.batch.text}",
         f"rate        {target.learning_rate.text}",
         *(f"note        {note}" for note in target.notes),
     ]
+
+
+def _training_words(training: Training | None, target: str) -> str:
+    if training is None:
+        return f"the steps to {target} are not known"
+    time, low, high = map(_hours, (training.time_s, training.low_s, training.high_s))
+    epochs = "" if training.epochs is None else f"{training.epochs:,.1f} epochs, "
+    return (
+        f"{time} ({low} to {high}) to {target}: {training.steps:,.0f} steps, "
+        f"{epochs}{float(f'{training.samples:.3g}'):,.0f} samples, "
+        f"{amount(training.gpu_hours)} GPU hours"
+    )
 
 
 def _hours(seconds: float) -> str:

@@ -201,8 +201,9 @@ class Evaluator:
         seconds = self.objective.time_s(result)
         cost = self.objective.cost(result)
         if figure is None or seconds is None or cost is None:
-            kind = scenario.strategy.sync.kind
-            raise _NotPossibleError(f"steps to the target are not known with sync {kind}")
+            target, kind = result.to_target, scenario.strategy.sync.kind
+            why = f"steps to the target are not known with sync {kind}"
+            raise _NotPossibleError(why if target is None else target.notes[0])
         return Evaluation(choice, self.space.plain(choice), scenario, result, figure, seconds, cost)
 
 

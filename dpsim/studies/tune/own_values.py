@@ -45,11 +45,12 @@ def check_target(scenario: Scenario, objective: Objective) -> None:
     # With the plain strategy this asks about the model alone: a strategy with which the steps are
     # not known is refused by itself, and others may be known.
     plain = scenario.model_copy(update={"strategy": type(scenario.strategy)()})
-    if objective.to_target and time_to_target(plain, 1.0) is None:
+    found, optimizer = time_to_target(plain, 1.0), scenario.workload.optimizer
+    if objective.to_target and (found is None or optimizer not in found.task.optimizers):
         raise DpsimError(
             f"--objective {objective.name}: must have a model whose steps to a target are known "
             "(docs/convergence.md), "
-            f"but got {scenario.workload.model!r} with {scenario.workload.optimizer}"
+            f"but got {scenario.workload.model!r} with {optimizer}"
         )
 
 

@@ -93,7 +93,7 @@ def test_to_a_target_is_what_the_simulator_says(tmp_path, objective):
     path.write_text(TARGET)
     over = {"workload.batch_per_gpu": (16, 32, 64), "cluster.nodes": (1, 2)}
     found = tune(path, over=texts(over), objective=objective)
-    targets = [result.to_target for _, result in by_hand(path, over)]
+    targets = [result.to_target.training for _, result in by_hand(path, over)]
     best = (
         min(each.time_s for each in targets)
         if objective == "time-to-target"

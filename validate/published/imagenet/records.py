@@ -67,6 +67,7 @@ class PublishedTraining:
     plans: tuple[Plan, ...]
     assumed: tuple[str, ...]
     sequence_length: int | None = None
+    optimizer: str = "momentum"
 
     def content(self, plan: Plan) -> dict[str, Any]:
         """The scenario's file."""
@@ -77,10 +78,7 @@ class PublishedTraining:
         }
         workload |= {"gradient_accumulation": plan.passes} if plan.passes > 1 else {}
         workload |= {"sequence_length": self.sequence_length} if self.sequence_length else {}
-        workload |= {
-            "execution": "graph",
-            "optimizer": "adam" if self.model.startswith("bert") else "momentum",
-        }
+        workload |= {"execution": "graph", "optimizer": self.optimizer}
         assumed = constants_file(FILE)["assumed"]
         return {
             "name": self.name,
@@ -135,7 +133,17 @@ def read_record(rows: Columns, row: int) -> PublishedTraining:
         plans,
         (*notes, *cluster_notes, *plan_notes, f"precision {hardware['precision']}"),
         constants["mlperf"].get(model, {}).get("sequence_length") if mlperf else None,
+        _optimizer(model, cells["who"], mlperf=mlperf),
     )
+
+
+def _optimizer(model: str, who: str, *, mlperf: bool) -> str:
+    """The optimizer of a record: of MLPerf that of its reference points, else as the paper says."""
+    constants = constants_file(FILE)
+    if mlperf and model in constants["mlperf"]:
+        return tasks()[constants["mlperf"][model]["task"]].optimizers[0]
+    stated = _first(constants["optimizers"], who)
+    return "momentum" if stated is None else str(stated["optimizer"])
 
 
 def _first(entries: Sequence[dict[str, Any]], text: str) -> dict[str, Any] | None:

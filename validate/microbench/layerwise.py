@@ -1,0 +1,69 @@
+"""LARS and LAMB, which torch lacks: each tensor's step in proportion to the norm of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_MOMENTUM = 0.9
+_MOMENTS, _EPSILON = (0.9, 0.999), 1e-6
+
+
+class Lars(torch.optim.Optimizer):
+    """SGD with momentum, of which a tensor with weights w and gradient g takes |w| / |g|.
+
+    Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017
+    (arXiv:1708.03888), without weight decay.
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+
+    def step(self, closure: Any = None) -> None:
+        """One step."""
+        with torch.no_grad():
+            for group in self.param_groups:
+                for weights in group["params"]:
+                    self._move(weights, group["lr"])
+
+    def _move(self, weights: Tensor, rate: float) -> None:
+        state, gradient = self.state[weights], weights.grad
+        if not state:
+            state["velocity"] = torch.zeros_like(weights)
+        scaled = gradient * (weights.norm() / gradient.norm())
+        state["velocity"].mul_(_MOMENTUM).add_(scaled)
+        weights.sub_(rate * state["velocity"])
+
+
+class Lamb(torch.optim.Optimizer):
+    """Adam, of whose step u a tensor with weights w takes |w| / |u|.
+
+    Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
+    ICLR 2020 (arXiv:1904.00962), algorithm 2 without weight decay.
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+
+    def step(self, closure: Any = None) -> None:
+        """One step."""
+        with torch.no_grad():
+            for group in self.param_groups:
+                for weights in group["params"]:
+                    self._move(weights, group["lr"])
+
+    def _move(self, weights: Tensor, rate: float) -> None:
+        state, gradient, (first, second) = self.state[weights], weights.grad, _MOMENTS
+        if not state:
+            zeros = torch.zeros_like(weights)
+            state.update(step=0, mean=zeros, square=zeros.clone())
+        state["step"] += 1
+        state["mean"].lerp_(gradient, 1 - first)
+        state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        mean = state["mean"] / (1 - first ** state["step"])
+        square = state["square"] / (1 - second ** state["step"])
+        update = mean / (square.sqrt() + _EPSILON)
+        weights.sub_(rate * (weights.norm() / update.norm()) * update)
