@@ -23,10 +23,10 @@ MOST_POINTS = 400  # of a table; evenly chosen
 TABLES = {
     "adaptdl": ("adaptdl_steptime.csv", "step time", "s"),
     "vtrain": ("vtrain_steptime.csv", "step time", "s"),
-    "scaling": ("scaling.csv", "scaling efficiency", ""),
+    "scaling": ("scaling.csv", "step time", "s"),
     "overlap": ("scaling.csv", "step time", "s"),
     "single-gpu": ("single_gpu.csv", "step time", "s"),
-    "imagenet": ("imagenet_records.csv", "time to train", "s"),
+    "imagenet": ("imagenet_records.csv", "step time", "s"),
     "nccl-tests": ("nccl_tests.csv", "time of a collective", "s"),
     "nccl-single-node": ("nccl_single_node.csv", "time of a collective", "s"),
     "llm": ("llm_fsdp.csv", "step time", "s"),
@@ -34,6 +34,9 @@ TABLES = {
     "steps": ("steps_2.csv", "step time", "s"),
 }
 
+
+# Tables of steps in which a row of each series may be known.
+CALIBRATED = ("llm", "mlperf", "steps")
 
 # What people call each.
 TITLES = {
@@ -67,12 +70,18 @@ def compared(kind: str, file: Path) -> dict[str, Any]:
 
     found: Any = compare_steps(file, kind) if kind in STEP_KINDS else compare(file, kind)  # type: ignore[arg-type]
     rows = found.counted
+    calibrated: Any = None
+    if kind in CALIBRATED:
+        calibrated = compare_steps(file, kind, regime="calibrated")  # type: ignore[arg-type]
     # Rounded up, so that no more are left than may be.
     every = max(1, -(-len(rows) // MOST_POINTS))
     pairs = [_pair(row) for row in rows[::every]]
     return {
         "file": file.name,
         "errors": found.overall,
+        "calibrated": None
+        if calibrated is None
+        else calibrated.overall | {"naive": calibrated.to_json()["naive"]},
         "rows": [pair for pair in pairs if pair is not None],
     }
 
@@ -80,11 +89,6 @@ def compared(kind: str, file: Path) -> dict[str, Any]:
 def _pair(row: Any) -> Pair | None:
     measured, predicted, interval = row.measured, row.predicted, row.interval
     ends = () if interval is None else (interval.low, interval.high)
-    if getattr(row, "efficiency", None):
-        # It falls as the step, whose interval this is, takes longer.
-        seconds = predicted
-        predicted, measured = row.efficiency
-        ends = tuple(predicted * seconds / end for end in reversed(ends))
     if measured is None or predicted is None:
         return None
     if hasattr(row, "identity"):

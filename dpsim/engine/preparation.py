@@ -108,6 +108,7 @@ def prepare(
             f"{model.name} has none (a profiler's trace has them with record_shapes=True)"
         )
     pipeline = _input_pipeline(scenario, cluster)
+    transformer = transformer or _measured_transformer(scenario)
     times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
     least = min(each.one_pass for each in times)
     if least < TIME.least:
@@ -299,6 +300,17 @@ def efficiency_on(scenario: Scenario, gpu: Gpu) -> Efficiency:
     """The roofline's constants on ``gpu``: as measured, or as fitted."""
     measured = _measured_efficiency(scenario, gpu)
     return measured or fitted(gpu.architecture, scenario.workload.execution)
+
+
+def _measured_transformer(scenario: Scenario) -> TransformerEfficiency | None:
+    """The constants of transformers that the calibration has; None where it has none."""
+    profile = scenario.profile
+    if profile is None or not profile.transformer:
+        return None
+    from dpsim.workload import TransformerEfficiency
+
+    values = {name: each.value for name, each in profile.transformer.items()}
+    return TransformerEfficiency(**values, measured_on=profile.name)
 
 
 def _measured_efficiency(scenario: Scenario, gpu: Gpu) -> Efficiency | None:

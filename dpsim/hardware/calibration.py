@@ -216,6 +216,16 @@ class CalibrationProfile(Config):
             "of peak that large products reach; the others stay."
         ),
     )
+    transformer: dict[str, Parameter] = Field(
+        default={},
+        description=(
+            "Constants of the law of transformers, all of them, instead of the shipped ones, such "
+            "as products, the share of peak that large products reach."
+        ),
+    )
+    compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] | None = Field(
+        default=None, description="What the computed compute times are multiplied by, if anything."
+    )
     spreads: tuple[RankSpread, ...] = Field(
         default=(),
         description=(
@@ -239,7 +249,8 @@ class CalibrationProfile(Config):
 
     @model_validator(mode="after")
     def _says_something(self) -> CalibrationProfile:
-        if not (self.parameters or self.compute or self.tables or self.efficiency):
+        said = (self.parameters, self.compute, self.tables, self.efficiency, self.transformer)
+        if not any(said) and self.compute_scale is None:
             raise ValueError(
                 "parameters must have at least 1 entry where compute has none, but got none"
             )

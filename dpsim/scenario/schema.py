@@ -207,7 +207,9 @@ class Scenario(Config):
     @property
     def scaling(self) -> ScaledCompute | None:
         """What compute times are scaled to or by, where the calibration says so."""
-        calibration = self.calibration
+        calibration, profile = self.calibration, self.profile
+        if profile is not None and profile.compute_scale is not None:
+            return ComputeScale(compute_scale=profile.compute_scale, source=profile.name)
         return calibration if isinstance(calibration, ScaledCompute) else None
 
     @property

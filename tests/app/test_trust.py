@@ -14,7 +14,7 @@ import validate.published
 from app.pages_.trust import MOST_BYTES
 from app.published import KEPT, MOST_POINTS, TABLES, compared, published
 from dpsim.base.errors import DpsimError
-from dpsim.report.figures.measured_figure import Pair
+from validate.published import STEP_KINDS
 from validate.records import RunRecord, RunRecords, run_records_in
 
 DATA = Path(validate.published.__file__).parent / "data"
@@ -41,11 +41,20 @@ def test_every_table_is_kept_with_its_errors(kind):
     assert json.loads(KEPT.read_text())["schema_version"] == 1
 
 
-def test_intervals_of_efficiencies_are_in_their_measure():
-    rows = [Pair(*row) for row in published()["scaling"]["rows"]]
-    inside = [row.low <= row.predicted <= row.high for row in rows if row.low is not None]
-    assert len(inside) > 100
-    assert all(inside)
+def said_of(errors):
+    named = ("median_ape", "mean_ape", "p95_ape", "worst_ape")
+    shares = [f"{100 * errors[name]:.1f} %" for name in named]
+    return [f"{errors['n']:,}", *shares, f"{100 * errors['coverage']:.0f} %"]
+
+
+@pytest.mark.parametrize("kind", STEP_KINDS)
+def test_the_page_of_accuracy_says_what_is_kept(kind):
+    text = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text()
+    kept = published()[kind]
+    regimes = {"specification": kept["errors"], "calibrated": kept["calibrated"]}
+    for regime, errors in regimes.items():
+        if errors is not None:
+            assert f"| {kind} | {regime} | {' | '.join(said_of(errors))} |" in text
 
 
 def test_what_is_kept_is_what_is_predicted_now():

@@ -66,7 +66,9 @@ def test_errors_beside_pictures_are_those_of_the_tables():
         (row,) = [line for line in lines if line.startswith(f"| [{kind}](")]
         assert f"| {errors['n']:,} | {errors['median_ape']:.1%} |" in row
         assert f"(measured/{kind}.svg)" in "\n".join(lines)
-    assert asked == [f"{name}.svg" for name in (*published(), "collectives", "steps")]
+    assert asked == [
+        f"{name}.svg" for name in (*published(), "recorded-collectives", "recorded-steps")
+    ]
 
 
 def test_recorded_runs_that_were_fitted_on_do_not_count():
@@ -74,8 +76,10 @@ def test_recorded_runs_that_were_fitted_on_do_not_count():
     for name in ("steps", "collectives"):
         runs = load_run_records(site.ROOT / "validate" / "recorded" / f"{name}.json.gz").runs
         counted = [run for run in runs if not run.fitted and run.predicted_s]
-        assert cases[name].rows == len(cases[name].pairs) == len(counted)
-        errors = cases[name].errors
+        assert (
+            cases[f"recorded-{name}"].rows == len(cases[f"recorded-{name}"].pairs) == len(counted)
+        )
+        errors = cases[f"recorded-{name}"].errors
         assert 0 < errors["median_ape"] < errors["p95_ape"]
 
 

@@ -2,31 +2,18 @@
 
 ``python -m tools.refits.imagenet_scenarios``.
 
-Goyal et al. have files of their own, calibrated on their published step of one server. The others'
-compute times come from other records and single-GPU rows: a step of one node, by effects fitted
-without the record itself.
+Goyal et al. have files of their own, calibrated on their published step of one server. The others
+are the scenarios by which ``dpsim validate reference imagenet`` predicts them.
 """
 
 from __future__ import annotations
 
-import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dpsim.base.terminal import write_whole
-from validate.published.imagenet import (
-    FILE,
-    REQUIRED,
-    TABLE,
-    Curve,
-    Effects,
-    effects_without,
-    step_seconds,
-)
-from validate.published.tables import Columns, constants_file, packaged_table
+from validate.published.imagenet import SETTINGS, TABLE, read
+from validate.published.tables import Row, constants_file, packaged_rows, yaml_text
 
 FOLDER = Path(__file__).parents[2] / "scenarios" / "imagenet"
 # The records that have files, by their row's name.
@@ -50,53 +37,32 @@ FILES = {
 
 def write() -> None:
     """Write all files."""
-    rows = packaged_table(TABLE, REQUIRED)
-    for row, name in enumerate(rows.text("record_id").tolist()):
+    for row in packaged_rows(TABLE):
+        name = row.text("record_id")
         if name in FILES:
-            one, effects = effects_without(row)
-            write_whole(FOLDER / f"{FILES[name]}.yaml", text(rows, row, one, effects))
+            write_whole(FOLDER / f"{FILES[name]}.yaml", text(row))
 
 
-def text(rows: Columns, row: int, one: Curve, effects: Effects) -> str:
+def text(row: Row) -> str:
     """The file of one record."""
-    from ruamel.yaml import YAML
-
-    yaml, stream = YAML(), io.StringIO()
-    yaml.width = 130
-    yaml.dump(content(FILES[one.record.name], one, effects), stream)
+    found = content(row)
+    ran = f"{row.text('model')} on {row.text('accelerators')} x {row.text('hardware')}"
     lines = [
-        f"{rows.text('who')[row]} {rows.text('year')[row]}: {rows.text('model')[row]} on "
-        f"{rows.text('accelerators')[row]} x "
-        f"{rows.text('hardware')[row]}, in {rows.text('time_min')[row]} minutes "
-        f"({rows.text('source')[row]}).",
-        f"Predicted: {effects.seconds(one) / 60:.4g} minutes, {one.plan.steps:,.0f} steps of "
-        f"{one.plan.global_batch:,} samples.",
-        f"Assumed: {'; '.join(one.record.assumed)}; jitter.",
+        f"{row.text('who')} {row.text('year')}: {ran}, in {row.text('time_min')} minutes "
+        f"({row.text('source')}).",
+        f"Assumed: {'; '.join(read(row).shown['assumed'])}; jitter.",
         "Written by: python -m tools.refits.imagenet_scenarios",
     ]
-    return "".join(f"# {line}\n" for line in lines) + stream.getvalue()
+    return "".join(f"# {line}\n" for line in lines) + yaml_text(found)
 
 
-def content(name: str, one: Curve, effects: Effects) -> dict[str, Any]:
-    """The scenario with its calibration: a step of one node, predicted by ``effects``."""
-    record, plan = one.record, one.plan
-    found = record.content(plan) | {"name": name}
-    if not record.model.startswith("bert"):
-        found["workload"]["dataset"] = {
-            "samples": constants_file(FILE)["assumed"]["samples"]["value"]
-        }
-    per_node = record.cluster["gpus_per_node"]
-    # Inside one node: what goes between nodes stays for the simulator to predict.
-    small = replace(record, cluster={**record.cluster, "nodes": 1})
-    seconds = step_seconds(
-        small.scenario(replace(plan, devices=per_node)), np.array([np.log(effects.factor(one))])
-    )[0]
-    source = (
-        "other records and single-GPU rows (validate/published/imagenet/model.py), "
-        "fitted without this one"
-    )
-    found["calibration"] = {"nodes": 1, "step_time": f"{seconds * 1e3:.5g} ms", "source": source}
-    return found
+def content(row: Row) -> dict[str, Any]:
+    """The record's scenario, with the images of an epoch."""
+    found = dict(read(row).scenario)
+    workload = dict(found["workload"])
+    if not workload["model"].startswith("bert"):
+        workload["dataset"] = {"samples": constants_file(SETTINGS)["assumed"]["samples"]["value"]}
+    return found | {"name": FILES[row.text("record_id")], "workload": workload}
 
 
 if __name__ == "__main__":

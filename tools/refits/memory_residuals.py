@@ -24,8 +24,8 @@ from dpsim.base.doubt import mixed
 from dpsim.engine import memory_use
 from tools.refits.nccl_residuals import BORROWED, stretched
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
-from validate.published.llm import REQUIRED, TABLE, NotSimulatedError, read_row, scenario_of
-from validate.published.tables import packaged_table
+from validate.published.llm import TABLE, read_row, scenario_of
+from validate.published.tables import NotPredictedError, packaged_rows
 
 FILE = Path(str(files("dpsim.engine"))) / "memory_residuals.json"
 _DIGITS = 4
@@ -48,15 +48,14 @@ class Peak:
 
 def peaks() -> list[Peak]:
     """The simulated rows of the language models' table that state a peak, of any quality."""
-    table = packaged_table(TABLE, REQUIRED)
-    stated = table.text("mem_gb_per_gpu") != ""
+    stated = [row for row in packaged_rows(TABLE) if row.text("mem_gb_per_gpu")]
     found = []
     with TemporaryDirectory() as folder:
-        for index in np.flatnonzero(stated).tolist():
+        for each in stated:
             try:
-                row = read_row(table, index)
+                row = read_row(each)
                 use = memory_use(scenario_of(row, Path(folder)))
-            except NotSimulatedError:
+            except NotPredictedError:
                 continue
             assert row.memory_gb is not None
             residual = float(np.log(row.memory_gb * 1e9 / use.held.total))

@@ -25,6 +25,7 @@ import dpsim.workload
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.terminal import write_whole
 from dpsim.workload import update_bytes
+from tools.refits.block_fit import Block, FitResult, fit_blocks, soft_maximum
 from tools.refits.one_gpu_rows import (
     REQUIRED,
     TABLE,
@@ -40,14 +41,7 @@ from tools.refits.roofline_work import (
     work_of,
 )
 from tools.refits.yaml_files import rounded, yaml_text
-from validate.published.tables import (
-    Block,
-    Columns,
-    FitResult,
-    fit_blocks,
-    packaged_table,
-    soft_maximum,
-)
+from validate.published.tables import Columns, packaged_table
 
 PRIORS = Path(__file__).with_name("roofline.yaml")
 HEADER = (

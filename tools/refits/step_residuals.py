@@ -8,7 +8,7 @@ the one-GPU table counts as much as another, and so does each source of the lang
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,8 @@ from tools.refits.one_gpu_rows import REQUIRED, TABLE, fit_rows, measured_second
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from tools.refits.roofline_fit import leave_models_out
 from tools.refits.roofline_work import catalogue_name, usable
-from validate.published.llm import REQUIRED as LLM_REQUIRED
+from validate.published import compare_steps
 from validate.published.llm import TABLE as LLM_TABLE
-from validate.published.llm import LlmStep, compare
 from validate.published.tables import packaged_table
 
 FILE = Path(str(files("dpsim.engine"))) / "step_residuals.json"
@@ -55,10 +54,10 @@ def of_language_models() -> dict[str, Any]:
     Rows without fused attention are the roofline's. Too few generations were measured to leave
     one out.
     """
-    columns = packaged_table(LLM_TABLE, LLM_REQUIRED)
-    every = compare(columns, None, _quiet).counted
-    rows = [row for row in every if isinstance(row, LlmStep) and row.fused]
-    residual = np.log([(row.measured or np.nan) / (row.predicted or np.nan) for row in rows])
+    with as_file(files("validate.published") / "data" / LLM_TABLE) as path:
+        every = compare_steps(path, "llm").counted
+    rows = [row for row in every if row.step.scenario["workload"]["attention"] == "flash"]
+    residual = np.log([row.measured / row.predicted for row in rows])
     sources = [str(row.identity["source"]) for row in rows]
     gpus = [str(row.identity["gpu"]) for row in rows]
     return {
@@ -66,10 +65,6 @@ def of_language_models() -> dict[str, Any]:
         "gpus": sorted(set(gpus)),
         "group_left_out": residual_quantiles(np.asarray(residual), sources),
     }
-
-
-def _quiet(what: str, done: int, total: int) -> None:
-    """No progress is told."""
 
 
 def write() -> None:

@@ -15,18 +15,10 @@ import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray
 from dpsim.workload import TransformerEfficiency
-from validate.published.llm import (
-    REQUIRED,
-    TABLE,
-    Constants,
-    LlmRow,
-    RowWork,
-    Work,
-    fit,
-    fitted_rows,
-    works_of,
-)
-from validate.published.tables import packaged_table
+from tools.refits.transformer_fit import fit, fitted_rows, works_of
+from tools.refits.transformer_work import RowWork, Work
+from validate.published.llm import TABLE, Constants, LlmRow
+from validate.published.tables import packaged_rows
 
 _NUMBERS = [each.name for each in fields(TransformerEfficiency) if each.name != "measured_on"]
 
@@ -42,7 +34,7 @@ class Table:
     @classmethod
     def read(cls) -> Table:
         """The public table."""
-        rows = fitted_rows(packaged_table(TABLE, REQUIRED))
+        rows = fitted_rows(packaged_rows(TABLE))
         measured = np.array([row.measured for row in rows], dtype=float)
         return cls(rows, works_of(rows), measured)
 

@@ -20,18 +20,11 @@ import dpsim.workload
 import validate.published.llm
 from dpsim.base.arrays import FloatArray
 from dpsim.base.terminal import write_whole
+from tools.refits.transformer_fit import fit, fitted_rows, works_of
+from tools.refits.transformer_work import RowWork
 from tools.refits.yaml_files import rounded, yaml_text
-from validate.published.llm import (
-    REQUIRED,
-    TABLE,
-    Constants,
-    RowWork,
-    fit,
-    fitted_rows,
-    group_of,
-    works_of,
-)
-from validate.published.tables import constants_file, packaged_table
+from validate.published.llm import SETTINGS, TABLE, Constants, group_of
+from validate.published.tables import constants_file, packaged_rows
 
 CONSTANTS = Path(dpsim.workload.__path__[0]) / "transformers.yaml"
 LEFT_OUT = Path(validate.published.llm.__path__[0]) / "left_out.json"
@@ -46,7 +39,7 @@ _FIXED = 1e-5  # relative errors of constants that priors hold where they are
 
 def content(found: Constants) -> dict[str, Any]:
     """What the file holds: every constant with its value, error, unit and meaning."""
-    settings = constants_file("llm/settings.yaml")
+    settings = constants_file(SETTINGS)
     parts = settings["priors"]["parts"]
     fixed = settings["priors"]["fixed"]
     shown: dict[str, Any] = {}
@@ -100,7 +93,7 @@ def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def write() -> None:
     """Write both files."""
-    rows = fitted_rows(packaged_table(TABLE, REQUIRED))
+    rows = fitted_rows(packaged_rows(TABLE))
     measured = np.array([row.measured for row in rows], dtype=float)
     # What a network leaves exposed is simulated by the constants so far: by shipped ones at first.
     found: Constants | None = None

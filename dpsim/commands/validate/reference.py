@@ -152,10 +152,10 @@ def _show(result: Reference | StepReference) -> None:
     )
     show(f"predicted: {words}")
     if result.fitted:
-        show(f"fitted on, and not counted: {len(result.fitted)} rows")
+        show(f"known, and not counted: {len(result.fitted)} rows")
     if isinstance(result, StepReference):
         _show_apart(result.apart_by_reason)
-        _show_left_out(result)
+        _show_refused(result)
     elif result.apart:
         _show_apart({"quality": result.to_json()["overall_apart"]})
     elif result.notes:
@@ -173,10 +173,8 @@ def _show_apart(errors: Mapping[str, Mapping[str, float | int]]) -> None:
         show(f"apart: {of_rows['n']} rows, off by {off} on average: {reason}")
 
 
-def _show_left_out(result: StepReference) -> None:
-    """What was kept from the fits, what could not be predicted, and what had to be guessed."""
-    if result.left_out:
-        show(f"left out: {result.left_out}")
+def _show_refused(result: StepReference) -> None:
+    """What could not be predicted, and what is to be known besides."""
     reasons: dict[str, int] = {}
     for _, reason in result.not_predicted:
         reasons[reason] = reasons.get(reason, 0) + 1
@@ -207,8 +205,6 @@ _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "mean_ape": ("mean", "{:.1%}".format),
     "p95_ape": ("95th percentile", "{:.1%}".format),
     "worst_ape": ("worst", "{:.1%}".format),
-    "median_points": ("median, points", lambda points: f"{100 * points:.1f}"),
-    "mean_points": ("mean, points", lambda points: f"{100 * points:.1f}"),
     "machines": ("machines", str),
     "mean_over_machines": ("mean over machines", "{:.1%}".format),
     "coverage": ("in the interval", "{:.0%}".format),

@@ -7,24 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim.engine import memory_use
+from dpsim.engine import memory_use, prepare
+from tools.refits.transformer_fit import fit, fitted_rows, job_of, step_of, works_of
 from validate.published import compare_steps
 from validate.published.llm import (
-    REQUIRED,
     TABLE,
     Constants,
     LlmRow,
-    fit,
-    fitted_rows,
     group_of,
-    job_of,
+    read_row,
+    scenario_of,
     shipped_without,
-    step_of,
-    works_of,
 )
-from validate.published.llm.rows import NotSimulatedError, read_row
-from validate.published.llm.scenarios import assumed_network, scenario_of
-from validate.published.tables import Columns, packaged_table
+from validate.published.llm.scenarios import assumed_network
+from validate.published.tables import NotPredictedError, Row, packaged_rows
 
 BASE = {
     "row_id": "r0", "case_id": "c", "source": "somebody", "year": "2023", "model": "gpt3-1.3b",
@@ -40,7 +36,7 @@ BASE = {
 @cache
 def fitted() -> list[LlmRow]:
     """The rows of the public table that constants are fitted on."""
-    return fitted_rows(packaged_table(TABLE, REQUIRED))
+    return fitted_rows(packaged_rows(TABLE))
 
 
 def table(path: Path, *changes: dict[str, str]) -> Path:
@@ -53,13 +49,9 @@ def table(path: Path, *changes: dict[str, str]) -> Path:
     return path
 
 
-def columns(**change: str) -> Columns:
-    """One row as columns."""
-    return Columns(
-        {name: np.array([value]) for name, value in (BASE | change).items()},
-        np.array([2]),
-        np.array(["t.csv"]),
-    )
+def row_of(**change: str) -> Row:
+    """One row of the table."""
+    return Row(Path("t.csv"), 2, BASE | change)
 
 
 @pytest.mark.parametrize(
@@ -67,29 +59,29 @@ def columns(**change: str) -> Columns:
     [
         ({"tp": "2"}, "model_parallel: tp is 2"),
         ({"gpu": "tpu-v4"}, "no such hardware: of tpu"),
-        ({"gpu": "gaudi"}, "no such hardware: gaudi"),
+        ({"gpu": "gaudi"}, "no such GPU in the catalogue: gaudi"),
         ({"micro_batch": ""}, "not stated: micro_batch"),
-        ({"grad_accum": "10.667"}, "uneven passes: grad_accum is 10.667"),
+        ({"grad_accum": "10.667"}, "uneven: grad_accum is 10.667"),
         ({"gpus": "12"}, "nodes unevenly filled"),
     ],
 )
 def test_what_cannot_be_simulated_says_why(change, reason):
-    with pytest.raises(NotSimulatedError, match=reason):
-        read_row(columns(**change), 0)
+    with pytest.raises(NotPredictedError, match=reason):
+        read_row(row_of(**change))
 
 
 def test_networks_that_a_source_does_not_state_are_named(tmp_path):
-    row = read_row(columns(), 0)
-    assert assumed_network(row) == "8 x ib-hdr (not stated)"
-    stated = read_row(columns(nic_gbps_per_node="400"), 0)
+    row = read_row(row_of())
+    assert assumed_network(row) == "the machine's own (not stated)"
+    stated = read_row(row_of(nic_gbps_per_node="400", gpus="16"))
     assert assumed_network(stated) == "4 x roce-100g (stated)"
     network = scenario_of(stated, tmp_path).cluster.network
     assert network.nics_per_node == 4
 
 
 def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
-    said = columns(act_ckpt="full", compiled="1", note="mixed precision mode DEFAULT", gpus="16")
-    scenario = scenario_of(read_row(said, 0), tmp_path)
+    said = row_of(act_ckpt="full", compiled="1", note="mixed precision mode DEFAULT", gpus="16")
+    scenario = scenario_of(read_row(said), tmp_path)
     workload, aggregation = scenario.workload, scenario.strategy.aggregation
     assert (workload.execution, workload.checkpoint) == ("compile", "full")
     assert scenario.cluster.nodes == 2
@@ -103,7 +95,7 @@ def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
 
 
 def test_interns_gradients_all_reduce_in_buckets_of_half_a_billion(tmp_path):
-    row = read_row(columns(framework="InternEvo", sharding="zero1", shard_group="node"), 0)
+    row = read_row(row_of(framework="InternEvo", sharding="zero1", shard_group="node"))
     strategy = scenario_of(row, tmp_path).strategy
     assert strategy.aggregation.gradients.collective == "all-reduce"
     assert strategy.overlap.bucket_size == 2 * 512 * 2**20
@@ -115,7 +107,7 @@ def test_interns_gradients_all_reduce_in_buckets_of_half_a_billion(tmp_path):
     [("8", 0.0), ("16", 0.342), ("1024", 1.82)],
 )
 def test_the_slowest_of_more_gpus_is_slower(gpus, slower, tmp_path):
-    disturbance = scenario_of(read_row(columns(gpus=gpus), 0), tmp_path).disturbance
+    disturbance = scenario_of(read_row(row_of(gpus=gpus)), tmp_path).disturbance
     found = [entry.factor - 1 for entry in disturbance.slow]
     assert sum(found) == pytest.approx(0.015 * slower, rel=0.03)
 
@@ -127,7 +119,7 @@ def test_the_slowest_of_more_gpus_is_slower(gpus, slower, tmp_path):
 def test_a_shard_group_that_is_not_stated_is_what_the_sharding_means(
     sharding, stated, taken, tmp_path
 ):
-    row = read_row(columns(sharding=sharding, shard_group=stated, gpus="16"), 0)
+    row = read_row(row_of(sharding=sharding, shard_group=stated, gpus="16"))
     assert scenario_of(row, tmp_path).strategy.aggregation.shard_group == taken
 
 
@@ -153,6 +145,7 @@ def test_calibrated_rows_stand_beside_constant_tokens_a_second(tmp_path):
     found = compare_steps(file, "llm", regime="calibrated").to_json()
     (row,) = found["rows"]
     assert row["naive_ms"] == pytest.approx(2500)
+    assert row["known_row"] == "r0"
     assert row["predicted_ms"] >= row["naive_ms"]
     assert [row["row_id"] for row in found["rows_fitted_on"]] == ["r0"]
     assert found["naive"]["n"] == 1
@@ -227,18 +220,14 @@ def test_every_row_that_was_fitted_on_has_constants_that_did_not_see_it():
     ("row_id", "error"), [("h100-1b", 0.12), ("a100-7b", 0.12), ("llama3-70b", 0.12)]
 )
 def test_published_figures_by_the_shipped_constants(row_id, error, tmp_path):
-    rows = packaged_table(TABLE, REQUIRED)
     chosen = FIGURES[row_id]
-    found = [
-        index
-        for index in range(len(rows))
-        if all(str(rows.text(name)[index]) == value for name, value in chosen.items())
-    ]
+    rows = packaged_rows(TABLE)
+    found = [row for row in rows if all(row.text(name) == value for name, value in chosen.items())]
     assert found
-    for index in found:
-        row = read_row(rows, index)
+    for each in found:
+        row = read_row(each)
         step = step_of(job_of(scenario_of(row, tmp_path)))
-        assert step == pytest.approx(row.measured, rel=error), row.row_id
+        assert step == pytest.approx(row.measured, rel=error), each.row_id
 
 
 FIGURES = {
@@ -254,3 +243,15 @@ FIGURES = {
         "source": "torchtitan docs/performance.md (2024-06)", "model": "llama3-70b", "gpus": "64",
     },
 }  # fmt: skip
+
+
+def test_a_row_that_constants_saw_is_predicted_by_a_profile_without_its_group(tmp_path):
+    row = next(row for row in fitted() if "MosaicML" in row.source)
+    scenario = scenario_of(row, tmp_path)
+    without = shipped_without()[group_of(row)]
+    workload = scenario.workload
+    wanted = without.efficiency(row.gpu.architecture, workload.execution, workload.kernels)
+    found = {name: each.value for name, each in scenario.profile.transformer.items()}
+    assert found == {name: getattr(wanted, name) for name in found}
+    assert prepare(scenario).times[0].step == job_of(scenario, without).times[0].step
+    assert prepare(scenario).times[0].step != job_of(scenario).times[0].step

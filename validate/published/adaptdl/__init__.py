@@ -1,15 +1,8 @@
 """Step times of small clusters (AdaptDL)."""
 
-from validate.published.adaptdl.comparison import REQUIRED, TABLE, compare, described
-from validate.published.adaptdl.model import MODEL_FIELDS, fit_cluster
-from validate.published.adaptdl.series import contradictory
+from validate.published.adaptdl.scenarios import IDENTITY, REQUIRED, reader
+from validate.published.tables import StepTable
 
-__all__ = [
-    "MODEL_FIELDS",
-    "REQUIRED",
-    "TABLE",
-    "compare",
-    "contradictory",
-    "described",
-    "fit_cluster",
-]
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, reader)
+
+__all__ = ["STEP_TABLE"]

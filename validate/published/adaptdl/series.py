@@ -6,10 +6,10 @@ which moves the same bytes whatever the batch, and neighbours on the host.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 
-from dpsim.base.arrays import BoolArray, FloatArray
-from validate.published.tables import Columns
+from validate.published.tables import Row, gathered
 
 MOST_GROWTH = 1.0
 CONTRADICTORY = (
@@ -18,47 +18,46 @@ CONTRADICTORY = (
 )
 
 
-def contradictory(rows: Columns) -> BoolArray:
-    """Rows of series whose time beyond one GPU's grows with the batch by more than that GPU's step.
+def contradictory(rows: Sequence[Row]) -> frozenset[int]:
+    """Lines of series whose time beyond one GPU's grows with the batch by more than its step.
 
     The growth is from a placement's smallest batch to its largest, the median over placements
     counts. Series whose model has no row on one GPU are never among them.
     """
-    found = np.zeros(len(rows), dtype=bool)
-    names = [name for name in ("cluster", "model", "file") if name in rows.columns]
-    keys = np.array(["|".join(key) for key in rows.keys(names)], dtype=np.str_)
-    batch, step = rows.numbers("local_bsz"), rows.numbers("step_time_ms")
-    alone = rows.numbers("gpus") == 1
-    models = np.array(["|".join(key) for key in rows.keys(("cluster", "model"))], dtype=np.str_)
-    for key in sorted(set(keys.tolist())):
-        of_series = keys == key
-        of_model = models == models[of_series][0]
-        one = _by_batch(batch[alone & of_model], step[alone & of_model])
-        # Only batches that ran on one GPU too have a time beyond it.
-        usable = of_series & ~alone & np.isin(batch, list(one))
-        growths = _growths(rows.where(usable), one)
-        # Rows on one GPU stay: the contradiction is in what comes beyond them.
-        found[of_series & ~alone] = bool(growths) and float(np.median(growths)) > MOST_GROWTH
-    return found
+    found: set[int] = set()
+    for of_model in gathered(rows, ("cluster", "model")).values():
+        alone = [row for row in of_model if row.count("gpus") == 1]
+        one = {
+            batch: median(_step(row) for row in same) for batch, same in _by_batch(alone).items()
+        }
+        several = [row for row in of_model if row.count("gpus") > 1]
+        for series in gathered(several, ("file",)).values():
+            growths = list(_growths(series, one))
+            # Rows on one GPU stay: the contradiction is in what comes beyond them.
+            if growths and median(growths) > MOST_GROWTH:
+                found |= {row.line for row in series}
+    return frozenset(found)
 
 
-def _by_batch(batch: FloatArray, step: FloatArray) -> dict[float, float]:
-    """One GPU's median step of each batch."""
-    stated = set(batch[np.isfinite(batch)].tolist())
-    return {size: float(np.median(step[batch == size])) for size in stated}
-
-
-def _growths(rows: Columns, one: dict[float, float]) -> list[float]:
+def _growths(series: Sequence[Row], one: Mapping[float, float]) -> Iterator[float]:
     """Of each placement, by how much of one GPU's step its time beyond that grows."""
-    places = np.array(["|".join(key) for key in rows.keys(("placement", "nodes", "gpus"))])
-    batch, step = rows.numbers("local_bsz"), rows.numbers("step_time_ms")
-    found = []
-    alone = np.array([one[size] for size in batch.tolist()])
-    beyond = step - alone
-    for place in sorted(set(places.tolist())):
-        at = np.flatnonzero(places == place)
-        small, large = at[np.argmin(batch[at])], at[np.argmax(batch[at])]
+    # Only batches that ran on one GPU too have a time beyond it.
+    usable = [row for row in series if row.number("local_bsz") in one]
+    for same in gathered(usable, ("placement", "nodes", "gpus")).values():
+        by_batch = _by_batch(same)
+        small, large = min(by_batch), max(by_batch)
         # A placement with one batch says nothing of growth.
         if small != large:
-            found.append((beyond[large] - beyond[small]) / alone[large])
+            beyond = [_step(by_batch[batch][0]) - one[batch] for batch in (small, large)]
+            yield (beyond[1] - beyond[0]) / one[large]
+
+
+def _by_batch(rows: Sequence[Row]) -> dict[float, list[Row]]:
+    found: dict[float, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.positive("local_bsz"), []).append(row)
     return found
+
+
+def _step(row: Row) -> float:
+    return row.positive("step_time_ms")

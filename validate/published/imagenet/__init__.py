@@ -1,27 +1,16 @@
 """The historic ImageNet records and MLPerf results."""
 
-from validate.published.imagenet.comparison import (
-    FITTED,
+from validate.published.imagenet.scenarios import (
+    IDENTITY,
     REQUIRED,
-    TABLE,
-    compare,
-    effects_without,
-    public_effects,
+    SETTINGS,
+    Plan,
+    read,
+    read_record,
 )
-from validate.published.imagenet.model import EFFECTS, Effects
-from validate.published.imagenet.records import FILE
-from validate.published.imagenet.steps import Curve, step_seconds
+from validate.published.tables import StepTable
 
-__all__ = [
-    "EFFECTS",
-    "FILE",
-    "FITTED",
-    "REQUIRED",
-    "TABLE",
-    "Curve",
-    "Effects",
-    "compare",
-    "effects_without",
-    "public_effects",
-    "step_seconds",
-]
+TABLE = "imagenet_records.csv"
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read)
+
+__all__ = ["SETTINGS", "STEP_TABLE", "TABLE", "Plan", "read", "read_record"]

@@ -1,37 +1,29 @@
 """Training steps of language models by DDP, FSDP, HSDP and ZeRO, as published."""
 
-from validate.published.llm.comparison import (
-    TABLE,
-    LlmStep,
-    compare,
-    fitted_rows,
-    group_of,
-    shipped_without,
+from validate.published.llm.constants import (
+    REFERENCE_KERNELS,
+    Constants,
+    fixed_constants,
+    members_of,
 )
-from validate.published.llm.fit import REFERENCE_KERNELS, Constants, fit
-from validate.published.llm.rows import REQUIRED, LlmRow, NotSimulatedError, read_row
-from validate.published.llm.scenarios import scenario_of
-from validate.published.llm.simulate import job_of, step_of, works_of
-from validate.published.llm.work import RowWork, Work
+from validate.published.llm.left_out import group_of, shipped_without
+from validate.published.llm.rows import IDENTITY, REQUIRED, SETTINGS, TABLE, LlmRow, read_row
+from validate.published.llm.scenarios import read, scenario_of
+from validate.published.tables import StepTable, smallest_runs
+
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read, smallest_runs)
 
 __all__ = [
     "REFERENCE_KERNELS",
-    "REQUIRED",
+    "SETTINGS",
+    "STEP_TABLE",
     "TABLE",
     "Constants",
     "LlmRow",
-    "LlmStep",
-    "NotSimulatedError",
-    "RowWork",
-    "Work",
-    "compare",
-    "fit",
-    "fitted_rows",
+    "fixed_constants",
     "group_of",
-    "job_of",
+    "members_of",
     "read_row",
     "scenario_of",
     "shipped_without",
-    "step_of",
-    "works_of",
 ]

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from dpsim.base.errors import DpsimError
-from dpsim.hardware import Gpu, gpu_named_in
+from dpsim.hardware import Gpu
 from dpsim.workload import transformer_efficiency
-from validate.published.tables import LEAST, MOST, Columns, constants_file
+from validate.published.tables import NotPredictedError, Row, gpu_in, packaged_rows
 
-SETTINGS = "llm/settings.yaml"
-
+TABLE, SETTINGS = "llm_fsdp.csv", "llm/settings.yaml"
 REQUIRED = (
     "row_id", "case_id", "source", "model", "params", "layers", "hidden", "heads", "kv_heads",
     "ffn", "vocab", "seq_len", "gpu", "gpus", "gpus_per_node", "precision", "sharding",
     "shard_group", "act_ckpt", "micro_batch", "grad_accum", "step_time_s", "quality",
 )  # fmt: skip
 IDENTITY = (
-    "row_id", "case_id", "source", "model", "gpu", "gpus", "seq_len", "precision", "sharding",
+    "case_id", "source", "model", "gpu", "gpus", "seq_len", "precision", "sharding",
     "shard_group", "act_ckpt", "micro_batch", "grad_accum", "quality",
 )  # fmt: skip
+CONFIGURATION = (
+    "source", "framework", "note", "model", "params", "gpu", "gpus", "seq_len", "precision",
+    "sharding", "shard_group", "act_ckpt", "compiled", "micro_batch", "grad_accum",
+)  # fmt: skip
 SHARDINGS = ("ddp", "zero1", "zero3", "fsdp_full", "fsdp_grad_op", "hsdp")
-_SIZES = ("params", "layers", "hidden", "heads", "ffn", "vocab", "seq_len", "gpus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,7 @@ class LlmRow:
     framework, note.
     """
 
-    index: int
-    row_id: str
+    row: Row
     case_id: str
     source: str
     said: str
@@ -73,77 +74,60 @@ class LlmRow:
         """Tokens of a step on each GPU."""
         return self.micro_batch * self.passes * self.seq_len
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether the public table, on which the shipped constants are fitted, has the same."""
+        return self.row.key(CONFIGURATION) in _public()
 
-class NotSimulatedError(DpsimError):
-    """Why dpsim has no scenario for a row, in a word or two first."""
 
-
-def read_row(rows: Columns, index: int) -> LlmRow:
-    """The row; raises NotSimulatedError for what dpsim does not simulate, or is not stated."""
-    texts = {name: str(column[index]) for name, column in rows.columns.items()}
+def read_row(row: Row) -> LlmRow:
+    """The row; raises NotPredictedError for what dpsim does not simulate, or is not stated."""
     for name in ("tp", "pp", "cp"):
-        if texts.get(name, "") not in ("", "1", "1.0"):
-            raise NotSimulatedError(f"model_parallel: {name} is {texts[name]}")
-    gpu = _gpu(texts["gpu"])
-    sizes = {name: _whole(texts, name) for name in _SIZES}
-    if texts["sharding"] not in SHARDINGS:
-        raise NotSimulatedError(f"sharding not known: {texts['sharding']!r}")
-    micro_batch, passes = _whole(texts, "micro_batch"), _whole(texts, "grad_accum")
-    per_node = min(_whole(texts, "gpus_per_node"), sizes["gpus"])
-    if sizes["gpus"] % per_node:
-        raise NotSimulatedError("nodes unevenly filled")
+        if row.text(name) not in ("", "1", "1.0"):
+            raise NotPredictedError(f"model_parallel: {name} is {row.text(name)}")
+    gpu = gpu_in(row.text("gpu"))
+    if transformer_efficiency(gpu.architecture) is None:
+        of = f"of {gpu.architecture} no language model was measured"
+        raise NotPredictedError(f"no such hardware: {of} ({row.text('gpu')})")
+    if row.text("sharding") not in SHARDINGS:
+        raise NotPredictedError(f"sharding not known: {row.text('sharding')!r}")
+    ranks, heads = row.whole("gpus"), row.whole("heads")
+    per_node = min(row.whole("gpus_per_node"), ranks)
+    if ranks % per_node:
+        raise NotPredictedError("nodes unevenly filled")
     return LlmRow(
-        index=index,
-        row_id=texts["row_id"],
-        case_id=texts["case_id"],
-        source=texts["source"],
-        said=" | ".join(texts.get(name, "") for name in ("source", "framework", "note")),
-        year=int(_number(texts, "year") or 0),
-        model=texts["model"],
-        **sizes,
-        kv_heads=int(_number(texts, "kv_heads") or sizes["heads"]),
+        row=row,
+        case_id=row.text("case_id"),
+        source=row.text("source"),
+        said=row.said("source", "framework", "note"),
+        year=int(row.number("year") or 0),
+        model=row.text("model"),
+        params=row.whole("params"),
+        layers=row.whole("layers"),
+        hidden=row.whole("hidden"),
+        heads=heads,
+        kv_heads=int(row.number("kv_heads") or heads),
+        ffn=row.whole("ffn"),
+        vocab=row.whole("vocab"),
+        seq_len=row.whole("seq_len"),
         gpu=gpu,
+        gpus=ranks,
         gpus_per_node=per_node,
-        nic_gbps=_number(texts, "nic_gbps_per_node"),
-        precision=texts["precision"],
-        sharding=texts["sharding"],
-        shard_group=texts["shard_group"],
-        checkpoint=texts["act_ckpt"],
-        flash="plain" not in texts.get("attention", ""),
-        compiled=texts.get("compiled", "") in ("1", "1.0"),
-        micro_batch=micro_batch,
-        passes=passes,
-        measured=_number(texts, "step_time_s"),
-        quality=texts["quality"],
-        memory_gb=_number(texts, "mem_gb_per_gpu"),
+        nic_gbps=row.number("nic_gbps_per_node"),
+        precision=row.text("precision"),
+        sharding=row.text("sharding"),
+        shard_group=row.text("shard_group"),
+        checkpoint=row.text("act_ckpt"),
+        flash="plain" not in row.text("attention"),
+        compiled=row.text("compiled") in ("1", "1.0"),
+        micro_batch=row.whole("micro_batch"),
+        passes=row.whole("grad_accum"),
+        measured=row.number("step_time_s"),
+        quality=row.text("quality"),
+        memory_gb=row.number("mem_gb_per_gpu"),
     )
 
 
-def _gpu(name: str) -> Gpu:
-    """The catalogue's GPU that the table's name means, and dpsim has efficiencies for."""
-    found = gpu_named_in(constants_file(SETTINGS)["gpus"].get(name, name))
-    if found is None:
-        raise NotSimulatedError(f"no such hardware: {name}")
-    if transformer_efficiency(found.architecture) is None:
-        raise NotSimulatedError(
-            f"no such hardware: of {found.architecture} no language model was measured ({name})"
-        )
-    return found
-
-
-def _number(texts: dict[str, str], name: str) -> float | None:
-    try:
-        value = float(texts.get(name, ""))
-    except ValueError:
-        return None
-    # Not a number is beyond both.
-    return value if LEAST <= value <= MOST else None
-
-
-def _whole(texts: dict[str, str], name: str) -> int:
-    value = _number(texts, name)
-    if value is None:
-        raise NotSimulatedError(f"not stated: {name}")
-    if value != int(value):
-        raise NotSimulatedError(f"uneven passes: {name} is {texts[name]}")
-    return int(value)
+@cache
+def _public() -> frozenset[tuple[str, ...]]:
+    return frozenset(row.key(CONFIGURATION) for row in packaged_rows(TABLE))

@@ -2,55 +2,101 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
-from validate.published.llm.rows import SETTINGS, LlmRow, NotSimulatedError
-from validate.published.tables import constants_file, scenario_of_row
+from validate.published.llm.left_out import group_of, profile_without
+from validate.published.llm.rows import SETTINGS, LlmRow, read_row
+from validate.published.tables import (
+    NotPredictedError,
+    PublishedStep,
+    Row,
+    ScenarioFolder,
+    Sizes,
+    by_quality,
+    cards_together,
+    cluster_of,
+    config_file,
+    constants_file,
+    even_placement,
+)
 
 _HALF, _ELEMENT = 2, 4
+_NEWEST = "2024"  # kernels where a row does not tell their year
+_SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # parameters
+
+
+def read(row: Row) -> PublishedStep:
+    """The row; raises NotPredictedError where dpsim has no word for what it says."""
+    found = read_row(row)
+    if found.measured is None:
+        raise NotPredictedError("step time not stated")
+    return published(found)
+
+
+def published(row: LlmRow) -> PublishedStep:
+    """The row as a scenario, by constants that did not see it."""
+    gated = any(name in row.model for name in constants_file(SETTINGS)["gated"])
+    config, text = config_file(_sizes(row), gated=gated)
+    workload = _workload(row, config)
+    files, calibration, words = {config: text}, {}, "shipped"
+    profile = profile_without(row, workload["execution"], workload.get("kernels", _NEWEST))
+    if profile is not None:
+        name, content = profile
+        files[name], calibration = content, {"calibration": name}
+        words = f"shipped, without {group_of(row)}"
+    status, reason = by_quality(row.quality)
+    return PublishedStep(
+        row=row.row,
+        scenario={
+            "name": row.row.row_id,
+            "cluster": cluster_of(
+                row.gpu, even_placement(row.gpus, row.nodes), cards_together(row.nic_gbps)
+            ),
+            "workload": workload,
+            "strategy": _strategy(row),
+            "disturbance": {"slow": _slowest(row)},
+            **calibration,
+        },
+        checkpoints=_checkpoints(row),
+        measured=row.measured or 0.0,
+        gpus=row.gpus,
+        work=row.tokens_per_gpu,
+        groups=tuple(_groups(row)),
+        status=status,
+        reason=reason,
+        series=row.case_id,
+        files=files,
+        constants=words,
+        memory=None if row.memory_gb is None else row.memory_gb * 1e9,
+        shown={"network": assumed_network(row)},
+    )
 
 
 def scenario_of(row: LlmRow, folder: Path) -> Scenario:
-    """The scenario of a row; its model's configuration is written into ``folder``.
-
-    Raises NotSimulatedError where dpsim has no word for what the row says.
-    """
-    checkpoints = constants_file(SETTINGS)["checkpoints"]
-    if row.checkpoint not in checkpoints:
-        raise NotSimulatedError(f"checkpointing not stated: {row.checkpoint!r}")
-    meant = checkpoints[row.checkpoint]
-    tried = meant if isinstance(meant, list) else [meant]
-    # Where a source does not say how many layers it computes again: the fewest that leave room.
-    for checkpoint in tried[:-1]:
-        scenario = _scenario(row, folder, checkpoint)
-        if memory_use(scenario).fits:
-            return scenario
-    return _scenario(row, folder, tried[-1])
-
-
-def _scenario(row: LlmRow, folder: Path, checkpoint: Any) -> Scenario:
-    return scenario_of_row(
-        {
-            "name": row.row_id,
-            "cluster": _cluster(row),
-            "workload": _workload(row, folder, checkpoint),
-            "strategy": _strategy(row),
-            "disturbance": {"slow": _slowest(row)},
-            "run": {"steps": 1, "warmup": 0, "allow_out_of_memory": True},
-        }
-    )
+    """The scenario of a row; the files that it names are written into ``folder``."""
+    place = ScenarioFolder(folder, keeps=False)
+    return place.scenario(place.fitting(published(row)))
 
 
 def assumed_network(row: LlmRow) -> str:
     """The network cards that are taken for a row, in words."""
-    nics = _nics(row)
-    stated = "stated" if row.nic_gbps else "not stated"
-    return f"{nics['count']} x {nics['nic']} ({stated})"
+    cards = cards_together(row.nic_gbps)
+    if not cards:
+        return "the machine's own (not stated)"
+    return f"{cards['nics_per_node']} x {cards['nic']} (stated)"
+
+
+def _checkpoints(row: LlmRow) -> list[Any]:
+    """What is computed again; of several the fewest layers that leave room, as nothing is said."""
+    known = constants_file(SETTINGS)["checkpoints"]
+    if row.checkpoint not in known:
+        raise NotPredictedError(f"checkpointing not stated: {row.checkpoint!r}")
+    meant = known[row.checkpoint]
+    return meant if isinstance(meant, list) else [meant]
 
 
 def by_words(row: LlmRow, table: str) -> dict[str, Any] | None:
@@ -59,91 +105,24 @@ def by_words(row: LlmRow, table: str) -> dict[str, Any] | None:
     return next((entry for entry in entries if entry["words"] in row.said), None)
 
 
-def _cluster(row: LlmRow) -> dict[str, Any]:
-    nodes = constants_file(SETTINGS)["nodes"]
-    nics = _nics(row)
-    return {
-        "nodes": row.nodes,
-        "node": nodes.get(row.gpu.architecture, nodes["other"]),
-        "gpu": row.gpu.name,
-        "gpus_per_node": row.gpus_per_node,
-        "network": {
-            "fabric": "single-switch",
-            "nic": nics["nic"],
-            "nics_per_node": nics["count"],
-        },
-    }
-
-
-def _nics(row: LlmRow) -> dict[str, Any]:
-    known = constants_file(SETTINGS)["networks"]
-    if row.nic_gbps is None:
-        taken: dict[str, Any] = known["not_stated"].get(
-            row.gpu.architecture, known["not_stated"]["other"]
-        )
-        return taken
-    # Rates that a table of the settings names have their own cards; others as many of one kind.
-    each = known["each"]
-    cards = {"nic": each["nic"], "count": max(round(row.nic_gbps / each["rate"]), 1)}
-    found: dict[str, Any] = known.get(str(round(row.nic_gbps)), cards)
-    return found
-
-
-def _workload(row: LlmRow, folder: Path, checkpoint: Any) -> dict[str, Any]:
+def _workload(row: LlmRow, config: str) -> dict[str, Any]:
     kernels = by_words(row, "kernels")
     return {
-        "model": {"config": str(_configuration(row, folder))},
+        "model": {"config": config},
         "sequence_length": row.seq_len,
         "attention": "flash" if row.flash else "unfused",
         "batch_per_gpu": row.micro_batch,
         "gradient_accumulation": row.passes,
         "precision": row.precision,
         "optimizer": "adamw",
-        "checkpoint": checkpoint,
         "execution": "compile" if row.compiled else "eager",
         **({} if kernels is None else {"kernels": kernels["year"]}),
     }
 
 
-def _configuration(row: LlmRow, folder: Path) -> Path:
-    """A Hugging Face configuration of the row's sizes."""
-    gated = any(name in row.model for name in constants_file(SETTINGS)["gated"])
-    # One file for all rows of these sizes: what is read of it is kept.
-    path = folder / f"{'llama' if gated else 'gpt2'}-{hash(_sizes(row)) & 0xFFFFFFFFFFFF:x}.json"
-    if not path.exists():
-        path.write_text(json.dumps(_llama(row) if gated else _gpt2(row)), encoding="utf-8")
-    return path
-
-
-def _sizes(row: LlmRow) -> tuple[int, ...]:
-    return (
-        row.layers, row.hidden, row.heads, row.kv_heads, row.ffn, row.vocab, row.seq_len,
-    )  # fmt: skip
-
-
-def _llama(row: LlmRow) -> dict[str, Any]:
-    return {
-        "model_type": "llama",
-        "num_hidden_layers": row.layers,
-        "hidden_size": row.hidden,
-        "num_attention_heads": row.heads,
-        "num_key_value_heads": row.kv_heads,
-        "intermediate_size": row.ffn,
-        "vocab_size": row.vocab,
-        "max_position_embeddings": row.seq_len,
-    }
-
-
-def _gpt2(row: LlmRow) -> dict[str, Any]:
-    return {
-        "model_type": "gpt2",
-        "n_layer": row.layers,
-        "n_embd": row.hidden,
-        "n_head": row.heads,
-        "n_inner": row.ffn,
-        "vocab_size": row.vocab,
-        "n_positions": row.seq_len,
-    }
+def _sizes(row: LlmRow) -> Sizes:
+    heads = (row.heads, row.kv_heads)
+    return Sizes(row.layers, row.hidden, *heads, row.ffn, row.vocab, row.seq_len)
 
 
 def _strategy(row: LlmRow) -> dict[str, Any]:
@@ -198,4 +177,15 @@ def _group(row: LlmRow) -> str | int:
         return stated if row.nodes > 1 else "all"
     if row.shard_group.isdecimal():
         return int(row.shard_group)
-    raise NotSimulatedError(f"shard group not known: {row.shard_group!r}")
+    raise NotPredictedError(f"shard group not known: {row.shard_group!r}")
+
+
+def _groups(row: LlmRow) -> Iterator[str]:
+    size = next((name for most, name in _SIZES if row.params < most), "15 G and more")
+    yield f"source {row.source}"
+    yield f"gpu {row.gpu.name}"
+    yield f"parameters {size}"
+    yield f"checkpointing {row.checkpoint}"
+    yield f"gpus {row.gpus}"
+    yield f"precision {row.precision}"
+    yield "beyond one node" if row.nodes > 1 else "one node"

@@ -1,14 +1,8 @@
-"""Scaling efficiencies of data-parallel training."""
+"""Data-parallel training on one GPU to some hundred."""
 
-from validate.published.scaling.comparison import IDENTITY, REQUIRED, TABLE, compare
-from validate.published.scaling.model import fit, nic_rate, stated_step
+from validate.published.scaling.scenarios import IDENTITY, REQUIRED, SETTINGS, read, stated_step
+from validate.published.tables import StepTable
 
-__all__ = [
-    "IDENTITY",
-    "REQUIRED",
-    "TABLE",
-    "compare",
-    "fit",
-    "nic_rate",
-    "stated_step",
-]
+STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read)
+
+__all__ = ["IDENTITY", "REQUIRED", "SETTINGS", "STEP_TABLE", "read", "stated_step"]

@@ -5,7 +5,7 @@ Text as it stands, numbers when they are asked for, the line of each row beside 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.shipped import shipped
-from validate.published.tables.csv_file import LEAST, MOST, Row, plain_text, read_rows
+from validate.published.tables.csv_file import LEAST, MOST, Row, read_rows
 
 TextArray = npt.NDArray[np.str_]
 
@@ -79,13 +79,6 @@ class Columns:
             self.path[keep],
         )
 
-    def keys(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        """What tells each row from others.
-
-        The texts of these columns, numbers however written (``4`` and ``4.0`` are equal).
-        """
-        return list(zip(*(_plain_cells(self.text(name).tolist()) for name in names), strict=True))
-
     def error(self, row: int, column: str, rule: str) -> DpsimError:
         """The error for a value that breaks ``rule``."""
         return DpsimError(
@@ -100,12 +93,6 @@ class Columns:
             raise self.error(row, name, "must be a number") from None
 
 
-def _plain_cells(cells: list[str]) -> list[str]:
-    # A table repeats itself: of a thousand cells a few are different.
-    plain = {cell: plain_text(cell) for cell in {*cells}}
-    return [plain[cell] for cell in cells]
-
-
 def read_columns(path: Path, required: Collection[str]) -> Columns:
     """The table in a CSV file.
 
@@ -117,27 +104,6 @@ def read_columns(path: Path, required: Collection[str]) -> Columns:
     return Columns(
         columns, np.array([row.line for row in rows], dtype=np.int64), np.full(len(rows), str(path))
     )
-
-
-def numbers_of(entries: Mapping[str, Any], part: str = "value") -> dict[str, float]:
-    """One number of each entry of a file of constants: its value, or what else stands there."""
-    return {name: float(entry[part]) for name, entry in entries.items()}
-
-
-def joined(tables: Sequence[Columns]) -> Columns:
-    """Tables one below the other; a column that one of them lacks is empty there."""
-    names = sorted({name for table in tables for name in table.columns})
-    return Columns(
-        {name: np.concatenate([table.text(name) for table in tables]) for name in names},
-        np.concatenate([table.line for table in tables]),
-        np.concatenate([table.path for table in tables]),
-    )
-
-
-def occurs(rows: Columns, others: Columns, names: Sequence[str]) -> BoolArray:
-    """Which rows have a twin among the others: the same configuration, whatever was measured."""
-    known = set(others.keys(names))
-    return np.array([key in known for key in rows.keys(names)], dtype=np.bool_)
 
 
 @cache
@@ -154,16 +120,6 @@ def packaged_table(name: str, required: tuple[str, ...]) -> Columns:
     for column in (*table.columns.values(), table.line, table.path):
         column.flags.writeable = False
     return table
-
-
-def source_of(known: Columns | None, table: str, required: tuple[str, ...]) -> tuple[Columns, str]:
-    """The rows that constants are fitted on, and words for the constants.
-
-    The rows are ``known``, or where that is None the public ``table``, whose constants are shipped.
-    """
-    if known is None:
-        return packaged_table(table, required), "shipped"
-    return known, "fitted on --fit-on"
 
 
 @cache

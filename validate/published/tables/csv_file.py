@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class Row:
 
     def key(self, columns: Sequence[str]) -> tuple[str, ...]:
         """What tells the row from others: the texts of ``columns``, numbers however written."""
-        return tuple(plain_text(self.text(name)) for name in columns)
+        return tuple(_plain(self.text(name)) for name in columns)
 
     def said(self, *columns: str) -> str:
         """The texts of ``columns`` as one, for words to be sought in."""
@@ -113,6 +113,14 @@ class Row:
         return int(value)
 
 
+def gathered(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
+    """The rows by the texts of ``columns``, in the order in which these come."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.key(columns), []).append(row)
+    return found
+
+
 def read_rows(path: Path, required: Collection[str]) -> list[Row]:
     """The rows of a CSV file.
 
@@ -133,8 +141,7 @@ def read_rows(path: Path, required: Collection[str]) -> list[Row]:
     return rows
 
 
-def plain_text(text: str) -> str:
-    """A number without what it may be written with; another text as it is."""
+def _plain(text: str) -> str:
     try:
         return f"{float(text):g}"
     except ValueError:

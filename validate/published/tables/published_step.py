@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from validate.published.tables.csv_file import Row
-from validate.published.tables.step_scores import Status
 
+StepKind = Literal[
+    "single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm", "mlperf", "steps"
+]
+STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
+Regime = Literal["specification", "calibrated"]
+Status = Literal["counted", "apart", "fitted on"]
 Content = Mapping[str, Any]
 
 
@@ -17,12 +22,14 @@ class PublishedStep:
     """One row.
 
     ``scenario`` is what a scenario's file would hold; it names the ``files`` beside it, which hold
-    these texts. ``measured`` is in seconds a step. ``work`` is what a GPU does in a step (samples,
-    or tokens where lengths differ): at the same time for each, steps are as their work. Rows of one
-    ``series`` may be predicted from one that is known. ``software`` is what the row states of its
-    software, in a scenario's words, also those that scenarios do not know yet. ``constants`` says
-    what the constants of its prediction saw, ``memory`` is the measured peak in bytes, and
-    ``steps`` are those of a whole training where a row is about one.
+    these texts. Of several ``checkpoints`` the first counts that leaves room, where a row does not
+    say what is computed again. ``measured`` is in seconds a step. ``work`` is what a GPU does in a
+    step (samples, or tokens where lengths differ): at the same time for each, steps are as their
+    work. Rows of one ``series`` may be predicted from one that is known. ``software`` is what the
+    row states of its software, in a scenario's words, also those that scenarios do not know yet.
+    ``constants`` says what the constants of its prediction saw, ``memory`` is the measured peak in
+    bytes, and ``steps`` are those of a whole training where a row is about one. ``shown`` are
+    further entries of its JSON.
     """
 
     row: Row
@@ -34,6 +41,7 @@ class PublishedStep:
     status: Status = "counted"
     reason: str | None = None
     series: str = ""
+    checkpoints: Sequence[Any] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     software: Content = field(default_factory=dict)
     constants: str = "shipped"
@@ -57,14 +65,16 @@ class StepTable:
 
     ``reader`` is given all rows, and gives what reads one of them; that raises NotPredictedError
     for rows that dpsim does not simulate. ``identity`` are the columns that answers show of a row.
-    ``known`` says which rows of a series the regime
-    *calibrated* knows; None where the kind has no such regime.
+    ``known`` says which rows of a series the regime *calibrated* knows; None where the kind has no
+    such regime. ``beside`` is given all predicted rows, and gives what else the answer has: entries
+    of its JSON, and notes.
     """
 
     required: Sequence[str]
     identity: Sequence[str]
     reader: Callable[[Sequence[Row]], Read]
     known: Known | None = None
+    beside: Callable[[Sequence[Any]], tuple[Mapping[str, Any], Sequence[str]]] | None = None
 
 
 def smallest_run(series: Sequence[PublishedStep]) -> Sequence[PublishedStep]:

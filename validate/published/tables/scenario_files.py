@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import write_whole
+from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
 from validate.published.tables.published_step import PublishedStep
 from validate.published.tables.scenario_of_row import scenario_of_row
@@ -33,11 +35,21 @@ class ScenarioFolder:
     def scenario(self, step: PublishedStep, content: Mapping[str, Any] | None = None) -> Scenario:
         """The scenario of a row, or another ``content`` beside its files.
 
-        Raises DpsimError, with the field, where there is none such.
+        Raises NotPredictedError, with the field, where there is none such.
         """
         for name, text in step.files.items():
             self.write(name, text)
         return scenario_of_row(_with_run(step.scenario if content is None else content), self._path)
+
+    def fitting(self, step: PublishedStep) -> PublishedStep:
+        """The row with the first of its checkpoints that leaves room in the GPUs' memory."""
+        found = step
+        for checkpoint in step.checkpoints:
+            workload = {**step.scenario["workload"], "checkpoint": checkpoint}
+            found = replace(step, scenario={**step.scenario, "workload": workload})
+            if memory_use(self.scenario(found)).fits:
+                break
+        return found
 
     def write(self, name: str, text: str) -> None:
         """Write a file that scenarios name, the first time that one does."""

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
+from dpsim.base.doubt import PredictionInterval
 from dpsim.base.errors import DpsimError
 from dpsim.engine import KeptJobs, prepared_by, run_scenario
+from dpsim.scenario import Scenario
 from validate.published.tables.csv_file import NotPredictedError, Row
 from validate.published.tables.known_steps import Calibrate, Calibrated, ScaledToKnown
-from validate.published.tables.published_step import PublishedStep, StepTable
+from validate.published.tables.published_step import (
+    PublishedStep,
+    Regime,
+    StepKind,
+    StepTable,
+)
 from validate.published.tables.scenario_files import ScenarioFolder
-from validate.published.tables.simulated_step import SimulatedReference, SimulatedStep
-from validate.published.tables.step_scores import Progress, Regime, StepKind
+from validate.published.tables.step_scores import Progress, Refused, StepReference, StepRow
 
 
 def compare_table(
@@ -25,33 +33,41 @@ def compare_table(
     regime: Regime,
     write_scenarios: Path | None,
     progress: Progress,
-) -> SimulatedReference:
+) -> StepReference:
     """Predict ``rows``, and write each one's scenario into a folder where one is named."""
-    result = SimulatedReference(kind, regime=regime)
-    read = list(_read(rows, table, result))
-    known = _known(read, table) if regime == "calibrated" else {}
+    result = StepReference(kind, regime)
     with _folder(write_scenarios) as folder, prepared_by(KeptJobs().prepare):
+        read = list(_read(rows, table, folder, result))
         folder.check_names(read)
+        known = _known(read, table) if regime == "calibrated" else {}
         simulation = _Simulation(folder, table.identity, known, ScaledToKnown(folder))
         for done, step in enumerate(read, 1):
             try:
                 result.every.append(simulation.step(step))
             except DpsimError as error:
-                result.refuse(step.row, table.identity, str(error))
+                result.refused.append(_refused(step.row, table, error))
             progress("predicting", done, len(read))
+    if table.beside is not None:
+        beside, notes = table.beside(result.every)
+        result.beside |= beside
+        result.notes += notes
     return result
 
 
 def _read(
-    rows: Sequence[Row], table: StepTable, result: SimulatedReference
+    rows: Sequence[Row], table: StepTable, folder: ScenarioFolder, result: StepReference
 ) -> Iterator[PublishedStep]:
     """The rows that dpsim simulates; the others join those that are refused."""
     read = table.reader(rows)
     for row in rows:
         try:
-            yield read(row)
+            yield folder.fitting(read(row))
         except NotPredictedError as reason:
-            result.refuse(row, table.identity, str(reason))
+            result.refused.append(_refused(row, table, reason))
+
+
+def _refused(row: Row, table: StepTable, reason: DpsimError) -> Refused:
+    return Refused(row, row.cells(table.identity), str(reason))
 
 
 def _known(steps: Sequence[PublishedStep], table: StepTable) -> dict[str, Sequence[PublishedStep]]:
@@ -61,6 +77,24 @@ def _known(steps: Sequence[PublishedStep], table: StepTable) -> dict[str, Sequen
     for step in steps:
         series.setdefault(step.series, []).append(step)
     return {name: table.known(members) for name, members in series.items()}
+
+
+class _Answer(NamedTuple):
+    """What is kept of an answer of ``dpsim run``: a whole one would fill the memory."""
+
+    step: float
+    interval: PredictionInterval | None
+    memory: float
+    fits: bool
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> _Answer:
+        """The answer for a scenario."""
+        result = run_scenario(scenario).result
+        memory, interval = result.memory, result.interval
+        assert memory is not None
+        ends = None if interval is None else replace(interval, drawn=None)
+        return cls(result.mean_step, ends, memory.held.total, memory.fits)
 
 
 class _Simulation:
@@ -77,8 +111,9 @@ class _Simulation:
         self._identity = identity
         self._known = known
         self._calibrate = calibrate
+        self._answers: dict[str, _Answer] = {}
 
-    def step(self, step: PublishedStep) -> SimulatedStep:
+    def step(self, step: PublishedStep) -> StepRow:
         """The row beside its prediction."""
         known = self._known.get(step.series, ())
         if any(step is other for other in known):
@@ -98,23 +133,29 @@ class _Simulation:
         *,
         calibrated: Calibrated | None = None,
         is_known: bool = False,
-    ) -> SimulatedStep:
-        run = run_scenario(self._folder.scenario(step, content))
+    ) -> StepRow:
+        answer = self._answer(step, content)
         self._folder.keep(step, content)
-        memory = run.result.memory
-        assert memory is not None
-        return SimulatedStep(
+        return StepRow(
             step,
             step.row.cells(self._identity),
-            run.step_time,
-            run.result.interval,
+            answer.step,
+            answer.interval,
             words,
             "fitted on" if is_known else step.status,
             None if calibrated is None else calibrated.naive,
             None if calibrated is None else calibrated.known,
-            memory.held.total,
-            memory.fits,
+            answer.memory,
+            answer.fits,
         )
+
+    def _answer(self, step: PublishedStep, content: Mapping[str, Any]) -> _Answer:
+        """What ``dpsim run`` answers, once for all rows that say the same but for their names."""
+        told = {name: value for name, value in content.items() if name != "name"}
+        key = json.dumps(told, sort_keys=True)
+        if key not in self._answers:
+            self._answers[key] = _Answer.of(self._folder.scenario(step, content))
+        return self._answers[key]
 
 
 @contextmanager

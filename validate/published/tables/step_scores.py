@@ -1,94 +1,113 @@
-"""Rows of step-time tables beside their predictions, and errors summed up over groups of them."""
+"""Rows of step times beside what the engine predicts for them, and errors over groups of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.base.doubt import Doubt, PredictionInterval
+from dpsim.base.doubt import PredictionInterval
 from validate.published.tables.answers import constants_of, errors_of, rows_json
-from validate.published.tables.columns import Columns
+from validate.published.tables.csv_file import Row
+from validate.published.tables.published_step import PublishedStep, Regime, Status, StepKind
 
-StepKind = Literal[
-    "single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm", "mlperf", "steps"
-]
-STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
-Regime = Literal["specification", "calibrated"]
-Status = Literal["counted", "apart", "fitted on"]
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One row of a table beside its prediction.
+    """A row beside its prediction: what ``dpsim run`` says of its scenario.
 
-    Times are seconds, None where the table states none; ``efficiency`` is (predicted, measured)
-    where the table is about scaling. ``constants`` says what the prediction's constants were fitted
-    on, ``groups`` the headings under which its error is summed up, ``reason`` why it stands apart
-    if it does, ``doubt`` how far such predictions are off.
+    ``identity`` are the columns that tell it from others. ``naive`` is the step (s) at the time
+    that each sample takes in the row ``known``; both are None where none is known. ``memory`` is
+    what a GPU holds at its peak in bytes, and ``fits`` whether it has room.
     """
 
-    line: int
+    step: PublishedStep
     identity: Mapping[str, str]
-    predicted: float | None
-    measured: float | None
+    predicted: float
+    interval: PredictionInterval | None
     constants: str
     status: Status
-    groups: tuple[str, ...]
-    efficiency: tuple[float, float] | None = None
-    reason: str | None = None
-    doubt: Doubt | None = None
+    naive: float | None
+    known: str | None
+    memory: float
+    fits: bool
+
+    @property
+    def line(self) -> int:
+        """Where the row stands in its table."""
+        return self.step.row.line
+
+    @property
+    def measured(self) -> float:
+        """Measured seconds of a step."""
+        return self.step.measured
 
     @property
     def ape(self) -> float:
-        """Absolute percentage error, as a fraction.
-
-        Of the efficiency where there is one, else of the step time.
-        """
-        predicted, measured = self.efficiency or (self.predicted, self.measured)
-        assert predicted is not None
-        assert measured is not None
-        return abs(predicted / measured - 1)
-
-    @property
-    def interval(self) -> PredictionInterval | None:
-        """Between which the measured step lies; None where no residuals of its like are kept."""
-        if self.doubt is None or self.predicted is None or self.measured is None:
-            return None
-        return self.doubt.around(self.predicted)
-
-    def between(self, unit: float, name: str) -> dict[str, Any]:
-        """The ends of the interval in ``unit`` seconds, ``low_name`` and ``high_name``, or None."""
-        interval = self.interval
-        if interval is None:
-            return {f"low_{name}": None, f"high_{name}": None, "extrapolated": []}
-        return {
-            f"low_{name}": interval.low / unit,
-            f"high_{name}": interval.high / unit,
-            "extrapolated": list(interval.extrapolated),
-        }
+        """Absolute percentage error, as a fraction."""
+        return abs(self.predicted / self.measured - 1)
 
     def to_json(self) -> dict[str, Any]:
-        """The columns that identify the row, and times in ms."""
-        scale: dict[str, Any] = {}
-        if self.efficiency is not None:
-            scale = {
-                "predicted_efficiency": self.efficiency[0],
-                "measured_efficiency": self.efficiency[1],
-            }
-        return {
+        """The row in the command's JSON."""
+        shown = {
+            "row_id": self.step.row_id,
             **self.identity,
             "line": self.line,
-            "predicted_ms": None if self.predicted is None else self.predicted * 1e3,
-            "measured_ms": None if self.measured is None else self.measured * 1e3,
-            **self.between(1e-3, "ms"),
-            **scale,
+            "status": self.status,
+            **self._times("ms", 1e3),
             "ape": self.ape,
+            "extrapolated": [] if self.interval is None else [*self.interval.extrapolated],
             "constants": self.constants,
-            **({} if self.reason is None else {"reason": self.reason}),
+            "software": dict(self.step.software),
+            "predicted_memory_gb": self.memory / 1e9,
+            "measured_memory_gb": None if self.step.memory is None else self.step.memory / 1e9,
+            "fits": self.fits,
+            **self.step.shown,
+        }
+        if self.step.reason is not None:
+            shown["reason"] = self.step.reason
+        if self.step.steps is not None:
+            # Of the whole training, in minutes.
+            shown |= self._times("min", self.step.steps / 60)
+        if self.naive is not None:
+            shown["known_row"] = self.known
+            shown["naive_ms"] = self.naive * 1e3
+            shown["naive_ape"] = abs(self.naive / self.measured - 1)
+        return shown
+
+    def _times(self, unit: str, scale: float) -> dict[str, float | None]:
+        """Seconds of a step times ``scale``; the ends of the interval as ``low_`` and ``high_``."""
+        ends = (None, None) if self.interval is None else (self.interval.low, self.interval.high)
+        low, high = (None if end is None else end * scale for end in ends)
+        return {
+            f"predicted_{unit}": self.predicted * scale,
+            f"measured_{unit}": self.measured * scale,
+            f"low_{unit}": low,
+            f"high_{unit}": high,
+        }
+
+
+class Refused(NamedTuple):
+    """A row without a prediction, and why."""
+
+    row: Row
+    identity: Mapping[str, str]
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The row in the command's JSON, among those that stand apart."""
+        return {
+            "row_id": self.row.row_id,
+            **self.identity,
+            "line": self.row.line,
+            "status": "not predicted",
+            "predicted_ms": None,
+            "measured_ms": None,
+            "reason": self.reason,
         }
 
 
@@ -102,34 +121,38 @@ def by_quality(*qualities: str) -> tuple[Status, str | None]:
 class StepReference:
     """Scored rows of one table of step times: what ``dpsim validate reference`` answers for it.
 
-    ``left_out`` says in words what was kept from the fits where the table and the fitted rows
-    overlap; ``notes`` and ``not_predicted`` are (line, text).
+    ``refused`` are the rows that dpsim does not simulate, ``beside`` further entries of the JSON.
     """
 
     kind: StepKind
-    every: list[Any] = field(default_factory=list)
-    left_out: str | None = None
-    not_predicted: list[tuple[int, str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     regime: Regime = "specification"
+    every: list[StepRow] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    beside: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def counted(self) -> list[Any]:
+    def counted(self) -> list[StepRow]:
         """Rows whose error counts."""
         return self._of("counted")
 
     @property
-    def apart(self) -> list[Any]:
+    def apart(self) -> list[StepRow]:
         """Rows that are predicted the same way but stand apart, each for its reason."""
         return self._of("apart")
 
     @property
-    def fitted(self) -> list[Any]:
-        """Rows that something was fitted on: their error says nothing."""
+    def fitted(self) -> list[StepRow]:
+        """Rows that are known, which others are calibrated on: their error says nothing."""
         return self._of("fitted on")
 
-    def _of(self, status: Status) -> list[Any]:
+    def _of(self, status: Status) -> list[StepRow]:
         return sorted((row for row in self.every if row.status == status), key=lambda row: row.line)
+
+    @property
+    def not_predicted(self) -> list[tuple[int, str]]:
+        """The line of each row without a prediction, and why."""
+        return [(row.row.line, row.reason) for row in self.refused]
 
     @property
     def overall(self) -> dict[str, float | int] | None:
@@ -140,12 +163,10 @@ class StepReference:
     def groups(self) -> dict[str, dict[str, float | int]]:
         """Errors by group; groups of rows that stand apart end in ", apart"."""
         found: dict[str, list[StepRow]] = {}
-        for row in self.counted:
-            for name in row.groups:
-                found.setdefault(name, []).append(row)
-        for row in self.apart:
-            for name in row.groups:
-                found.setdefault(f"{name}, apart", []).append(row)
+        for rows, end in ((self.counted, ""), (self.apart, ", apart")):
+            for row in rows:
+                for name in row.step.groups:
+                    found.setdefault(f"{name}{end}", []).append(row)
         return {name: summary(found[name]) for name in sorted(found)}
 
     @property
@@ -153,7 +174,7 @@ class StepReference:
         """Errors of the rows that stand apart, by reason."""
         found: dict[str, list[StepRow]] = {}
         for row in self.apart:
-            found.setdefault(row.reason or "", []).append(row)
+            found.setdefault(row.step.reason or "", []).append(row)
         return {reason: summary(found[reason]) for reason in sorted(found)}
 
     @property
@@ -163,7 +184,7 @@ class StepReference:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of the command; errors are fractions, times in ms."""
-        return {
+        shown = {
             "schema_version": 1,
             "kind": self.kind,
             "regime": self.regime,
@@ -171,57 +192,62 @@ class StepReference:
             "groups": self.groups,
             **rows_json(self.counted, self.apart, self.fitted, summary),
             "apart_by_reason": self.apart_by_reason,
-            "left_out": self.left_out,
+            "left_out": None,
             "not_predicted": [
                 {"line": line, "reason": reason} for line, reason in sorted(self.not_predicted)
             ],
             "notes": self.notes,
+            "memory": _memory(self.every),
             "constants": self.constants,
+            **self.beside,
         }
-
-    def note(self, text: str) -> None:
-        """Add a note once."""
-        if text not in self.notes:
-            self.notes.append(text)
+        shown["rows_apart"] += [row.to_json() for row in self.refused]
+        naive = [row for row in self.counted if row.naive is not None]
+        return {**shown, "naive": _beside_naive(naive)} if naive else shown
 
 
 def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
     """Absolute percentage errors: n, median, mean, 95th percentile, worst and its line.
 
-    ``bias`` is the median of predicted / measured - 1. Of efficiencies there are points too,
-    hundredths of efficiency as fractions (0.04 is 4 points). ``coverage`` is the share of rows in
-    their intervals.
+    ``bias`` is the median of predicted / measured - 1, ``coverage`` the share of rows in their
+    intervals.
     """
     errors = np.array([row.ape for row in rows])
-    pairs = [row.efficiency or (row.predicted, row.measured) for row in rows]
     found: dict[str, float | int] = {
-        **_spread(errors, "ape"),
+        "n": len(rows),
+        "median_ape": float(np.median(errors)),
+        "mean_ape": float(errors.mean()),
+        "p95_ape": float(np.percentile(errors, 95)),
+        "worst_ape": float(errors.max()),
         "worst_line": rows[int(errors.argmax())].line,
-        "bias": float(np.median([float(p or 0) / float(m or 1) - 1 for p, m in pairs])),
+        "bias": float(np.median([row.predicted / row.measured - 1 for row in rows])),
     }
-    efficiencies = [row.efficiency for row in rows if row.efficiency is not None]
-    points = np.array([abs(predicted - measured) for predicted, measured in efficiencies])
     inside = [
-        row.interval.low <= (row.measured or 0.0) <= row.interval.high
+        row.interval.low <= row.measured <= row.interval.high
         for row in rows
         if row.interval is not None
     ]
-    if inside:
-        found["coverage"] = float(np.mean(inside))
-    return {"n": len(rows), **found, **(_spread(points, "points") if len(points) else {})}
+    return {**found, "coverage": float(np.mean(inside))} if inside else found
 
 
-def _spread(errors: np.typing.NDArray[np.float64], what: str) -> dict[str, float | int]:
+def _memory(rows: Sequence[StepRow]) -> dict[str, float | int]:
+    """Errors of peak memory where it was measured, and rows that ran but are said not to fit."""
+    known = [row for row in rows if row.step.memory is not None and row.status != "apart"]
+    errors = [abs(row.memory / (row.step.memory or 1.0) - 1) for row in known]
+    found: dict[str, float | int] = {"n": len(errors)}
+    if errors:
+        found |= {"mean_ape": float(np.mean(errors)), "worst_ape": max(errors)}
+    return {**found, "said_not_to_fit": sum(not row.fits for row in rows)}
+
+
+def _beside_naive(rows: Sequence[StepRow]) -> dict[str, float | int]:
+    """Errors of rows with a known one: dpsim's, and at the same time for each sample."""
+    ours = [row.ape for row in rows]
+    naive = [abs((row.naive or 0.0) / row.measured - 1) for row in rows]
     return {
-        f"median_{what}": float(np.median(errors)),
-        f"mean_{what}": float(errors.mean()),
-        f"p95_{what}": float(np.percentile(errors, 95)),
-        f"worst_{what}": float(errors.max()),
+        "n": len(rows),
+        "median_ape": float(np.median(ours)),
+        "mean_ape": float(np.mean(ours)),
+        "naive_median_ape": float(np.median(naive)),
+        "naive_mean_ape": float(np.mean(naive)),
     }
-
-
-def identities(rows: Columns, names: Sequence[str]) -> list[dict[str, str]]:
-    """The columns of each row that tell it from the others, those that the table has."""
-    kept = [name for name in names if name in rows.columns]
-    cells = zip(*(rows.text(name).tolist() for name in kept), strict=True)
-    return [dict(zip(kept, values, strict=True)) for values in cells]

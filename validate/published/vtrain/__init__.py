@@ -1,11 +1,8 @@
 """Iteration times of GPT training inside a node (vTrain)."""
 
-from validate.published.vtrain.comparison import REQUIRED, TABLE, compare
-from validate.published.vtrain.model import fit
+from validate.published.tables import StepTable
+from validate.published.vtrain.scenarios import CONFIGURATION, REQUIRED, read
 
-__all__ = [
-    "REQUIRED",
-    "TABLE",
-    "compare",
-    "fit",
-]
+STEP_TABLE = StepTable(REQUIRED, CONFIGURATION, lambda rows: read)
+
+__all__ = ["STEP_TABLE"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from validate.published.tables import Block, fit_blocks
+from tools.refits.block_fit import Block, fit_blocks
 
 CLUSTER, MODEL = np.repeat([0, 1, 2], 2), np.tile([0, 1], 3)
 RATE, COMPUTE = np.array([1.0, 3.0, 10.0]), np.array([0.2, 2.0])

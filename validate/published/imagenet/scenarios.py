@@ -1,0 +1,309 @@
+"""Rows of imagenet_records.csv as scenarios: the historic ImageNet records, and MLPerf results.
+
+A record is the time of a whole training. Its steps follow from batch and epochs, for MLPerf from
+the reference's convergence points; what has to be assumed is listed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.convergence import tasks
+from dpsim.engine import run_scenario
+from dpsim.workload import canonical_name
+from validate.published.convergence import runs_of
+from validate.published.tables import (
+    NotPredictedError,
+    PublishedStep,
+    Row,
+    constants_file,
+    known_words,
+    scenario_of_row,
+    software_in,
+)
+
+REQUIRED = (
+    "record_id", "who", "model", "hardware", "accelerators", "interconnect", "global_batch",
+    "epochs", "time_min",
+)  # fmt: skip
+IDENTITY = (
+    "record_id", "who", "year", "model", "hardware", "accelerators", "interconnect", "global_batch",
+    "epochs", "source_status",
+)  # fmt: skip
+SETTINGS = "imagenet/settings.yaml"
+_MOST_DEVICES = 10**6  # of a record: more is a slip
+_MOST_SAMPLES = 10**9  # of a global batch, likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A way to run a record.
+
+    Samples of one device in a pass, passes, devices, and samples in the training.
+    """
+
+    per_device: int
+    passes: int
+    devices: int
+    samples: float
+
+    @property
+    def global_batch(self) -> int:
+        """Samples in a step."""
+        return self.per_device * self.passes * self.devices
+
+    @property
+    def steps(self) -> float:
+        """Steps of the training."""
+        return self.samples / self.global_batch
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTraining:
+    """What ran on what, in which ways, and what had to be assumed.
+
+    The row allows one way where it states a batch, else several.
+    """
+
+    name: str
+    model: str
+    mlperf: bool
+    hardware: Mapping[str, Any]
+    cluster: Mapping[str, Any]
+    software: Mapping[str, Any]
+    plans: tuple[Plan, ...]
+    assumed: tuple[str, ...]
+    optimizer: str
+
+    def scenario(self, plan: Plan) -> dict[str, Any]:
+        """The scenario's file, run as planned."""
+        settings, precision = constants_file(SETTINGS), self.hardware["precision"]
+        length = settings["mlperf"].get(self.model, {}).get("sequence_length")
+        large = plan.devices >= settings["assumed"]["half_gradients_from"]["value"]
+        workload: dict[str, Any] = {
+            "model": self.model,
+            "batch_per_gpu": plan.per_device,
+            "precision": precision,
+            **({"gradient_accumulation": plan.passes} if plan.passes > 1 else {}),
+            **({"sequence_length": length} if length and self.mlperf else {}),
+            "optimizer": self.optimizer,
+            **known_words(self.software),
+        }
+        jitter = {"kind": "lognormal", "sigma": settings["assumed"]["jitter"]["value"]}
+        return {
+            "name": self.name,
+            "cluster": self.cluster,
+            "workload": workload,
+            "strategy": _strategy(self.hardware["family"], half=precision != "fp32" or large),
+            "disturbance": {"jitter": jitter},
+            "run": {
+                "steps": settings["assumed"]["steps"]["value"],
+                "warmup": 0,
+                "allow_out_of_memory": True,
+            },
+        }
+
+
+def read(row: Row) -> PublishedStep:
+    """The row by the plan that ends first; raises NotPredictedError for what cannot be told."""
+    minutes, record = row.stated("time_min"), read_record(row)
+    plan = record.plans[0]
+    if len(record.plans) > 1:
+        plan = min(record.plans, key=lambda each: _ends(record, each))
+    suite = "mlperf" if record.mlperf else "paper"
+    return PublishedStep(
+        row=row,
+        scenario=record.scenario(plan),
+        measured=minutes * 60 / plan.steps,
+        gpus=plan.devices,
+        work=plan.per_device * plan.passes,
+        groups=(f"suite {suite}", f"model {record.model}", f"chip {record.hardware['chip']}"),
+        steps=plan.steps,
+        software=record.software,
+        shown={
+            "predicted_global_batch": plan.global_batch,
+            "predicted_steps": plan.steps,
+            "assumed": list(record.assumed),
+        },
+    )
+
+
+def _ends(record: PublishedTraining, plan: Plan) -> float:
+    """Seconds of the whole training by one of its plans."""
+    return plan.steps * run_scenario(scenario_of_row(record.scenario(plan))).step_time
+
+
+def read_record(row: Row) -> PublishedTraining:
+    """The record that a row of the table states.
+
+    Raises NotPredictedError, in words for the user, where what it ran on or how long cannot be
+    told.
+    """
+    hardware = _first(constants_file(SETTINGS)["hardware"], row.text("hardware"))
+    if hardware is None:
+        raise NotPredictedError(f"hardware not known: {row.text('hardware')}")
+    model, said = _model(row.text("model")), row.said("record_id", "who", "source").casefold()
+    count = row.number("accelerators")
+    if count is None or not 1 <= count <= _MOST_DEVICES:
+        raise NotPredictedError(f"number of accelerators not stated, or above {_MOST_DEVICES:,}")
+    devices, notes = _devices(hardware, row.text("hardware"), int(count))
+    cluster, cluster_notes = _cluster(hardware, row, devices)
+    plans, plan_notes = _plans(row, model, devices, mlperf="mlperf" in said)
+    return PublishedTraining(
+        row.text("record_id"),
+        model,
+        "mlperf" in said,
+        hardware,
+        cluster,
+        software_in(said) if "mlperf" in said else constants_file(SETTINGS)["software"],
+        plans,
+        (*notes, *cluster_notes, *plan_notes, f"precision {hardware['precision']}"),
+        _optimizer(model, row.text("who"), mlperf="mlperf" in said),
+    )
+
+
+def _optimizer(model: str, who: str, *, mlperf: bool) -> str:
+    """The optimizer of a record: of MLPerf that of its reference points, else as the paper says."""
+    settings = constants_file(SETTINGS)
+    if mlperf and model in settings["mlperf"]:
+        return tasks()[settings["mlperf"][model]["task"]].optimizers[0]
+    stated = _first(settings["optimizers"], who)
+    return "momentum" if stated is None else str(stated["optimizer"])
+
+
+def _first(entries: Sequence[dict[str, Any]], text: str) -> dict[str, Any] | None:
+    """The first entry one of whose words is in the text."""
+    low = text.casefold().replace("_", "-")
+    return next((entry for entry in entries if any(word in low for word in entry["words"])), None)
+
+
+def _model(text: str) -> str:
+    try:
+        return canonical_name(re.sub(r"\(.*?\)", "", text).strip())
+    except DpsimError:
+        raise NotPredictedError(f"model not known: {text}") from None
+
+
+def _devices(hardware: Mapping[str, Any], text: str, count: int) -> tuple[int, list[str]]:
+    """Chips: a row may count cores of which a chip has two, or boards that hold several."""
+    if "cores" in hardware and "core" in text.casefold():
+        return max(1, count // hardware["cores"]), [f"{hardware['cores']} cores a chip"]
+    if "chips" in hardware:
+        return count * hardware["chips"], [f"{hardware['chips']} chips a board"]
+    return count, []
+
+
+def _cluster(
+    hardware: Mapping[str, Any], row: Row, devices: int
+) -> tuple[dict[str, Any], list[str]]:
+    settings = constants_file(SETTINGS)
+    words = f"{row.text('hardware')} {row.text('interconnect')}"
+    system = _first(settings["systems"], words)
+    link = _first(settings["links"], row.text("interconnect"))
+    # What the row says goes before what is usual of the system, and that before the chip's.
+    stated = re.search(r"(\d+)[- ]GPUs?\b", words)
+    per_node = int(stated[1]) if stated else (system or hardware)["per_node"]
+    per_node = min(per_node, devices, hardware["per_node"])
+    gpu = settings["gpus"].get(hardware["gpu"], hardware["gpu"])
+    torus = hardware["family"].startswith("tpu")
+    network: dict[str, Any] = {"fabric": "torus" if torus else "single-switch"}
+    nic = link["nic"] if link else hardware.get("nic")
+    if nic:
+        cards = re.search(r"(\d+)x IB", words)
+        count = int(cards[1]) if cards else hardware.get("cards", 1)
+        network |= {"nic": nic, "nics_per_node": count}
+    nodes = -(-devices // per_node)
+    notes = [] if nodes == 1 or link or torus else [f"network cards of {nic or hardware['node']}"]
+    notes += [] if stated or system or torus or per_node == 1 else [f"{per_node} devices a node"]
+    cluster = {
+        "nodes": nodes,
+        "node": hardware["node"],
+        "gpu": gpu,
+        "gpus_per_node": per_node,
+        "network": network,
+    }
+    return cluster, notes
+
+
+def _strategy(family: str, *, half: bool) -> dict[str, Any]:
+    """NVIDIA's GPUs by NCCL, TPUs by their torus, others by halving and doubling.
+
+    Large fp32 runs of the time sent gradients in half precision (Akiba et al. 2017, Jia et al.
+    2018).
+    """
+    if family.startswith("tpu"):
+        aggregation = {"kind": "allreduce", "algorithm": "torus-2d"}
+    elif family in ("knl", "xeon"):
+        aggregation = {"kind": "allreduce", "algorithm": "halving-doubling"}
+    else:
+        aggregation = {"kind": "allreduce", "library": "nccl"}
+    return {"aggregation": aggregation, "compression": {"kind": "cast" if half else "none"}}
+
+
+def _plans(
+    row: Row, model: str, devices: int, *, mlperf: bool
+) -> tuple[tuple[Plan, ...], list[str]]:
+    """The ways to run the row, with what is assumed in them."""
+    settings = constants_file(SETTINGS)
+    batch, epochs = _batch(row.text("global_batch")), row.number("epochs")
+    if mlperf and epochs is None:
+        if model not in settings["mlperf"]:
+            raise NotPredictedError(f"epochs not stated, and no reference points known of {model}")
+        return _by_reference(settings["mlperf"][model], devices, batch)
+    assumed = settings["assumed"]
+    notes = [] if epochs else [f"{assumed['epochs']['value']} epochs"]
+    if model.startswith("bert"):
+        raise NotPredictedError("samples of an epoch not known")
+    samples = assumed["samples"]["value"] * (epochs or assumed["epochs"]["value"])
+    usual = assumed["batch_per_device"]
+    if batch is None:
+        batch = min(usual["value"] * devices, usual["most"])
+        notes.append(f"global batch of {batch:,.0f}")
+    # Assumed: a device has room for four usual batches; what is more goes in passes.
+    return (_plan(batch, devices, samples, 4 * usual["value"]),), notes
+
+
+def _batch(text: str) -> float | None:
+    """A global batch as tables write it: 8192, 34K-68K (the geometric mean), nothing.
+
+    Raises NotPredictedError for one that no table has.
+    """
+    numbers = [
+        float(digits) * (1024 if unit else 1)
+        for digits, unit in re.findall(r"(\d+(?:\.\d+)?)\s*([kK]?)", text)
+    ]
+    if not numbers:
+        return None
+    if max(numbers) > _MOST_SAMPLES:
+        raise NotPredictedError(f"global batch above {_MOST_SAMPLES:,}")
+    return float((numbers[0] * numbers[-1]) ** 0.5)
+
+
+def _by_reference(
+    entry: Mapping[str, Any], devices: int, batch: float | None
+) -> tuple[tuple[Plan, ...], list[str]]:
+    """Plans with samples to the target from MLPerf's reference points.
+
+    Where no batch is stated, all batches that fit the devices.
+    """
+    task, most = tasks()[entry["task"]], entry["most_per_device"]
+    batches = runs_of(task.name).batches
+    fitting = [each for each in batches if devices <= each <= devices * most]
+    # Where none of the reference's batches fits the devices, the one nearest to a sample each.
+    nearest = min(batches, key=lambda each: abs(each - devices))
+    known = [batch] if batch is not None else fitting or [nearest]
+    plans = tuple(_plan(each, devices, 0.0, most) for each in known)
+    plans = tuple(replace(plan, samples=task.law.samples(plan.global_batch)) for plan in plans)
+    what = "samples and batch" if batch is None else "samples"
+    return plans, [f"{what} of MLPerf's reference points"]
+
+
+def _plan(batch: float, devices: int, samples: float, most: int) -> Plan:
+    # A share that a device has no room for goes in several passes, as with gradient accumulation.
+    own = max(1, round(batch / devices))
+    passes = -(-own // most)
+    return Plan(max(1, round(own / passes)), passes, devices, samples)

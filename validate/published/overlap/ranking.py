@@ -1,0 +1,83 @@
+"""How overlap policies rank where several were measured in one setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from validate.published.overlap.scenarios import policy_of, setting_of
+from validate.published.tables import StepRow
+
+_CLOSE = 0.02  # measured steps closer than this are a tie
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One setting that several policies were measured in.
+
+    Each policy's step as measured and as predicted (s).
+    """
+
+    setting: tuple[str, ...]
+    measured: Mapping[str, float]
+    predicted: Mapping[str, float]
+
+    @property
+    def right(self) -> bool:
+        """Whether the prediction ranks all as measured."""
+        return sorted(self.measured, key=self.measured.__getitem__) == sorted(
+            self.predicted, key=self.predicted.__getitem__
+        )
+
+    def pairs(self, apart: float = 0.0) -> list[bool]:
+        """Whether the prediction ranks two policies as the measurement does.
+
+        One answer for each two whose measured steps differ by more than ``apart``.
+        """
+        # The slower of two comes first, so that each two count once and equal ones not at all.
+        m, p = self.measured, self.predicted
+        twos = [(one, other) for one in m for other in m if m[one] > m[other] * (1 + apart)]
+        return [p[one] > p[other] for one, other in twos]
+
+    def to_json(self) -> dict[str, Any]:
+        """Times in ms."""
+        return {
+            "setting": list(self.setting),
+            "measured_ms": {name: 1e3 * seconds for name, seconds in self.measured.items()},
+            "predicted_ms": {name: 1e3 * seconds for name, seconds in self.predicted.items()},
+            "right": self.right,
+        }
+
+
+def orders(rows: Sequence[StepRow]) -> list[Order]:
+    """The settings with several policies."""
+    settings: dict[tuple[str, ...], dict[str, StepRow]] = {}
+    for row in rows:
+        policy = policy_of(row.step)
+        if policy is not None:
+            settings.setdefault(setting_of(row.step), {})[policy] = row
+    return [
+        Order(
+            setting,
+            {policy: row.measured for policy, row in same.items()},
+            {policy: row.predicted for policy, row in same.items()},
+        )
+        for setting, same in settings.items()
+        if len(same) > 1
+    ]
+
+
+def ranked(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:
+    """``orders`` of the command's JSON, and how often policies rank as measured, in words."""
+    found = orders(rows)
+    if not found:
+        return {"orders": []}, []
+    pairs = [right for order in found for right in order.pairs()]
+    clear = [right for order in found for right in order.pairs(_CLOSE)]
+    said = (
+        f"policies rank as measured in {sum(order.right for order in found)} of {len(found)} "
+        f"settings, {sum(pairs)} of {len(pairs)} pairs, {sum(clear)} of {len(clear)} pairs more "
+        f"than {_CLOSE:.0%} apart"
+    )
+    return {"orders": [order.to_json() for order in found]}, [said]
