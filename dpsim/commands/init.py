@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -217,9 +218,10 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
         folder = Path.cwd() if output is None else output.parent
         said["model"] = os.path.relpath(said["model"], folder)
 
-    for strategy, checkpoint in tried:
+    # What may not fit, by the model's error, is written only where nothing else was found.
+    for headroom, (strategy, checkpoint) in product((True, False), tried):
         answers = Answers(**{**said, "strategy": strategy, "checkpoint": checkpoint})
-        drafted = _with_batch(answers, output, said.get("batch"))
+        drafted = _with_batch(answers, output, said.get("batch"), headroom=headroom)
         if drafted is not None:
             return drafted
     return _refused(answers, output)
@@ -250,8 +252,13 @@ def _ask(said: dict[str, Any]) -> None:
         said |= {} if strategy == "what fits" else {"strategy": strategy}
 
 
-def _with_batch(answers: Answers, output: Path | None, batch: int | None) -> ScenarioDraft | None:
-    """The draft with ``batch`` samples a pass, or a usual number; None where it does not fit."""
+def _with_batch(
+    answers: Answers, output: Path | None, batch: int | None, *, headroom: bool
+) -> ScenarioDraft | None:
+    """The draft with ``batch`` samples a pass, or a usual number; None where it does not fit.
+
+    With ``headroom`` it must fit by the model's error, too.
+    """
     from dpsim.engine import memory_use
     from dpsim.imports import scenario_from_answers
 
@@ -259,6 +266,7 @@ def _with_batch(answers: Answers, output: Path | None, batch: int | None) -> Sce
     draft = scenario_from_answers(replace(answers, batch=batch or 1))
     scenario = _scenario(draft, output)
     use = memory_use(scenario)
+    use = use.with_headroom if headroom else use
     if batch is not None:
         return draft if use.fits else None
     samples = _MOST_TOKENS // use.model.tokens if use.model.tokens else _MOST_SAMPLES

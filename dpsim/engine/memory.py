@@ -82,6 +82,11 @@ class MemoryUse:
         return [f"may {verdict}: {low} to {high} of {capacity}, by the model's error"]
 
     @property
+    def with_headroom(self) -> MemoryUse:
+        """The same with so much less memory that what fits does so by the model's error, too."""
+        return replace(self, capacity=self.capacity * self.held.total / self.interval.high)
+
+    @property
     def largest_batch(self) -> int:
         """The largest batch of one pass that fits, 0 where none does."""
         return largest_batch(self.model, self.setup, self.capacity)

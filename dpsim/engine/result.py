@@ -136,7 +136,12 @@ class Result(Shown):
     def warnings(self) -> list[str]:
         """What keeps the answer from being what was asked for, a sentence each."""
         above = self.utilisation.above_peak
-        said = [*self.cautions, *([] if above is None else [above])]
+        memory = [] if self.memory is None else self.memory.warnings
+        said = [
+            *self.cautions,
+            *([] if above is None else [above]),
+            *(f"memory: {warning}" for warning in memory),
+        ]
         if self.unsettled is None:
             return said
         return [

@@ -105,7 +105,12 @@ class Gpu(Config):
             "frameworks use them."
         ),
     )
-    memory: SourcedBytes = Field(description="Device memory, in bytes.")
+    memory: SourcedBytes = Field(
+        description=(
+            "Device memory that processes can take, in bytes, as nvidia-smi or rocm-smi shows it. "
+            "The maker's GB are GiB, less what error correction and the driver keep."
+        )
+    )
     memory_bandwidth: SourcedRate = Field(
         description="Nominal bandwidth of the device memory, in B/s."
     )

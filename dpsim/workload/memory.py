@@ -28,8 +28,8 @@ the batch: ``batch`` is that of one pass. The loss over a vocabulary takes more 
 of convolutions.
 
 All 481 batches of quality ok that ran on a known GPU (the reference tables single_gpu.csv and
-scaling.csv) fit by this. Of 50 more, with a caution, three are 3 to 7 % over: ResNet-50 with 128
-images on a K80, whose context is smaller, and BERT-large, with Adam assumed, on 24 GB.
+scaling.csv) fit by this. Of 50 more, with a caution, one is 7 % over: ResNet-50 with 128 images on
+a K80, whose context is smaller.
 """
 
 from __future__ import annotations

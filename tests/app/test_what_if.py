@@ -175,10 +175,10 @@ def test_names_from_files_are_escaped(open_page):
 def test_what_does_not_fit_keeps_the_page_with_its_memory_and_ways_out(open_page):
     page = open_page("what_if", preset=FIRST, set=[*QUICK, "workload.batch_per_gpu=512"])
     assert not page.error
-    assert "It does not fit: each V100-SXM2-16GB has 16 GB" in html(page)
+    assert "It does not fit: each V100-SXM2-16GB has 16.9 GB" in html(page)
     assert charts(page) == 1
     ways = [each for each in page.button if (each.key or "").startswith("way ")]
-    assert any("16 GB, **" in each.label and "time per sample" in each.label for each in ways)
+    assert any("16.9 GB, **" in each.label and "time per sample" in each.label for each in ways)
     first = next(each for each in ways if not each.disabled)
     first.click().run()
     settled(page)

@@ -141,7 +141,7 @@ def test_a_variant_that_does_not_fit_is_left_out_and_the_others_stand(dpsim):
     (row,), (left_out,) = answer["rows"], answer["left_out"]
     assert row["variant"] == {"workload.batch_per_gpu": "64"}
     assert left_out["variant"] == {"workload.batch_per_gpu": "4096"}
-    assert "must fit in the 16 GB of" in left_out["reason"]
+    assert "must fit in the 16.9 GB of" in left_out["reason"]
     out = dpsim("compare", QUICKSTART, *asked, *FEW)[1]
     assert "left out: workload.batch_per_gpu=4096: workload: must fit" in " ".join(out.split())
 

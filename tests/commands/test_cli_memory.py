@@ -36,9 +36,9 @@ def dpsim(monkeypatch, capsys):
 def test_the_table_says_what_fits_and_by_how_much(dpsim):
     code, out, err = dpsim("memory", QUICKSTART)
     assert (code, err) == (0, "")
-    assert "7.35 GB of 16 GB on each v100-sxm2-16gb" in out
-    assert "fits, with 8.65 GB to spare" in out
-    assert "at most 162 fit" in out
+    assert "7.35 GB of 16.9 GB on each v100-sxm2-16gb" in out
+    assert "fits, with 9.59 GB to spare" in out
+    assert "at most 173 fit" in out
     assert "ZeRO 3 / FSDP" in out
     assert "remedy" not in out
 
@@ -74,7 +74,7 @@ def test_the_json_has_the_documented_keys(dpsim):
 def test_running_what_does_not_fit_is_an_error_with_the_advice(dpsim):
     code, out, err = dpsim("run", QUICKSTART, sets=GPT2_XL)
     assert (code, out) == (2, "")
-    assert err.startswith("dpsim: workload: must fit in the 16 GB of v100-sxm2-16gb")
+    assert err.startswith("dpsim: workload: must fit in the 16.9 GB of v100-sxm2-16gb")
     assert "shard with ZeRO" in err
 
 

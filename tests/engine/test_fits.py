@@ -20,8 +20,8 @@ def test_a_scenario_that_does_not_fit_is_refused_with_the_smallest_remedy():
     with pytest.raises(DpsimError) as error:
         simulate(quickstart("workload.batch_per_gpu=200"))
     text = str(error.value)
-    assert text.startswith("workload: must fit in the 16 GB of v100-sxm2-16gb, but takes 19")
-    assert "to make it fit: checkpoint activations, or take at most 162 samples at a time" in text
+    assert text.startswith("workload: must fit in the 16.9 GB of v100-sxm2-16gb, but takes 19")
+    assert "to make it fit: checkpoint activations, or take at most 173 samples at a time" in text
     assert "\n" not in text
 
 
@@ -36,12 +36,12 @@ def test_the_results_memory_adds_up():
     assert sum(memory["parts_bytes"].values()) == pytest.approx(memory["total_bytes"])
     assert memory["parts_bytes"]["weights"] == 4 * 25_557_032
     assert memory["parts_bytes"]["activations"] == 64 * 4 * 20_926_440
-    assert memory["capacity_bytes"] == 16e9
+    assert memory["capacity_bytes"] == 16_160 * 2**20
     assert memory["fits"]
 
 
 def test_the_advice_for_gpt3_is_a_split():
-    """350 GB of half-precision weights do not fit in 80 GB."""
+    """350 GB of half-precision weights do not fit in 85.5 GB, the 80 of an H100."""
     gpt3 = [
         "workload.model=gpt3-175b",
         "workload.precision=fp16",
@@ -49,16 +49,16 @@ def test_the_advice_for_gpt3_is_a_split():
         "workload.batch_per_gpu=1",
     ]
     use = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=1", *gpt3))
-    assert use.report()["split_ways"] == {"weights_alone": 5, "training": 38}
+    assert use.report()["split_ways"] == {"weights_alone": 5, "training": 35}
     shards, split = use.advice()
     assert shards.startswith("shard with ZeRO 3 / FSDP over at least ")
     assert split == (
-        "split the model at least 38 ways (its weights alone, 349 GB, take 5 such GPUs)"
+        "split the model at least 35 ways (its weights alone, 349 GB, take 5 such GPUs)"
     )
     sharded = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=64", *gpt3)).advice()
     assert len(sharded) == 2
     assert sharded[0].startswith("shard with ZeRO 3 / FSDP")
-    assert sharded[1].startswith("split the model at least 38 ways")
+    assert sharded[1].startswith("split the model at least 35 ways")
 
 
 def test_where_only_more_gpus_help_it_says_how_many():

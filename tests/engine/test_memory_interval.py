@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim import load_scenario
+from dpsim import load_scenario, simulate
 from dpsim.engine import memory_use
 
 QUICKSTART = "scenarios/quickstart.yaml"
@@ -72,3 +72,21 @@ def test_what_ran_is_never_surely_too_large():
     k80 = replace(use_of("workload.batch_per_gpu=128"), capacity=12e9)
     assert not k80.fits
     assert "may fit all the same" in k80.warnings[0]
+
+
+def test_a_run_warns_where_memory_does():
+    """78 GB of the 85.5 GB of an H100 are 92 where the model errs most."""
+    short = [*MEASURED, "run={steps: 1, warmup: 0}"]
+    scenario = load_scenario(QUICKSTART, short)
+    warnings = memory_use(scenario).warnings
+    assert len(warnings) == 1
+    assert f"memory: {warnings[0]}" in simulate(scenario).warnings
+    roomy = load_scenario(QUICKSTART, [*short, "workload.checkpoint=full"])
+    assert not any(warning.startswith("memory:") for warning in simulate(roomy).warnings)
+
+
+def test_with_headroom_it_fits_by_the_upper_end_of_the_interval():
+    use = use_of(*MEASURED)
+    just = replace(use, capacity=use.interval.high * (1 + 1e-12))
+    assert just.with_headroom.fits
+    assert not replace(just, capacity=use.interval.high * (1 - 1e-9)).with_headroom.fits

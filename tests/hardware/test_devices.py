@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from pydantic import ValidationError
 
@@ -36,34 +38,41 @@ def test_peak_rates(name, precision, teraflops):
 
 
 @pytest.mark.parametrize(
-    ("name", "gigabytes", "gigabytes_per_s", "watts"),
+    ("name", "mebibytes", "gigabytes_per_s", "watts"),
     [
-        ("k80", 12, 240, 150),
-        ("p100-sxm2", 16, 732, 300),
-        ("p40", 24, 346, 250),
-        ("v100-sxm2-16gb", 16, 900, 300),
-        ("v100-sxm2-32gb", 32, 900, 300),
-        ("t4", 16, 320, 70),
-        ("a100-sxm-40gb", 40, 1555, 400),
-        ("a100-sxm-80gb", 80, 2039, 400),
-        ("h100-sxm", 80, 3350, 700),
-        ("h100-pcie", 80, 2000, 350),
-        ("h200", 141, 4800, 700),
-        ("rtx-a5000", 24, 768, 230),
-        ("rtx-4090-d", 24, 1008, 425),
-        ("l20", 48, 864, 275),
-        ("gtx-1070", 8, 256, 150),
-        ("gb10", 128, 273, 140),
-        ("rx-7900-xtx", 24, 960, 355),
+        ("k80", 11441, 240, 150),
+        ("p100-sxm2", 16280, 732, 300),
+        ("p40", 22919, 346, 250),
+        ("v100-sxm2-16gb", 16160, 900, 300),
+        ("v100-sxm2-32gb", 32510, 900, 300),
+        ("t4", 15109, 320, 70),
+        ("a100-sxm-40gb", 40536, 1555, 400),
+        ("a100-sxm-80gb", 81251, 2039, 400),
+        ("h100-sxm", 81559, 3350, 700),
+        ("h100-pcie", 81559, 2000, 350),
+        ("h200", 143771, 4800, 700),
+        ("rtx-a5000", 24256, 768, 230),
+        ("rtx-4090-d", 24564, 1008, 425),
+        ("l20", 46068, 864, 275),
+        ("gtx-1070", 8119, 256, 150),
+        ("rx-7900-xtx", 24560, 960, 355),
     ],
 )
-def test_memory_and_power(name, gigabytes, gigabytes_per_s, watts):
+def test_memory_and_power(name, mebibytes, gigabytes_per_s, watts):
     gpu = gpus()[name]
     assert (gpu.memory.value, gpu.memory_bandwidth.value, gpu.power.value) == (
-        gigabytes * GIGA,
+        mebibytes * 2**20,
         gigabytes_per_s * GIGA,
         watts,
     )
+
+
+@pytest.mark.parametrize("name", [name for name in gpus() if not name.startswith("tpu")])
+def test_a_makers_gigabytes_are_binary_and_not_all_of_them_can_be_used(name):
+    """40 GB of an A100 are 42.5e9 bytes: 40 GiB of 2**30, less what its driver keeps."""
+    memory = gpus()[name].memory
+    (stated,) = re.findall(r"(\d+) Gi?B", memory.source)
+    assert 0.92 < memory.value / (int(stated) * 2**30) < 1
 
 
 @pytest.mark.parametrize("name", gpus())

@@ -112,6 +112,7 @@ SMALL = "workload.model=gpt2-small"
         ("quickstart", STEADY),
         ("quickstart", (*STEADY, "workload.gradient_accumulation=2")),
         ("sharded", (SMALL,)),
+        ("sharded", (SMALL, "strategy.aggregation.shard_group=node", "run.engine=vector")),
         ("powersgd", STEADY),
         ("mg-wfbp", STEADY),
     ],

@@ -143,8 +143,8 @@ def test_memory_is_in_gb_beside_the_gpus(quickstart):
     figure = memory_figure(quickstart)
     memory = quickstart.to_json()["memory"]
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(memory["total_bytes"] / 1e9)
-    assert figure.layout.shapes[0].x0 == 16
-    assert titles(figure)[:2] == ("Memory of a GPU: 7.35 of 16 GB, fits", "memory (GB)")
+    assert figure.layout.shapes[0].x0 == pytest.approx(16.945, abs=1e-3)
+    assert titles(figure)[:2] == ("Memory of a GPU: 7.35 of 16.9 GB, fits", "memory (GB)")
     with pytest.raises(KeyError, match="says nothing of memory"):
         memory_figure({**quickstart.to_json(), "memory": None})
 

@@ -113,7 +113,7 @@ def test_what_cannot_be_simulated_is_left_out_and_said():
     assert [point.batch_per_gpu for point in study.points] == [64]
     (memory,) = study.left_out
     assert memory.startswith("1 nodes, 256 samples per GPU: ")
-    assert "must fit in the 16 GB" in memory
+    assert "must fit in the 16.9 GB" in memory
 
 
 def test_a_study_of_nothing_is_an_error():

@@ -63,7 +63,11 @@ def test_survives_a_round_trip():
         ({"batch_per_gpu": 0}, "batch_per_gpu", "greater than or equal to 1"),
         ({"batch_per_gpu": 1.5}, "batch_per_gpu", "valid integer"),
         ({"precision": "fp64"}, "precision", "'fp32', 'tf32', 'fp16', 'bf16' or 'fp8'"),
-        ({"optimizer": "lion"}, "optimizer", "'sgd', 'momentum', 'adam' or 'adamw'"),
+        (
+            {"optimizer": "lion"},
+            "optimizer",
+            "'sgd', 'momentum', 'adam', 'adamw', 'adagrad', 'lars' or 'lamb'",
+        ),
         (
             {"sequence_length": 128},
             "sequence_length",

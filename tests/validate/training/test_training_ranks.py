@@ -269,7 +269,7 @@ def test_reads_keep_to_the_rule_of_ssp(name, model, four):
             assert event.clock - min(finished.values()) <= staleness
             assert applied >= due | own
             assert all(clock <= newest for _, clock in applied)
-            assert event.version == len(applied) // (len(workers) if name == "bsp" else 1)
+            assert event.version == len(applied) // (1 if staleness else len(workers))
     assert len(applied) == len(workers) * CASES[name, model][1].steps
 
 
