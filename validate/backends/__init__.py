@@ -3,12 +3,22 @@
 Knows ranks and collectives; needs torch.
 """
 
-from validate.backends.matrix import CLASSIC, DOCUMENTATION, Cell, here, matrix, pairs, to_json
+from validate.backends.matrix import (
+    CLASSIC,
+    DOCUMENTATION,
+    Cell,
+    Edition,
+    here,
+    matrix,
+    pairs,
+    to_json,
+)
 
 __all__ = [
     "CLASSIC",
     "DOCUMENTATION",
     "Cell",
+    "Edition",
     "here",
     "matrix",
     "pairs",

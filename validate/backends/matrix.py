@@ -15,6 +15,7 @@ from dpsim.base.errors import DpsimError
 from validate.ranks.launch import RunFailed, launch, loopback
 
 Verdict = Literal["works", "fails", "not tried"]
+Edition = Literal["classic", "today"]
 
 BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
@@ -42,8 +43,8 @@ _EXCEPTIONS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
 }
 
-# The same table in the documentation of torch 1.7, by which backends are still taught.
-CLASSIC = "https://pytorch.org/docs/1.7.1/distributed.html#backends"
+# The same table in the documentation of torch 2.0, by which backends are still taught.
+CLASSIC = "https://pytorch.org/docs/2.0/distributed.html#backends"
 _CLASSIC: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("gloo", "cpu"): {"reduce_scatter": _NO, "all_to_all": _NO},
     ("gloo", "cuda"): {
@@ -52,7 +53,7 @@ _CLASSIC: Mapping[tuple[str, str], Mapping[str, str]] = {
         "all_reduce": _YES,
     },
     ("nccl", "cpu"): dict.fromkeys(OPERATIONS, _NO),
-    ("nccl", "cuda"): dict.fromkeys(("send", "recv", "gather", "scatter", "all_to_all"), _NO),
+    ("nccl", "cuda"): {},
     ("mpi", "cpu"): {"reduce_scatter": _NO},
     ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
 }
@@ -64,7 +65,7 @@ class Cell:
     """One operation of one backend on one kind of tensor.
 
     ``detail`` is the first line of the error, or why it was not tried; ``documented`` is what
-    torch's documentation says now, ``classic`` what that of torch 1.7 said.
+    torch's documentation says now, ``classic`` what that of torch 2.0 said.
     """
 
     backend: str
@@ -74,6 +75,10 @@ class Cell:
     detail: str
     documented: str
     classic: str
+
+    def said(self, edition: Edition) -> str:
+        """What an edition of torch's documentation says of it."""
+        return self.classic if edition == "classic" else self.documented
 
     def to_json(self) -> dict[str, str]:
         """Its fields by name."""
@@ -225,12 +230,13 @@ def _cell(backend: str, device: str, operation: str, verdict: Verdict, detail: s
     )
 
 
-def to_json(cells: Sequence[Cell]) -> dict[str, Any]:
-    """The matrix as JSON."""
+def to_json(cells: Sequence[Cell], edition: Edition) -> dict[str, Any]:
+    """The matrix as JSON, each cell with what ``edition`` says."""
     return {
         "schema_version": 1,
         "kind": "validate-backends",
+        "edition": edition,
         "documentation": DOCUMENTATION,
         "classic": CLASSIC,
-        "rows": [cell.to_json() for cell in cells],
+        "rows": [{**cell.to_json(), "said": cell.said(edition)} for cell in cells],
     }

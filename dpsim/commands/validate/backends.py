@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
+from dpsim.base.errors import UnknownNameError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import Json
 from dpsim.commands.progress import progress
@@ -19,7 +20,7 @@ from dpsim.commands.validate.torch_first import torch_first
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from validate.backends import Cell
+    from validate.backends import Cell, Edition
 
 
 def backends(
@@ -27,18 +28,30 @@ def backends(
     timeout: Annotated[
         float, typer.Option(min=1, max=600, help="Seconds that an operation may take.")
     ] = 20.0,
+    edition: Annotated[
+        str,
+        typer.Option(
+            metavar="classic|today",
+            help="Which table of torch's documentation stands in front: classic, of torch 2.0, as "
+            "lectures have it, or today's.",
+        ),
+    ] = "today",
     as_json: Json = False,
 ) -> None:
     """Try every operation of gloo, nccl and mpi on CPU and CUDA tensors.
 
-    Says of each whether it works, fails, or cannot be tried here.
+    Says of each what torch's documentation does, and whether it works, fails, or cannot be tried
+    here.
 
-    Example: dpsim validate backends
+    Example: dpsim validate backends --edition classic
     Example: torchrun --nproc-per-node 2 -m validate backends --json
     """
     torch_first("backends")
-    from validate.backends import here, matrix, pairs, to_json
+    from validate.backends import Edition, here, matrix, pairs, to_json
 
+    if edition not in get_args(Edition):
+        raise UnknownNameError("--edition", edition, get_args(Edition))
+    wanted = cast("Edition", edition)
     # A launcher such as torchrun sets it in each of its ranks.
     if "RANK" in os.environ:
         cells = here(timeout)
@@ -49,29 +62,44 @@ def backends(
         with progress("trying operations", sum(1 for _ in pairs()) * 11) as done:
             cells = matrix(ranks, timeout, done)
     if as_json:
-        show_json(to_json(cells))
+        show_json(to_json(cells, wanted))
     else:
-        show(_table(cells), "", *_notes(cells))
+        show(_table(cells, wanted), "", *_notes(cells))
 
 
-def _table(cells: Sequence[Cell]) -> Table:
-    """Operations by backend and device; what was not tried is in brackets, as documented."""
+def _table(cells: Sequence[Cell], edition: Edition) -> Table:
+    """Operations by backend and device: what the edition says, and where others say otherwise."""
     from rich.table import Table
 
     columns = list(dict.fromkeys((cell.backend, cell.device) for cell in cells))
-    table = Table(title="torch.distributed on this machine", title_justify="left", show_edge=False)
+    whose = "the classic" if edition == "classic" else "today's"
+    title = f"torch.distributed: {whose} documentation, and this machine"
+    table = Table(title=title, title_justify="left", show_edge=False)
     table.add_column("operation")
     for backend, device in columns:
         table.add_column(f"{backend} {device}")
     for operation in dict.fromkeys(cell.operation for cell in cells):
-        table.add_row(operation, *(_mark(cell) for cell in cells if cell.operation == operation))
+        row = [_mark(cell, edition) for cell in cells if cell.operation == operation]
+        table.add_row(operation, *row)
     return table
 
 
-def _mark(cell: Cell) -> str:
-    brief = {"works": "works", "does not work": "no"}.get(cell.documented, "perhaps")
-    mark = f"({brief})" if cell.verdict == "not tried" else cell.verdict
-    return f"{mark} *" if cell.classic != cell.documented else mark
+_BRIEF = {"works": "yes", "does not work": "no"}
+
+
+def _mark(cell: Cell, edition: Edition) -> str:
+    """What the edition says, what the other one says otherwise, and what was found here."""
+    other: Edition = "today" if edition == "classic" else "classic"
+    said, others = (_BRIEF.get(cell.said(each), "perhaps") for each in (edition, other))
+    marks = [said]
+    if others != said:
+        marks.append(f"{other}: {others}")
+    if cell.verdict != "not tried":
+        marks.append(f"here: {_HERE[cell.verdict]}")
+    return ", ".join(marks)
+
+
+_HERE = {"works": "yes", "fails": "no"}
 
 
 def _notes(cells: Sequence[Cell]) -> list[str]:
@@ -90,7 +118,7 @@ def _notes(cells: Sequence[Cell]) -> list[str]:
     return [
         *fails,
         *reasons,
-        f"(in brackets): as torch's documentation says, {DOCUMENTATION}",
-        "*: otherwise in the classic edition, where gloo has only broadcast and all_reduce on GPUs "
-        f"({CLASSIC})",
+        "perhaps: where MPI was built for CUDA",
+        f"today: {DOCUMENTATION}",
+        f"classic: {CLASSIC}, as lectures have it",
     ]

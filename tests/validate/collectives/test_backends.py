@@ -26,7 +26,7 @@ def cells():
     said = io.StringIO()
     alone = {name: text for name, text in os.environ.items() if name != "RANK"}
     with (
-        mock.patch("sys.argv", ["validate", "backends", "--json"]),
+        mock.patch("sys.argv", ["validate", "backends", "--edition", "classic", "--json"]),
         mock.patch.dict(os.environ, alone, clear=True),
         contextlib.redirect_stdout(said),
         pytest.raises(SystemExit) as ended,
@@ -34,7 +34,8 @@ def cells():
         runpy.run_module("validate", run_name="__main__")
     assert not ended.value.code
     answer = json.loads(said.getvalue())
-    assert list(answer) == ["schema_version", "kind", "documentation", "classic", "rows"]
+    assert list(answer) == ["schema_version", "kind", "edition", "documentation", "classic", "rows"]
+    assert answer["edition"] == "classic"
     return {(row["backend"], row["device"], row["operation"]): row for row in answer["rows"]}
 
 
@@ -53,6 +54,61 @@ def test_what_is_not_tried_says_why_and_what_is_documented(cells):
     for (backend, device, operation), row in cells.items():
         assert (row["detail"] != "") == (row["verdict"] != "works")
         assert row["documented"] == documented(backend, device, operation)
+
+
+# Torch 2.0's documentation: CPU and GPU of gloo, mpi and nccl.
+LECTURE = """
+    send           yes no  yes ?  no yes
+    recv           yes no  yes ?  no yes
+    broadcast      yes yes yes ?  no yes
+    all_reduce     yes yes yes ?  no yes
+    reduce         yes no  yes ?  no yes
+    all_gather     yes no  yes ?  no yes
+    gather         yes no  yes ?  no yes
+    scatter        yes no  yes ?  no yes
+    reduce_scatter no  no  no  no no yes
+    all_to_all     no  no  yes ?  no yes
+    barrier        yes no  yes ?  no yes
+"""
+
+
+def test_the_classic_edition_is_the_table_of_the_lecture(cells):
+    columns = [(name, device) for name in ("gloo", "mpi", "nccl") for device in DEVICES]
+    words = {"yes": "works", "no": "does not work", "?": "works where MPI was built for CUDA"}
+    for line in LECTURE.split("\n")[1:-1]:
+        operation, *marks = line.split()
+        for (backend, device), mark in zip(columns, marks, strict=True):
+            row = cells[backend, device, operation]
+            assert row["said"] == row["classic"] == words[mark], (backend, device, operation)
+
+
+def test_the_table_has_the_edition_and_what_differs(monkeypatch, capsys):
+    from validate.backends.matrix import Cell
+
+    gathered = ("not tried", "no GPU", "works", "does not work")
+    tried = [
+        Cell("gloo", "cpu", "reduce_scatter", "works", "", "works", "does not work"),
+        Cell("gloo", "cuda", "reduce_scatter", *gathered),
+    ]
+    monkeypatch.setattr("validate.backends.matrix", lambda *given: tried)
+    monkeypatch.delenv("RANK", raising=False)
+    for edition, marks in {
+        "classic": ("no, today: yes, here: yes", "no, today: yes"),
+        "today": ("yes, classic: no, here: yes", "yes, classic: no"),
+    }.items():
+        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends", "--edition", edition])
+        with pytest.raises(SystemExit):
+            cli.main()
+        (row,) = (line for line in capsys.readouterr().out.splitlines() if "reduce_scatter" in line)
+        assert tuple(cell.strip() for cell in row.split("│")[1:]) == marks
+
+
+def test_another_edition_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends", "--edition", "old"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "must be a known --edition, but got 'old'" in capsys.readouterr().err
 
 
 def test_keys_are_documented(cells):
