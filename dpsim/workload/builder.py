@@ -6,11 +6,12 @@ Masks and pooling indices, which are kept for backward, are left out: a few perc
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from dpsim.workload.layer import Layer
 from dpsim.workload.layer_stack import LayerStack
 
-Size = int | tuple[int, int]
+Size = int | tuple[int, ...]
 
 
 class Builder(LayerStack):
@@ -27,20 +28,56 @@ class Builder(LayerStack):
         padding: Size = 0,
         *,
         bias: bool = False,
+        groups: int = 1,
+        dilation: int = 1,
+        tied: bool = False,
     ) -> None:
-        """2D convolution of the (channels, height, width) that flows in."""
-        (rows, columns), entering = _pair(kernel), self.size
+        """Convolution of the (channels, length...) that flows in, over as many dimensions.
+
+        Each of ``groups`` sees its share of the channels (as many groups as channels: depthwise).
+        ``tied`` uses the weights of another layer, as a head does that serves several sizes.
+        """
+        sides = self._each(kernel)
+        inner = self.shape[0] // groups * prod(sides)
+        window = tuple(dilation * (side - 1) + 1 for side in sides)
+        places = self._window(window, stride, padding)
         # Each place of the output multiplies all weights once.
-        weight = channels * self.shape[0] * rows * columns
-        self.shape = (channels, *self._window((rows, columns), stride, padding))
-        flop = 2 * weight * self.shape[1] * self.shape[2]
+        product = (prod(places), inner, channels)
+        self._convolution(name, (channels, *places), product, bias=bias, tied=tied)
+
+    def conv_transpose(
+        self, name: str, channels: int, kernel: Size, stride: Size = 1, *, bias: bool = False
+    ) -> None:
+        """Transposed convolution: each place of the input spreads a window over the output."""
+        sides, steps = self._each(kernel), self._each(stride)
+        places = tuple(
+            (side - 1) * step + window
+            for side, step, window in zip(self.shape[1:], steps, sides, strict=True)
+        )
+        product = (prod(self.shape[1:]), self.shape[0], channels * prod(sides))
+        self._convolution(name, (channels, *places), product, bias=bias)
+
+    def _convolution(
+        self,
+        name: str,
+        leaving: tuple[int, ...],
+        product: tuple[int, int, int],
+        *,
+        bias: bool,
+        tied: bool = False,
+    ) -> None:
+        """The ``product`` of rows by inner terms by columns that a convolution is."""
+        entering, weight = self.size, product[1] * product[2]
+        self.shape = leaving
         self._matrix(
             name,
             "conv",
-            _with_bias(weight, channels, bias),
-            flop,
+            () if tied else _with_bias(weight, leaving[0], bias),
+            2 * product[0] * weight,
             entering + self.size,
             kept=self.size,
+            borrowed=weight if tied else 0,
+            shape=product,
         )
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
@@ -59,18 +96,26 @@ class Builder(LayerStack):
             kept=self.size if kept else 0,
         )
 
+    def group_norm(self, name: str, *, kept: bool = True) -> None:
+        """Normalisation over groups of one sample's channels; it moves what a batch norm moves.
+
+        With as many groups as channels it is an instance norm.
+        """
+        self.batch_norm(name, kept=kept)
+
     def pool(
         self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False
     ) -> None:
         """Maximum or average over windows."""
         entering = self.size
-        self.shape = (self.shape[0], *self._window(_pair(kernel), stride, padding, ceil=ceil))
+        window = self._window(self._each(kernel), stride, padding, ceil=ceil)
+        self.shape = (self.shape[0], *window)
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
     def adaptive_pool(self, name: str, side: int) -> None:
         """Average to ``side`` x ``side``."""
         entering = self.size
-        self.shape = (self.shape[0], side, side)
+        self.shape = (self.shape[0], *[side] * (len(self.shape) - 1))
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
     def flatten(self) -> None:
@@ -98,25 +143,55 @@ class Builder(LayerStack):
             name, "elementwise", entering + self.size, entering + self.size, kept=self.size
         )
 
+    def squeeze_excite(self, name: str, squeezed: int) -> None:
+        """Scales each channel by what two small products make of all means (Hu et al. 2018)."""
+        entering = self.shape
+        self.adaptive_pool(f"{name}.avgpool", 1)
+        self.flatten()
+        self.linear(f"{name}.fc1", squeezed)
+        self.activation(f"{name}.act", kept=True)
+        self.linear(f"{name}.fc2", entering[0])
+        self.activation(f"{name}.sigmoid", kept=True)
+        self.shape = entering
+        # A product element by element, which moves as much as a sum.
+        self.add(f"{name}.scale", kept=True)
+
+    def roi_align(self, name: str, boxes: int, side: int) -> None:
+        """Cuts ``boxes`` out of an image, each averaged to ``side`` x ``side`` (He et al. 2017).
+
+        Each place averages four points, and each point lies between four pixels, most of them in
+        the cache: four are counted as read. Backward adds to them. The boxes stand one below the
+        other.
+        """
+        self.shape = (self.shape[0], boxes * side, side)
+        self._memory(name, "pool", 5 * self.size, 9 * self.size, kept=self.size)
+
     def _window(
-        self, kernel: tuple[int, int], stride: Size, padding: Size, *, ceil: bool = False
-    ) -> tuple[int, int]:
-        """Height and width after a window of ``kernel`` has moved over the image."""
-        height, width = (
+        self, kernel: tuple[int, ...], stride: Size, padding: Size, *, ceil: bool = False
+    ) -> tuple[int, ...]:
+        """The sides of the image after a window of ``kernel`` has moved over it."""
+        return tuple(
             (side + 2 * pad - window + (step - 1 if ceil else 0)) // step + 1
             for side, pad, window, step in zip(
-                self.shape[1:], _pair(padding), kernel, _pair(stride), strict=True
+                self.shape[1:], self._each(padding), kernel, self._each(stride), strict=True
             )
         )
-        return height, width
+
+    def _each(self, size: Size) -> tuple[int, ...]:
+        """The size in each dimension of the image."""
+        return size if isinstance(size, tuple) else (size,) * (len(self.shape) - 1)
 
     # Sequences
 
-    def embedding(self, name: str, entries: int, width: int) -> None:
-        """Looks one row of a table up for each of the tokens that flow in."""
+    def embedding(self, name: str, entries: int, width: int, *, tied: bool = False) -> None:
+        """Looks one row of a table up for each of the tokens that flow in.
+
+        ``tied``: it is the table of a layer before.
+        """
         self._learns = True
         self.shape = (self.shape[0], width)
-        self._memory(name, "embedding", 2 * self.size, 2 * self.size, parameters=(entries * width,))
+        own = () if tied else (entries * width,)
+        self._memory(name, "embedding", 2 * self.size, 2 * self.size, parameters=own)
 
     def layer_norm(self, name: str) -> None:
         """Forward reads and writes; backward reads two tensors twice and writes one."""
@@ -173,6 +248,31 @@ class Builder(LayerStack):
         weights, moved = tokens * keys, (tokens + keys) * width
         self._memory(f"{name}.softmax", "elementwise", 2 * weights, 3 * weights, kept=weights)
         self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
+
+    def pair_products(self, name: str) -> None:
+        """The product of each pair of the vectors that flow in, each pair once."""
+        vectors, width = self.shape
+        entering = self.size
+        self.shape = (vectors * (vectors - 1) // 2,)
+        flop = 2 * vectors * vectors * width
+        self._matrix(name, "attention", (), flop, entering + self.size, kept=self.size)
+
+    def selective_scan(self, name: str, state: int) -> None:
+        """A state of ``state`` values for each channel goes over the tokens (Gu and Dao 2023).
+
+        One kernel reads input, step, gate and the vectors that write and read the state, and never
+        writes the states; backward computes them again.
+        """
+        tokens, width = self.shape
+        vectors = 2 * tokens * state
+        self._memory(
+            name,
+            "elementwise",
+            4 * self.size + vectors,
+            7 * self.size + 2 * vectors,
+            parameters=(state * width, width),
+            kept=self.size,
+        )
 
     def fused_attention(
         self,
@@ -279,10 +379,6 @@ class Builder(LayerStack):
         flop = 2 * inner * self.size
         weights = count * inner * width
         self._matrix(name, "linear", (weights,), flop, entering + self.size, kept=self.size)
-
-
-def _pair(size: Size) -> tuple[int, int]:
-    return size if isinstance(size, tuple) else (size, size)
 
 
 def _with_bias(weight: int, width: int, bias: bool) -> tuple[int, ...]:

@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import prod
+from time import monotonic
 from typing import Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate
 from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
 from dpsim.workload.torch_factory import explained, find_factory, import_torch
@@ -28,6 +30,8 @@ from dpsim.workload.torch_stand_ins import StandIns, formulas, fused_attention
 
 _SAMPLES = 7  # a number that makes no shape of activations look like one of weights
 _SHOWN_NAMES = 3
+_QUIET = 3.0  # seconds after which a trace first says how far it is
+_PATIENT = 10.0  # seconds until it says so again
 
 
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
@@ -85,7 +89,7 @@ def _samples(shape: tuple[int, ...], dtype: str) -> Any:
 def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Model:
     """Runs a step of the module, forward by ``run``, and gathers what it did."""
     torch = import_torch()
-    seen = _Seen(torch, module)
+    seen = _Seen(torch, module, name)
     outputs: list[Any] = []
     with (
         seen.hooked(),
@@ -105,6 +109,28 @@ def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Mode
     return seen.model(name, sample)
 
 
+class _Progress:
+    """Says how far a trace is that takes longer than a moment."""
+
+    def __init__(self, name: str, modules: int) -> None:
+        self._name = name
+        self._modules = modules
+        self._start = monotonic()
+        self._next = _QUIET
+
+    def at(self, modules: int, backward: bool) -> None:
+        """So many modules have run; ``backward``: and are running back now."""
+        taken = monotonic() - self._start
+        if taken < self._next:
+            return
+        self._next = taken + _PATIENT
+        pass_ = "backward" if backward else "forward"
+        narrate(
+            f"tracing {self._name} with torch: {pass_} pass, {modules} of {self._modules} modules "
+            f"seen after {taken:.0f} s"
+        )
+
+
 class _Amounts:
     """What one module does itself, for all samples of the trace."""
 
@@ -121,9 +147,10 @@ class _Seen:
     In the order of first use.
     """
 
-    def __init__(self, torch: Any, module: Any) -> None:
+    def __init__(self, torch: Any, module: Any, name: str) -> None:
         self._torch = torch
         self._root = module
+        self._progress = _Progress(name, sum(1 for _ in module.modules()))
         counter = importlib.import_module("torch.utils.flop_counter")
         self._formulas: dict[Any, Callable[..., int]] = counter.flop_registry
         self._own_formulas = formulas(torch)
@@ -211,6 +238,7 @@ class _Seen:
         """Counts one operator."""
         packet, name = func._overloadpacket, str(func._overloadpacket)
         here, backward = self._here(), int(self.backward)
+        self._progress.at(len(self.amounts), self.backward)
         own = self._own_formulas.get(packet)
         formula = self._formulas.get(packet)
         moved = 0 if func.is_view or allocates(name) else self._moved(args, result)

@@ -16,9 +16,75 @@ def test_first_convolution_has_no_input_gradient():
     flop, other = 2 * 4 * 4 * (4 * 3 * 3 * 3), 2 * 4 * 4 * (5 * 4)
     assert b.shape == (5, 4, 4)
     assert layers(b) == (
-        Layer("first", "conv", (108, 4), 0, flop, flop, 192 + 64, 192 + 64, 64),
-        Layer("second", "conv", (20,), 0, other, 2 * other, 64 + 80, 2 * (64 + 80), 80),
+        Layer("first", "conv", (108, 4), 0, flop, flop, 192 + 64, 192 + 64, 64, shape=(16, 27, 4)),
+        Layer(
+            "second",
+            "conv",
+            (20,),
+            0,
+            other,
+            2 * other,
+            64 + 80,
+            2 * (64 + 80),
+            80,
+            shape=(16, 4, 5),
+        ),
     )
+
+
+def product_of(builder):
+    """Parameters, product and FLOP of the last layer, and the shape that leaves it."""
+    last = layers(builder)[-1]
+    return last.parameters, last.shape, last.forward_flop, builder.shape
+
+
+def test_each_group_of_a_convolution_sees_its_share_of_the_channels():
+    b = Builder((8, 4, 4))
+    b.conv("grouped", 16, 3, padding=1, groups=4)
+    assert product_of(b) == ((16 * 2 * 9,), (16, 18, 16), 2 * 16 * 18 * 16, (16, 4, 4))
+    b.conv("depthwise", 16, 3, padding=1, groups=16)
+    assert product_of(b) == ((16 * 9,), (16, 9, 16), 2 * 16 * 9 * 16, (16, 4, 4))
+
+
+def test_convolutions_over_time_and_over_volumes():
+    b = Builder((2, 10))
+    b.conv("time", 4, 3, dilation=2)
+    assert product_of(b) == ((4 * 2 * 3,), (6, 6, 4), 2 * 6 * 6 * 4, (4, 6))
+    b = Builder((2, 4, 4, 4))
+    b.conv("volume", 4, 3, 2, 1)
+    assert product_of(b) == ((4 * 2 * 27,), (8, 54, 4), 2 * 8 * 54 * 4, (4, 2, 2, 2))
+
+
+def test_a_transposed_convolution_spreads_each_place():
+    b = Builder((4, 3, 3))
+    b.conv_transpose("up", 2, 2, 2, bias=True)
+    assert product_of(b) == ((4 * 2 * 4, 2), (9, 4, 8), 2 * 9 * 4 * 8, (2, 6, 6))
+
+
+def test_a_shared_convolution_borrows_its_weights():
+    b = Builder((4, 3, 3))
+    b.conv("again", 2, 1, bias=True, tied=True)
+    (layer,) = layers(b)
+    assert (layer.parameters, layer.borrowed, layer.forward_flop) == ((), 8, 2 * 9 * 8)
+
+
+def test_squeezing_scales_each_channel():
+    b = Builder((6, 5, 5))
+    b.squeeze_excite("se", 2)
+    assert b.shape == (6, 5, 5)
+    assert [layer.parameters for layer in layers(b) if layer.parameters] == [(12, 2), (12, 6)]
+
+
+def test_boxes_are_cut_out_one_below_the_other():
+    b = Builder((256, 1, 1))
+    b.roi_align("align", 10, 7)
+    assert b.shape == (256, 70, 7)
+
+
+def test_pairs_of_vectors_are_multiplied_once():
+    b = Builder((4, 8))
+    b.pair_products("dot")
+    assert (b.shape, layers(b)[0].forward_flop) == ((6,), 2 * 4 * 4 * 8)
 
 
 def test_linear_after_an_embedding_has_an_input_gradient():

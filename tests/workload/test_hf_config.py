@@ -45,7 +45,21 @@ VIT = {
     "patch_size": 16,
     "num_labels": 1000,
 }
-FAMILIES = [(BERT, "bert-base"), (GPT2, "gpt2"), (LLAMA, "llama2-70b"), (VIT, "vit-b16")]
+MAMBA = {
+    "model_type": "mamba",
+    "hidden_size": 768,
+    "num_hidden_layers": 24,
+    "vocab_size": 50280,
+    "expand": 2,
+    "time_step_rank": "auto",
+}
+FAMILIES = [
+    (BERT, "bert-base"),
+    (GPT2, "gpt2"),
+    (LLAMA, "llama2-70b"),
+    (MAMBA, "mamba-130m"),
+    (VIT, "vit-b16"),
+]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from dpsim.base.errors import DpsimError
 from dpsim.workload import WorkloadConfig
 from dpsim.workload.models import from_config
+from dpsim.workload.models.bart import bart
 from dpsim.workload.models.bert import bert
 from dpsim.workload.models.gpt import gpt
 from dpsim.workload.models.llama import Llama, llama
@@ -133,6 +134,15 @@ FAMILIES = {
             fused=True,
         ),
     ),
+    "bart": (
+        {"d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, "vocab_size": WORDS}
+        | {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS}
+        | {"encoder_ffn_dim": INNER, "decoder_ffn_dim": INNER, "max_position_embeddings": 512},
+        "BartForConditionalGeneration",
+        lambda: bart(
+            "small", 2, WIDTH, HEADS, TOKENS, inner=INNER, words=WORDS, positions=512, fused=True
+        ),
+    ),
     "modernbert": (
         {**SIZES, "vocab_size": 50_368, "num_hidden_layers": 4},
         "ModernBertModel",
@@ -182,11 +192,12 @@ def test_tensors_and_flop_by_layer_are_the_reference_implementation_s(traced, fa
     reference, built = traced(family, values, kind), ours()
     assert sorted(reference.tensors.elements) == sorted(built.tensors.elements)
     assert sorted(flop_by_layer(reference).values()) == sorted(flop_by_layer(built).values())
-    assert reference.notes == ()
+    # BART asks whether a score overflowed.
+    assert reference.notes == () or family == "bart"
 
 
 @pytest.mark.parametrize(
-    "family", [name for name in FAMILIES if name not in ("modernbert", "whisper")]
+    "family", [name for name in FAMILIES if name not in ("bart", "modernbert", "whisper")]
 )
 def test_a_configuration_is_built_without_the_library_as_well(tmp_path, family):
     values, _, ours = FAMILIES[family]

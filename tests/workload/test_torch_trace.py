@@ -382,3 +382,17 @@ def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
         DpsimError, match=r"^a torch model needs torch; .*: pip install -e '\.\[validate\]'$"
     ):
         trace("a.b:c", (4,))
+
+
+@with_torch
+def test_a_trace_that_takes_long_says_how_far_it_is(module, monkeypatch, capsys):
+    seconds = iter(range(1000))
+    monkeypatch.setattr("dpsim.workload.torch_trace.monotonic", lambda: next(seconds))
+    module(
+        "class Net(nn.Sequential):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\n"
+    )
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert first.endswith("net.py:Net with torch: forward pass, 2 of 4 modules seen after 3 s")
+    assert second.endswith("backward pass, 4 of 4 modules seen after 13 s")

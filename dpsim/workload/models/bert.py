@@ -33,14 +33,15 @@ def bert(
     b.layer_norm("embeddings.LayerNorm")
     b.activation("embeddings.dropout", kept=True)
     for block in range(blocks):
-        _block(b, f"encoder.layer.{block}", heads, inner or 4 * width, fused)
+        encoder_block(b, f"encoder.layer.{block}", heads, inner or 4 * width, fused)
     b.shape = (1, width)  # the pooler sees the first token only
     b.linear("pooler.dense", width)
     b.activation("pooler.tanh")
     return b.build(name, f"{sequence_length} tokens")
 
 
-def _block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
+def encoder_block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
+    """Attention and feed-forward, each with a norm of its sum with what entered."""
     width = b.shape[1]
     for part in ("query", "key", "value"):
         b.linear(f"{name}.attention.self.{part}", width)

@@ -112,6 +112,22 @@ def _transformer_xl(name: str, usual: int, *sizes: int) -> Tokens:
     return Tokens(FamilyModel("transformer_xl:of_sizes", name, *sizes), usual, _ANY_LENGTH)
 
 
+def _bart(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("bart:bart", name, *sizes), 512, 1024, fusible=True)
+
+
+def _electra(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("electra:electra", name, *sizes), 128, 512, fusible=True)
+
+
+def _t5(name: str, *sizes: int, **more: Any) -> Tokens:
+    return Tokens(FamilyModel("t5:of_sizes", name, *sizes, **more), 512, _ANY_LENGTH)
+
+
+def _mamba(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("mamba:of_sizes", name, *sizes), 2048, _LONG_CONTEXT)
+
+
 def _deepspeech(name: str, *sizes: int) -> Tokens:
     return Tokens(FamilyModel("deepspeech:deepspeech2", name, *sizes), 300, _ANY_LENGTH, "frames")
 
@@ -135,15 +151,35 @@ _IMAGES: dict[str, Callable[[], Model]] = {
     "inception-v4": FamilyModel("inception_v4:inception_v4"),
     "densenet161": FamilyModel("densenet:densenet", "densenet161", 48, 96, (6, 12, 36, 24)),
     "densenet201": FamilyModel("densenet:densenet", "densenet201", 32, 64, (6, 12, 48, 32)),
+    "resnext50-32x4d": FamilyModel("resnet:resnext", "resnext50-32x4d", (3, 4, 6, 3)),
+    "resnext101-32x4d": FamilyModel("resnet:resnext", "resnext101-32x4d", (3, 4, 23, 3)),
+    "se-resnext101-32x4d": FamilyModel(
+        "resnet:resnext", "se-resnext101-32x4d", (3, 4, 23, 3), squeeze=True
+    ),
+    "efficientnet-b0": FamilyModel("efficientnet:efficientnet", "efficientnet-b0", 224),
+    "efficientnet-b4": FamilyModel("efficientnet:efficientnet", "efficientnet-b4", 380, 1.4, 1.8),
+    "efficientnet-widese-b0": FamilyModel(
+        "efficientnet:efficientnet", "efficientnet-widese-b0", 224, wide_squeeze=True
+    ),
     "ssd300": FamilyModel("ssd:ssd300"),
+    "ssd300-resnet34": FamilyModel("ssd:ssd300_resnet34"),
+    "ssd320-resnet50-fpn": FamilyModel("retinanet:ssd320"),
+    "retinanet": FamilyModel("retinanet:retinanet"),
+    "mask-rcnn": FamilyModel("mask_rcnn:mask_rcnn"),
+    "unet3d": FamilyModel("unet3d:unet3d"),
     "yolov3": FamilyModel("yolo:yolov3", "yolov3", 80),
     "yolov3-voc": FamilyModel("yolo:yolov3", "yolov3-voc", 20),
     # Neither of images nor of sequences, with as little to choose.
     "neumf": FamilyModel("neumf:neumf", "neumf", 138_493, 26_744, 64, (256, 256, 128, 64)),
     "neumf-ml1m": FamilyModel("neumf:neumf", "neumf-ml1m", 6_040, 3_706, 32, (256, 128, 64, 32)),
+    "dlrm": FamilyModel("dlrm:kaggle", "dlrm"),
+    "dlrm-terabyte": FamilyModel("dlrm:terabyte", "dlrm-terabyte"),
 }
 
 _PATCHES: dict[str, Images] = {
+    "stable-diffusion": Images(
+        FamilyModel("stable_diffusion:unet", "stable-diffusion"), fusible=True
+    ),
     "vit-b16": Images(FamilyModel("vit:vit", "vit-b16", 12, 768, 12), fusible=True),
     "vit-b32": Images(FamilyModel("vit:vit", "vit-b32", 12, 768, 12, patch=32), fusible=True),
     "vit-l16": Images(FamilyModel("vit:vit", "vit-l16", 24, 1024, 16), fusible=True),
@@ -211,6 +247,9 @@ _SEQUENCES: dict[str, Tokens] = {
     "qwen3-8b": _qwen3("qwen3-8b", 36, 4096, 32, 12288),
     "qwen3-14b": _qwen3("qwen3-14b", 40, 5120, 40, 17408),
     "qwen3-32b": _qwen3("qwen3-32b", 64, 5120, 64, 25600),
+    "olmoe-1b-7b": _llama(
+        "olmoe-1b-7b", 4096, 16, 2048, 16, 1024, experts=(64, 8), query_norms="width", words=50_304
+    ),
     "qwen3-30b-a3b": _qwen3("qwen3-30b-a3b", 48, 2048, 32, 768, groups=4, experts=(128, 8)),
     "gemma-2b": _gemma("gemma-2b", 18, 2048, 8, 16384, 1),
     "gemma-7b": _gemma("gemma-7b", 28, 3072, 16, 24576, 16),
@@ -248,6 +287,26 @@ _SEQUENCES: dict[str, Tokens] = {
     "transformer-xl-large": _transformer_xl("transformer-xl-large", 384, 18, 1024, 16, 4096, 4),
     "gnmt": Tokens(FamilyModel("gnmt:gnmt", "gnmt"), 32, 1024),
     "lstm-ptb": Tokens(FamilyModel("lstm:lstm_ptb", "lstm-ptb", 10_000, 1500, 2), 35, _ANY_LENGTH),
+    "t5-small": _t5("t5-small", 6, 512, 8, 2048),
+    "t5-base": _t5("t5-base", 12, 768, 12, 3072),
+    "t5-large": _t5("t5-large", 24, 1024, 16, 4096),
+    "t5-3b": _t5("t5-3b", 24, 1024, 32, 16_384, each=128),
+    "t5-v1.1-small": _t5("t5-v1.1-small", 8, 512, 6, 1024, newer=True),
+    "t5-v1.1-base": _t5("t5-v1.1-base", 12, 768, 12, 2048, newer=True),
+    "t5-v1.1-large": _t5("t5-v1.1-large", 24, 1024, 16, 2816, newer=True),
+    "t5-v1.1-xl": _t5("t5-v1.1-xl", 24, 2048, 32, 5120, newer=True),
+    "t5-v1.1-xxl": _t5("t5-v1.1-xxl", 24, 4096, 64, 10_240, newer=True),
+    "bart-base": _bart("bart-base", 6, 768, 12),
+    "bart-large": _bart("bart-large", 12, 1024, 16),
+    "electra-base": _electra("electra-base", 12, 768, 12, 3),
+    "electra-large": _electra("electra-large", 24, 1024, 16, 4),
+    "mamba-130m": _mamba("mamba-130m", 24, 768),
+    "mamba-370m": _mamba("mamba-370m", 48, 1024),
+    "mamba-790m": _mamba("mamba-790m", 48, 1536),
+    "mamba-1.4b": _mamba("mamba-1.4b", 48, 2048),
+    "mamba-2.8b": _mamba("mamba-2.8b", 64, 2560),
+    "jasper10x5": Tokens(FamilyModel("jasper:jasper", "jasper10x5"), 1670, _ANY_LENGTH, "frames"),
+    "rnnt": Tokens(FamilyModel("rnnt:rnnt", "rnnt"), 1230, _ANY_LENGTH, "frames"),
     "deepspeech2": _deepspeech("deepspeech2", 2, 5, 800),
     "deepspeech2-large": _deepspeech("deepspeech2-large", 3, 7, 1200),
 }

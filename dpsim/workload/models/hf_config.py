@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import ceil
 from typing import Any
 
 from dpsim.base.errors import DpsimError, UnknownNameError
@@ -17,6 +18,7 @@ from dpsim.workload.models.bert import bert
 from dpsim.workload.models.built import ATTENTION_OF, Attention, Images, Tokens
 from dpsim.workload.models.gpt import gpt
 from dpsim.workload.models.llama import Llama, of_shape
+from dpsim.workload.models.mamba import Mamba, mamba
 from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.vit import vit
 from dpsim.workload.profile import read_file
@@ -51,6 +53,10 @@ class _Sizes:
         if "layer" in key and value > _MOST_LAYERS:
             raise self.problem(f"{key} must be at most {_MOST_LAYERS:,}, but got {value:,}")
         return value
+
+    def is_auto(self, key: str) -> bool:
+        """Whether the library chooses the value: left out, or "auto"."""
+        return bool(self._values.get(key, "auto") == "auto")
 
     def flag(self, key: str, default: bool) -> bool:
         value = self._values.get(key, default)
@@ -192,6 +198,24 @@ def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Toke
     return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
 
 
+def _mamba(name: str, sizes: _Sizes) -> Tokens:
+    width, auto = sizes["hidden_size"], sizes.is_auto("time_step_rank")
+    if sizes.flag("use_bias", False):
+        raise sizes.problem("use_bias must be false: such biases are not modelled")
+    shape = Mamba(
+        blocks=sizes["num_hidden_layers"],
+        width=width,
+        widened=sizes.get("intermediate_size", sizes.get("expand", 2) * width),
+        state=sizes.get("state_size", 16),
+        rank=ceil(width / 16) if auto else sizes["time_step_rank"],
+        kernel=sizes.get("conv_kernel", 4),
+        words=sizes["vocab_size"],
+        tied=sizes.flag("tie_word_embeddings", True),
+    )
+    # Trained on 2,048 tokens; a state has no longest text.
+    return Tokens(partial(mamba, name, shape), 2048, 2**20)
+
+
 def _vit(name: str, sizes: _Sizes) -> Images:
     width, heads = sizes.divided("hidden_size", "num_attention_heads")
     # For its error alone: patches cover an image without rest.
@@ -226,6 +250,7 @@ _FAMILIES: dict[str, Callable[[str, _Sizes], Images | Tokens]] = {
     "gpt2": _gpt2,
     "gpt_neox": partial(_side_by_side, neox),
     "llama": _llama,
+    "mamba": _mamba,
     "mistral": partial(_llama, windowed=True),
     "mixtral": partial(
         _llama,

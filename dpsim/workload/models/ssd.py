@@ -1,14 +1,17 @@
-"""SSD300 (Liu et al. 2016) on ResNet-50, as NVIDIA's DeepLearningExamples have it.
+"""SSD300 (Liu et al. 2016): a ResNet up to its third stage at stride 8, and six scales of boxes.
 
-ResNet-50 up to its third stage at stride 8.
+``ssd300`` is on ResNet-50, as NVIDIA's DeepLearningExamples have it. ``ssd300-resnet34`` is
+MLPerf's: its extra convolutions have biases and no norms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 from dpsim.workload.layer_stack import Shape
-from dpsim.workload.models.resnet import bottleneck
+from dpsim.workload.models.resnet import basic_block, bottleneck, stem
 
 _CLASSES = 81
 # Channels in the middle and at the end of each extra block, and the default boxes per cell of the
@@ -20,34 +23,48 @@ _BOXES = (4, 6, 6, 6, 4, 4)
 def ssd300() -> Model:
     """SSD on 300x300 images of COCO: 8,732 boxes."""
     b = Builder((3, 300, 300))
-    _backbone(b)
+    _backbone(b, bottleneck)
+    _scales(b, normed=True)
+    return b.build("ssd300", "300x300 image")
+
+
+def ssd300_resnet34() -> Model:
+    """The same on ResNet-34, as MLPerf trains it."""
+    b = Builder((3, 300, 300))
+    _backbone(b, basic_block)
+    _scales(b, normed=False)
+    return b.build("ssd300-resnet34", "300x300 image")
+
+
+def _backbone(b: Builder, block: Callable[[Builder, str, int, int], None]) -> None:
+    """A ResNet up to its third stage, which keeps its stride of 8."""
+    stem(b)
+    for stage, depth in ((1, 3), (2, 4), (3, 6)):
+        for index in range(depth):
+            stride = 2 if (stage, index) == (2, 0) else 1
+            block(b, f"layer{stage}.{index}", 32 << stage, stride)
+
+
+def _scales(b: Builder, *, normed: bool) -> None:
+    """The extra blocks, and what is said of the boxes of each scale."""
     scales: list[Shape] = [b.shape]
     for index, (middle, last) in enumerate(_EXTRA):
         # The first three halve the image (38, 19, 10, 5), the others lose its border (3, 1).
         shrinks = index < 3
-        _unit(b, f"additional{index}.0", middle, 1, 1, 0)
-        _unit(b, f"additional{index}.1", last, 3, 2 if shrinks else 1, 1 if shrinks else 0)
+        _unit(b, f"additional{index}.0", middle, 1, 1, 0, normed)
+        stride, padding = (2, 1) if shrinks else (1, 0)
+        _unit(b, f"additional{index}.1", last, 3, stride, padding, normed)
         scales.append(b.shape)
     for index, (scale, boxes) in enumerate(zip(scales, _BOXES, strict=True)):
         for name, outputs in (("loc", 4), ("conf", _CLASSES)):
             b.shape = scale
             b.conv(f"{name}{index}", boxes * outputs, 3, padding=1, bias=True)
-    return b.build("ssd300", "300x300 image")
 
 
-def _backbone(b: Builder) -> None:
-    """ResNet-50 up to its third stage, which keeps its stride of 8."""
-    b.conv("conv1", 64, 7, 2, 3)
-    b.batch_norm("bn1")
-    b.activation("relu")
-    b.pool("maxpool", 3, 2, 1)
-    for stage, depth in ((1, 3), (2, 4), (3, 6)):
-        for block in range(depth):
-            stride = 2 if (stage, block) == (2, 0) else 1
-            bottleneck(b, f"layer{stage}.{block}", 32 << stage, stride)
-
-
-def _unit(b: Builder, name: str, channels: int, kernel: int, stride: int, padding: int) -> None:
-    b.conv(f"{name}.conv", channels, kernel, stride, padding)
-    b.batch_norm(f"{name}.bn")
+def _unit(
+    b: Builder, name: str, channels: int, kernel: int, stride: int, padding: int, normed: bool
+) -> None:
+    b.conv(f"{name}.conv", channels, kernel, stride, padding, bias=not normed)
+    if normed:
+        b.batch_norm(f"{name}.bn")
     b.activation(f"{name}.relu")

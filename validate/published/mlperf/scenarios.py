@@ -33,7 +33,7 @@ SETTINGS = "mlperf/settings.yaml"
 
 def read(row: Row) -> PublishedStep:
     """The row; raises NotPredictedError for what is not data parallel, or not in the catalogue."""
-    if row.text("parallelism") not in constants_file(SETTINGS)["data_parallel"]:
+    if not _is_data_parallel(row):
         said = row.text("parallelism") or "not stated"
         raise NotPredictedError(f"parallelism: {said}")
     gpu, ranks = gpu_in(row.text("gpu")), row.whole("gpus")
@@ -63,6 +63,13 @@ def read(row: Row) -> PublishedStep:
         series=" ".join(map(row.text, SERIES)),
         software=software,
     )
+
+
+def _is_data_parallel(row: Row) -> bool:
+    settings, said = constants_file(SETTINGS), row.text("parallelism")
+    if not said and row.text("benchmark") in settings["by_samples"]:
+        return row.stated("per_gpu_batch") >= 1
+    return said in settings["data_parallel"]
 
 
 def _workload(row: Row) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""What detectors share: norms that stay as they are, a feature pyramid, heads over its levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dpsim.workload.builder import Builder
+from dpsim.workload.layer_stack import Shape
+from dpsim.workload.models.resnet import stem
+
+_WIDTH = 256  # channels of all levels of a pyramid
+
+
+class FrozenNorms(Builder):
+    """A builder whose batch norms are constants, as detectors with few images a GPU have them."""
+
+    def batch_norm(self, name: str, *, kept: bool = True) -> None:
+        """A scale and a shift of each channel; backward scales the gradient, and needs no input."""
+        self._memory(name, "elementwise", 2 * self.size, 2 * self.size)
+
+
+def resnet50(b: Builder, block: Callable[[str, int, int], None]) -> list[Shape]:
+    """ResNet-50's stem and stages of ``block(name, width, stride)``; returns what leaves each."""
+    stem(b)
+    stages: list[Shape] = []
+    for stage, depth in enumerate((3, 4, 6, 3), start=1):
+        for index in range(depth):
+            # Widths double from stage to stage: 64, 128, 256, 512.
+            block(f"layer{stage}.{index}", 32 << stage, 2 if stage > 1 and index == 0 else 1)
+        stages.append(b.shape)
+    return stages
+
+
+def pyramid(b: Builder, stages: Sequence[Shape]) -> list[Shape]:
+    """A feature pyramid over ``stages`` (Lin et al. 2017), the finest first."""
+    levels: list[Shape] = []
+    coarser: Shape | None = None
+    for index, stage in reversed(list(enumerate(stages))):
+        b.shape = stage
+        b.conv(f"fpn.inner{index}", _WIDTH, 1, bias=True)
+        if coarser is not None:
+            b.shape = coarser
+            b.upsample(f"fpn.upsample{index}", 2)
+            b.add(f"fpn.add{index}")
+        coarser = b.shape
+        b.conv(f"fpn.layer{index}", _WIDTH, 3, padding=1, bias=True)
+        levels.insert(0, b.shape)
+    return levels
+
+
+def coarser_levels(b: Builder, levels: list[Shape]) -> list[Shape]:
+    """The ``levels``, and two more, each a convolution of the one before it with stride 2."""
+    b.shape = levels[-1]
+    more: list[Shape] = []
+    for level in (6, 7):
+        b.conv(f"fpn.p{level}", _WIDTH, 3, 2, 1, bias=True)
+        b.activation(f"fpn.relu{level}")
+        more.append(b.shape)
+    return levels + more
+
+
+def over_levels(b: Builder, levels: Sequence[Shape], head: Callable[[str, bool], None]) -> None:
+    """A ``head(level, tied)`` for all ``levels``, whose weights those after the first borrow."""
+    for index, level in enumerate(levels):
+        b.shape = level
+        head(f"level{index}", index > 0)

@@ -1,0 +1,56 @@
+"""DLRM (Naumov et al. 2019): tables of categories and a small network, multiplied pair by pair.
+
+``dlrm`` is the reference's for Criteo's Kaggle set, ``dlrm-terabyte`` MLPerf's for the terabyte,
+whose tables no GPU holds alone. Gradients of tables are dense, as data parallelism sends them.
+"""
+
+from __future__ import annotations
+
+from dpsim.workload.builder import Builder
+from dpsim.workload.layer import Model
+
+_NUMBERS = 13  # features that are numbers, not categories
+_KAGGLE = (
+    1460, 583, 10_131_227, 2_202_608, 305, 24, 12_517, 633, 3, 93_145, 5683, 8_351_593, 3194, 27,
+    14_992, 5_461_306, 10, 5652, 2173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
+)  # fmt: skip
+# Tables are cut at 40 M rows.
+_TERABYTE = (
+    39_884_406, 39_043, 17_289, 7420, 20_263, 3, 7120, 1543, 63, 38_532_951, 2_953_546, 403_346, 10,
+    2208, 11_938, 155, 4, 976, 14, 39_979_771, 25_641_295, 39_664_984, 585_935, 12_972, 108, 36,
+)  # fmt: skip
+
+
+def kaggle(name: str) -> Model:
+    """The reference's sizes for Criteo's Kaggle set."""
+    return dlrm(name, _KAGGLE, (512, 256, 64, 16), (512, 256, 1))
+
+
+def terabyte(name: str) -> Model:
+    """MLPerf's sizes for Criteo's terabyte."""
+    return dlrm(name, _TERABYTE, (512, 256, 128), (1024, 1024, 512, 256, 1))
+
+
+def dlrm(
+    name: str, tables: tuple[int, ...], below: tuple[int, ...], above: tuple[int, ...]
+) -> Model:
+    """DLRM with networks of these widths ``below`` and ``above`` the products of its vectors."""
+    b = Builder((_NUMBERS,))
+    _network(b, "bot_l", below)
+    width = below[-1]
+    for index, entries in enumerate(tables):
+        b.shape = (1,)
+        b.embedding(f"emb_l.{index}", entries, width)
+    b.shape = (len(tables) + 1, width)
+    b.activation("cat", kept=True)
+    b.pair_products("interact")
+    b.shape = (b.size + width,)
+    b.activation("interact.cat", kept=True)
+    _network(b, "top_l", above)
+    return b.build(name, "click")
+
+
+def _network(b: Builder, name: str, widths: tuple[int, ...]) -> None:
+    for index, width in enumerate(widths):
+        b.linear(f"{name}.{index}", width)
+        b.activation(f"{name}.{index}.act")

@@ -1,0 +1,53 @@
+"""RNN-T (Graves 2012), as MLPerf trains it on LibriSpeech: 49.1 M parameters.
+
+Two LSTM layers of 1,024 on frames of sound, three on every two of theirs side by side; two of 512
+on the text; and a joint network that sees each pair of a frame and a piece of the text.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from dpsim.workload.builder import Builder
+from dpsim.workload.layer import Model
+
+_PIECES = 1024  # with the blank one
+_SPLICED = 3  # frames of 10 ms whose 80 values lie side by side
+# LibriSpeech has 9.4 M words in 960 h. Pieces of a vocabulary of 1,023 are taken as 1.65 a word
+# (assumed): one every 22 frames.
+_FRAMES_A_PIECE = 22
+
+
+def rnnt(name: str, frames: int) -> Model:
+    """RNN-T over ``frames`` of 10 ms and their text."""
+    heard = ceil(frames / _SPLICED)
+    b = Builder((heard, 80 * _SPLICED))
+    for layer in range(2):
+        _recurrent(b, f"encoder.pre_rnn.l{layer}", 1024)
+    heard = ceil(heard / 2)
+    b.shape = (heard, 2 * 1024)
+    b.activation("encoder.stack_time", kept=True)
+    for layer in range(3):
+        _recurrent(b, f"encoder.post_rnn.l{layer}", 1024)
+    sound = b.shape
+
+    # One more for the start of the text.
+    pieces = ceil(frames / _FRAMES_A_PIECE) + 1
+    b.shape = (pieces,)
+    b.embedding("prediction.embed", _PIECES - 1, 512)
+    for layer in range(2):
+        _recurrent(b, f"prediction.dec_rnn.l{layer}", 512)
+    b.linear("joint_pred", 512)
+    b.shape = sound
+    b.linear("joint_enc", 512)
+
+    b.shape = (heard * pieces, 512)
+    b.activation("joint_net.relu", kept=True)  # of the sum, with the dropout: one kernel
+    b.linear("joint_net.out", _PIECES)
+    b.cross_entropy("loss")
+    return b.build(name, f"{frames} frames of 10 ms")
+
+
+def _recurrent(b: Builder, name: str, width: int) -> None:
+    b.recurrent(name, width)
+    b.activation(f"{name}.dropout", kept=True)

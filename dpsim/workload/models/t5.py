@@ -1,0 +1,104 @@
+"""T5 (Raffel et al. 2020): an encoder and a decoder with RMS norms and learned distances.
+
+Distances of tokens add to the scores of attention, so that these are written out. ``t5-base`` has
+222,903,552 parameters; ``t5-v1.1`` has gated feed-forwards, and an output of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsim.workload.builder import Builder
+from dpsim.workload.layer import Model
+
+_WORDS = 32_128
+_DISTANCES = 32
+# Spans of three tokens and 15 % in all are cut out: of 568 tokens 512 go in and 114 come out.
+_INPUTS, _TARGETS = 512, 114
+
+
+@dataclass(frozen=True, slots=True)
+class T5:
+    """The sizes of a model: ``each`` is the width of a head, ``inner`` that of a feed-forward."""
+
+    blocks: int
+    width: int
+    heads: int
+    inner: int
+    each: int = 64
+    gated: bool = False
+    tied: bool = True
+    words: int = _WORDS
+
+
+def of_sizes(
+    name: str,
+    blocks: int,
+    width: int,
+    heads: int,
+    inner: int,
+    tokens: int,
+    *,
+    each: int = 64,
+    newer: bool = False,
+) -> Model:
+    """T5 of these sizes over ``tokens``; ``newer``: version 1.1."""
+    return t5(name, T5(blocks, width, heads, inner, each, newer, not newer), tokens)
+
+
+def t5(name: str, sizes: T5, tokens: int) -> Model:
+    """T5 over ``tokens`` of a text, of which the cut-out spans are the target."""
+    targets = max(1, round(tokens * _TARGETS / _INPUTS))
+    b = Builder((tokens,))
+    b.embedding("shared", sizes.words, sizes.width)
+    _stack(b, "encoder", sizes, None)
+    b.shape = (targets,)
+    b.embedding("decoder.embed_tokens", sizes.words, sizes.width, tied=True)
+    _stack(b, "decoder", sizes, tokens)
+    b.linear("lm_head", sizes.words, bias=False, tied=sizes.tied, kept=False)
+    b.cross_entropy("loss")
+    return b.build(name, f"{tokens} tokens and {targets} of their spans")
+
+
+def _stack(b: Builder, name: str, sizes: T5, heard: int | None) -> None:
+    b.activation(f"{name}.dropout", kept=True)
+    for block in range(sizes.blocks):
+        where = f"{name}.block.{block}"
+        _attention(b, f"{where}.SelfAttention", sizes, None)
+        if block == 0:
+            b.parameter(f"{where}.relative_attention_bias", _DISTANCES * sizes.heads)
+        if heard is not None:
+            _attention(b, f"{where}.EncDecAttention", sizes, heard)
+        _feed_forward(b, where, sizes)
+    b.rms_norm(f"{name}.final_layer_norm")
+
+
+def _attention(b: Builder, name: str, sizes: T5, heard: int | None) -> None:
+    tokens = b.shape[0]
+    inner = sizes.heads * sizes.each
+    b.rms_norm(f"{name}.layer_norm")
+    for part in "qkv":
+        # Keys and values of the encoder's vectors, where those are looked at.
+        b.shape = (tokens if part == "q" or heard is None else heard, sizes.width)
+        b.linear(f"{name}.{part}", inner, bias=False)
+    b.shape = (tokens, inner)
+    b.attention(name, sizes.heads, keys=heard)
+    b.linear(f"{name}.o", sizes.width, bias=False, kept=False)
+    b.add(f"{name}.add", kept=True)
+
+
+def _feed_forward(b: Builder, name: str, sizes: T5) -> None:
+    b.rms_norm(f"{name}.layer_norm")
+    if sizes.gated:
+        entering = b.shape
+        b.linear(f"{name}.wi_0", sizes.inner, bias=False)
+        b.activation(f"{name}.act", kept=True)
+        b.shape = entering
+        b.linear(f"{name}.wi_1", sizes.inner, bias=False)
+        # The gate is a product of two tensors, which moves as much as a sum.
+        b.add(f"{name}.gate", kept=True)
+    else:
+        b.linear(f"{name}.wi", sizes.inner, bias=False)
+        b.activation(f"{name}.act")
+    b.linear(f"{name}.wo", sizes.width, bias=False, kept=False)
+    b.add(f"{name}.add", kept=True)
