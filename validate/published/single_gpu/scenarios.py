@@ -24,7 +24,6 @@ REQUIRED = ("gpu", "model", "framework", "precision", "mode", "batch")
 CONFIGURATION = ("case_id", "gpu", "model", "framework", "precision", "mode", "batch", "seq_len")
 IDENTITY = (*CONFIGURATION, "quality")
 _PASSES = re.compile(r"accumulation (\d+)(?:\.0)? micro batches")
-_PER_TOKEN = "tokens"
 
 
 def read(row: Row) -> PublishedStep:
@@ -84,6 +83,6 @@ def _seconds(row: Row, batch: int) -> float:
     step = row.number("step_time_ms")
     if step is not None:
         return step * 1e-3
-    if row.text("unit").startswith(_PER_TOKEN):
+    if row.text("unit").startswith("tokens"):
         raise NotPredictedError("tokens per second without the tokens of a batch")
     return batch / row.stated("throughput")
