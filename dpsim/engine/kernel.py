@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast
 from dpsim.base.errors import DpsimError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from dpsim.engine.timeline import Timeline
 
 _MOST_INTERVALS = 4_000_000  # of all steps together, where as many are asked for as have room
+_STAGGERED = 10  # times what the fastest computes in a step, at the most
 _INTERVALS_OF_A_STEP = 5  # of a worker, beside its collectives: input, passes, update, decoding
 _INTERVALS_OF_A_COLLECTIVE = 4  # computing until it is ready, encoding, its collective, waiting
 
@@ -164,8 +167,13 @@ def simulate_job(
     job: Job,
     recording: Recording = NOTHING,
     progress: Callable[[int], None] = lambda done: None,
+    *,
+    staggered: bool = False,
 ) -> Simulation:
     """Simulate every step of ``job``, by the engine that fits, keeping what ``recording`` says.
+
+    ``staggered``: workers that act alone are out of step when their warm-up is over, as those are
+    that have been at it for long.
 
     The steps are the same whatever is kept. Raises FailedError where the first steps show that all
     of them would take too long.
@@ -176,6 +184,8 @@ def simulate_job(
     if job.acts_alone:
         from dpsim.engine.alone import World
 
+        if staggered and job.counted.start:
+            slowed = _staggered(slowed, job.counted.start, job.scenario.run.seed)
         point = resolve_name(_MEETING_POINTS[job.meeting])(job)
         steps = World(job, point, slowed, done, timeline, log).run()
     else:
@@ -183,6 +193,18 @@ def simulate_job(
         run = resolve_name("dpsim.engine.events:run_events") if by_events else run_together
         steps = run(job, slowed, done, timeline, log)
     return Simulation(job, engine, steps, timeline, log)
+
+
+def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:
+    """Factors on compute times whose first step holds up each worker for a while.
+
+    Workers that begin in step meet at the servers all at once, and again in the next step, until
+    they differ by enough. They begin at random within the steps that do not count, a few of them,
+    so that they come to be anywhere in a step whatever its communication adds to computing.
+    """
+    most = min(warmup, _STAGGERED) * slowed[0].min()
+    later = most * random_stream(seed, "stagger").random(slowed.shape[1])
+    return np.concatenate([slowed[:1] + later, slowed[1:]])
 
 
 def simulate_steps(job: Job) -> Steps:

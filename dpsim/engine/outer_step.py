@@ -55,6 +55,18 @@ def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turn
     return found
 
 
+def between_groups_busy(job: Job) -> float:
+    """Seconds a step, on average over a cycle, in which the groups' communicator is busy."""
+    steps = job.counted[: job.cycle]
+    return sum(
+        job.collective_seconds(name, nbytes, step)
+        for step in steps
+        for call in job.calls(step)
+        if call.group == "outer"
+        for name, nbytes in call.stages
+    ) / len(steps)
+
+
 def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
     """The calls with which ``fragments`` of the model set out after a step, in turn."""
     strategy, mesh = job.scenario.strategy, job.cluster.mesh

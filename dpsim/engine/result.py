@@ -32,6 +32,7 @@ from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 _RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to so many blocks before they are resampled
+_FEW_BLOCKS = 10  # long enough that one says nothing of the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,8 @@ class Result(Shown):
         # Steps are drawn, not workers' steps: workers wait for one another, so that those of one
         # step say little more than one of them.
         means = self.steps.step.mean(axis=1)
-        split = np.array_split(means, min(len(means), _BLOCKS))
+        # Workers that act alone feel for some steps what one of them does in one.
+        split = np.array_split(means, min(len(means), _FEW_BLOCKS if self.alone else _BLOCKS))
         blocks = np.array([block.mean() for block in split])
         generator = np.random.default_rng(self.seed)
         chosen = generator.integers(0, len(blocks), (_RESAMPLES, len(blocks)))

@@ -17,16 +17,19 @@ from dpsim.engine.job import Job
 from dpsim.engine.kernel import NOTHING, Recording, Simulation, simulate_job
 from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
 from dpsim.engine.memory import check_fits
+from dpsim.engine.outer_step import between_groups_busy
 from dpsim.engine.preparation import calibrated
 from dpsim.engine.result import Result
 from dpsim.engine.run_length import (
     MOST_RECORDS,
     check_length,
+    going_on,
     has_events,
     settled_length,
     warming_up,
 )
-from dpsim.engine.steps import Steps, unsettled
+from dpsim.engine.steadiness import FEWEST, departure, piled_up, running_ahead, unsettled
+from dpsim.engine.steps import Steps
 from dpsim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -36,8 +39,15 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 
-# Warm-ups that are tried where steps have not settled, in runs: all of them cost 12 more.
-_LONGER = (2, 8)
+# Warm-ups that are tried where steps have not settled, in runs; the last one of few records, and
+# only of workers that act together, which takes less time.
+_LONGER = (2, 8, 32)
+_FEW_RECORDS = 200_000
+# Of workers that act alone, what is simulated to see whether more steps have another mean: at least
+# and at most so many runs, and messages, first and where that has not settled. A thousand messages
+# take some 70 ms.
+_FEWEST_RUNS, _MOST_RUNS = 4, 32
+_MESSAGES = (4_000, 20_000)
 # Of a link's rate over the steps: beyond it something is still on its way when they end. Steps of
 # workers at their own paces are counted whole, which may come to a little more than all.
 _MORE_THAN_ALL = 1.01
@@ -73,14 +83,16 @@ def run_scenario(
     settled = scenario if as_asked else settled_length(scenario)
     # Before anything is built, which for too many workers takes long by itself.
     check_length(settled)
-    run = Run(simulate_job(calibrated(settled), recording, progress))
+    job = calibrated(settled)
+    run = Run(simulate_job(job, recording, progress, staggered=not as_asked))
     if as_asked:
         return run
-    if run.unsettled is not None and not has_events(scenario):
+    if not has_events(scenario):
         run = _warmed_up(run, recording)
+        run = _confirmed(run, recording)
     asked, warmup = scenario.run.warmup, run.scenario.run.warmup
     if warmup != asked:
-        run.notes = (f"the first {warmup} steps do not count, instead of {asked}",)
+        run.notes += (f"the first {warmup} steps do not count, instead of {asked}",)
     return run
 
 
@@ -98,17 +110,58 @@ def run_job(job: Job, recording: Recording = NOTHING) -> Run:
 
 def _warmed_up(run: Run, recording: Recording) -> Run:
     """``run`` with as much warm-up as lets its steps settle, or the most that is tried."""
-    asked, steps = run.scenario.run.warmup, len(run.job.counted)
+    asked, steps, workers = run.scenario.run.warmup, len(run.job.counted), run.job.workers
     for times in _LONGER:
         warmup = times * max(asked + steps, _SHORT)
+        long = times == _LONGER[-1]
         # The limit that the run as asked for was held to holds for a longer one.
-        if (warmup + steps) * run.job.workers > MOST_RECORDS:
+        too_many = (warmup + steps) * workers > (_FEW_RECORDS if long else MOST_RECORDS)
+        if run.changing is None or too_many or (long and run.job.acts_alone):
             break
-        job = replace(run.job, scenario=warming_up(run.scenario, warmup))
-        run = Run(simulate_job(job, recording))
-        if run.unsettled is None:
+        run = _again(run, warming_up(run.scenario, warmup), recording)
+    return run
+
+
+def _confirmed(run: Run, recording: Recording) -> Run:
+    """``run``, if workers that act alone take as long in further steps; else those steps.
+
+    They may keep a rhythm for thousands of steps that the least irregularity ends, so that no part
+    of the run shows it. Of computing that never varies, that of the further steps does so by 1 %. A
+    run that is counted from its start stays what it is, and is said not to have settled.
+    """
+    if not run.job.acts_alone or run.changing is not None:
+        return run
+    own, asked = run, run.job.counted
+    if not asked.start and len(asked) < FEWEST:
+        return run  # the start of a run is all that there is of it
+    sent = own.job.workers * asked.stop * (len(own.job.calls(0)) + 1)
+    for most in _MESSAGES:
+        times = min(_MOST_RUNS, most // sent)
+        if times < _FEWEST_RUNS:
+            break
+        further = _again(own, going_on(own.scenario, times * asked.stop), recording)
+        change = departure(own.steps, further.steps)
+        if not change:
+            return own
+        number, longer = len(further.job.counted), "longer" if change > 0 else "shorter"
+        if not asked.start:
+            own.unsettled = f"{number} later ones are {abs(change):.1%} {longer} on average"
+            return own
+        run = further
+        varied = run.scenario.disturbance != own.scenario.disturbance
+        run.notes = (
+            f"{number} steps count, instead of {len(asked)}, which are {abs(change):.1%} {longer} "
+            f"on average{', with computing that varies by 1 %' if varied else ''}",
+        )
+        if run.changing is None:
             break
     return run
+
+
+def _again(run: Run, scenario: Scenario, recording: Recording) -> Run:
+    """The job of ``run`` simulated with the lengths and the disturbances of ``scenario``."""
+    job = replace(run.job, scenario=scenario)
+    return Run(simulate_job(job, recording, staggered=True))
 
 
 class Run:
@@ -129,12 +182,31 @@ class Run:
     @cached_property
     def unsettled(self) -> str | None:
         """What shows that more steps would have another mean; None where they are steady."""
+        if self.changing is not None or self._bound_is_reached or not self.job.keeps_pace:
+            return self.changing
+        return running_ahead(self.steps, self.job.cycle, alone=self.job.acts_alone)
+
+    @property
+    def _bound_is_reached(self) -> bool:
+        """Whether a worker that runs ahead may be held within the longest warm-up that is tried."""
+        longest = max(self.job.counted.stop, _SHORT) * max(_LONGER)
+        return self.job.gate().lag <= longest
+
+    @cached_property
+    def changing(self) -> str | None:
+        """What shows that as many steps later on would have another mean, None where nothing does.
+
+        A bound on clocks that no worker comes to changes nothing until then.
+        """
         found = unsettled(
             self.steps,
             self.job.cycle,
-            keep_pace=self.job.keeps_pace,
+            keep_pace=self.job.keeps_pace and self._bound_is_reached,
             one_by_one=self.scenario.strategy.sync.outer_step is None,
+            alone=self.job.acts_alone,
         )
+        if found is None and self.scenario.strategy.sync.outer_step is not None:
+            found = piled_up(between_groups_busy(self.job) / self.step_time)
         if found is not None:
             return found
         carried = self.link_loads.shares(self.job.network.capacities).max(initial=0.0)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError
+from dpsim.disturbance import LognormalJitterConfig
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Meeting
 
 MOST_RECORDS = 20_000_000  # steps x workers that are kept
+_LEAST_JITTER = LognormalJitterConfig(kind="lognormal", sigma=0.01)
 _BYTES_A_WORKER = 2_500.0
 _BYTES_A_RECORD = 8.0 * 12  # twelve arrays of a number a step and worker
 
@@ -56,6 +58,18 @@ def warming_up(scenario: Scenario, steps: int) -> Scenario:
     """``scenario`` with the first ``steps`` steps as its warm-up."""
     settings = scenario.run.model_copy(update={"warmup": steps})
     return scenario.model_copy(update={"run": settings})
+
+
+def going_on(scenario: Scenario, steps: int) -> Scenario:
+    """``scenario`` with ``steps`` steps, of which the first half is its warm-up.
+
+    Computing that never varies does so by 1 %, as little as was ever measured of real workers.
+    """
+    settings = scenario.run.model_copy(update={"warmup": steps // 2, "steps": steps - steps // 2})
+    disturbance = scenario.disturbance
+    if disturbance.jitter is None and scenario.measured_jitter is None:
+        disturbance = disturbance.model_copy(update={"jitter": _LEAST_JITTER})
+    return scenario.model_copy(update={"run": settings, "disturbance": disturbance})
 
 
 def has_events(scenario: Scenario) -> bool:

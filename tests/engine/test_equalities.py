@@ -78,6 +78,15 @@ def test_ssp_of_0_is_bsp_at_a_parameter_server_with_a_codec(tiny, compression, d
     )
 
 
+def apart(scenario):
+    """``scenario`` under SSP(0) by workers that push and pull on their own."""
+    sync = ApartConfig(kind="ssp", staleness=0)
+    strategy = scenario.strategy.model_copy(update={"sync": sync})
+    alone = scenario.model_copy(update={"strategy": strategy})
+    assert run_scenario(alone, settle=False).job.acts_alone
+    return alone
+
+
 @pytest.mark.pairwise
 @DISTURBANCES
 @PLACES
@@ -87,13 +96,26 @@ def test_workers_apart_that_wait_for_all_and_send_once_take_the_time_of_bsp(
     """Two engines. With one message a step there is nothing that one sends earlier than the other;
     they tell the parts apart differently.
     """
-    both = {"aggregation": {"kind": SERVERS, **servers}, "disturbance": disturbance}
-    bsp = tiny(4, 1e-3, sync="bsp", **both)
-    apart = ApartConfig(kind="ssp", staleness=0)
-    strategy = bsp.strategy.model_copy(update={"sync": apart})
-    alone = bsp.model_copy(update={"strategy": strategy})
-    assert run_scenario(alone, settle=False).job.acts_alone
-    np.testing.assert_allclose(steps(alone).step, steps(bsp).step, rtol=1e-12)
+    bsp = tiny(4, 1e-3, aggregation={"kind": SERVERS, **servers}, disturbance=disturbance)
+    np.testing.assert_allclose(steps(apart(bsp)).step, steps(bsp).step, rtol=1e-12)
+
+
+def test_who_waits_and_who_communicates_where_workers_act_apart_and_together(tiny):
+    """Three push 2 MB to a server of 1 MB/s, at 10, 10 and 14 s: two until 14 s, one until 16 s.
+
+    Apart, a worker communicates until its own push is applied, and waits from then on: 4 s and 2 s.
+    Together, it waits until the last has come, and communicates from then on: 4 s and 2 s the other
+    way round. All pull until 22 s.
+    """
+    servers = {"kind": SERVERS, "servers": 1, "colocated": False, "update_rate": "1 PB/s"}
+    slow = {"slow": [{"workers": [2], "factor": 1.4}]}
+    together = tiny(3, aggregation=servers, disturbance=slow, run={"steps": 1})
+    alone = apart(together)
+    for scenario, pushed, waited in ((alone, 4, 2), (together, 2, 4)):
+        found = steps(scenario)
+        np.testing.assert_allclose(found.step, 22, rtol=1e-6)
+        np.testing.assert_allclose(found.exposed_comm, [[pushed + 6, pushed + 6, 8]], rtol=1e-6)
+        np.testing.assert_allclose(found.straggler_wait, [[waited, waited, 0]], atol=1e-5)
 
 
 @DISTURBANCES

@@ -121,7 +121,8 @@ class Gate(ABC):
     @property
     def barrier(self) -> bool:
         """Whether all workers end each step together, also where each could go its own way."""
-        return self.gradients == len(self.clocks)
+        # A single one has nobody to meet, and goes its way as it would beside others.
+        return 1 < len(self.clocks) == self.gradients
 
     @property
     def drops(self) -> bool:
@@ -218,7 +219,8 @@ class Gate(ABC):
         before the others do or only as it comes to the layer that needs them.
         """
         read, update = self._in_rounds(starts, done, rounds)
-        return read, np.where(self.counts(read, update), update, DROPPED)
+        counted = self.counts(*self._going_on(read, update, starts, done, rounds))
+        return read, np.where(counted, update, DROPPED)
 
     def _in_rounds(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
@@ -234,6 +236,32 @@ class Gate(ABC):
         update = np.maximum(np.searchsorted(begins, done, side="left"), own)
         read = np.maximum(np.searchsorted(ends, starts, side="right"), own - self.lag)
         return read, update
+
+    def _going_on(
+        self,
+        read: IntArray,
+        update: IntArray,
+        starts: FloatArray,
+        done: FloatArray,
+        rounds: Sequence[tuple[float, float]],
+    ) -> tuple[IntArray, IntArray]:
+        """``read`` and ``update``, were there more rounds.
+
+        Where workers need not keep pace, the slow ones still work when the last round is over. The
+        others would go on, so that rounds would come as often as before: what is handed over then
+        is as many of them late.
+        """
+        if self.quorum == starts.shape[1]:
+            return read, update
+        begins, ends = (np.array(times) for times in zip(*rounds, strict=True))
+        # Seconds from one round to the next, were the fast workers to go on.
+        each = float(begins.max() - starts.min()) / len(rounds)
+        if each <= 0:
+            return read, update
+        return (
+            read + _rounds_since(ends.max(), starts, each),
+            update + _rounds_since(begins.max(), done, each),
+        )
 
     def stalenesses(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
@@ -252,18 +280,10 @@ class Gate(ABC):
     ) -> IntArray:
         """Updates between the reading and the applying of each gradient, `DROPPED` where it is not.
 
-        The arguments are those of `versions`. Where workers need not keep pace, the slow ones still
-        work when the last round is over. The others would go on, so that rounds would come as often
-        as before: what is handed over then is as many of them late.
+        The arguments are those of `versions`.
         """
-        read, update = self._in_rounds(starts, done, rounds)
-        if self.quorum < starts.shape[1]:
-            begins, ends = (np.array(times) for times in zip(*rounds, strict=True))
-            # Seconds from one round to the next, were the fast workers to go on.
-            each = float(begins.max() - starts.min()) / len(rounds)
-            if each > 0:
-                update = update + _rounds_since(begins.max(), done, each)
-                read = read + _rounds_since(ends.max(), starts, each)
+        rounds_of = self._in_rounds(starts, done, rounds)
+        read, update = self._going_on(*rounds_of, starts, done, rounds)
         behind = np.maximum(update - read, 0)
         return np.where(self.counts(read, update), behind, DROPPED)
 
@@ -311,6 +331,8 @@ class QuorumGate(Gate):
 
 class BarrierGate(QuorumGate):
     """All gradients of a step are its update: every worker waits for all others."""
+
+    barrier = True
 
     def __init__(self, workers: int, *, lag: int = 0) -> None:
         super().__init__(workers, workers, lag=lag)

@@ -34,9 +34,8 @@ class SspConfig(Sync):
         return self.staleness
 
     def gate(self, workers: int) -> Gate:
-        """Clocks are bounded; where nobody may be ahead of another, all meet in each step."""
-        apart = self.staleness and workers > 1
-        return StalenessGate(workers, self.staleness) if apart else BarrierGate(workers)
+        """Clocks are bounded; where nobody may be ahead, all meet in each step."""
+        return StalenessGate(workers, self.staleness) if self.staleness else BarrierGate(workers)
 
 
 class StalenessGate(Gate):
