@@ -68,11 +68,15 @@ def expected_with_copies(
         return math.inf
     struck = -math.expm1(-rate * copy_restart)  # a restart at a copy
     ends = 1 - struck * to_last_copy
+    if ends <= 0:  # every restart is struck
+        return math.inf
 
     def passed(seconds: float) -> tuple[float, float]:
         """``a`` of the series, and its 1 - p, for a segment of that length."""
         crashed = -math.expm1(-rate * seconds)
         goes_on = 1 - crashed * to_last_copy * (1 - struck) / ends
+        if goes_on <= 0:  # every segment is
+            return math.inf, 1.0
         spent = crashed / rate + crashed * to_last_copy * struck / rate / ends
         return spent / goes_on, crashed * (1 - to_last_copy) / ends / goes_on
 

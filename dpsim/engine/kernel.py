@@ -20,6 +20,7 @@ from dpsim.engine.calls import pace_of_cells
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.engine.together import run_together
+from dpsim.engine.utilisation import fastest_factors
 from dpsim.strategy.aggregation import Meeting
 
 if TYPE_CHECKING:
@@ -223,11 +224,15 @@ def all_slow_downs(job: Job) -> FloatArray:
         return stated
     # A seed of its own: the scenario's jitter draws from the run's.
     seed = int(random_stream(scenario.run.seed, "measured jitter").integers(2**32))
-    return stated * own.factors(job.workers, job.counted.stop, seed, job.workers_of_nodes)
+    own_factors = own.factors(job.workers, job.counted.stop, seed, job.workers_of_nodes)
+    return np.maximum(stated * own_factors, fastest_factors(job))
 
 
 def slow_downs(job: Job) -> FloatArray:
-    """The scenario's factors on compute times of all steps, warm-up included, (steps, workers)."""
+    """The scenario's factors on compute times of all steps, warm-up included, (steps, workers).
+
+    However lucky a draw, no GPU computes faster than its peak.
+    """
     run, disturbance = job.scenario.run, job.scenario.disturbance
     factors = compute_factors(
         job.workers,
@@ -239,4 +244,5 @@ def slow_downs(job: Job) -> FloatArray:
         transient=disturbance.transient,
     )
     # GPUs that split a model go at the pace of the slowest of them.
-    return pace_of_cells(factors, job.scenario.cell)
+    factors = pace_of_cells(factors, job.scenario.cell)
+    return factors if factors.min() >= 1 else np.maximum(factors, fastest_factors(job))

@@ -23,6 +23,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
+from dpsim.engine.job import Job
 from dpsim.engine.preparation import accelerator, efficiency_on
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
@@ -106,6 +107,20 @@ def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
     again = 0.0 if recompute is None else float(recompute.of(model).seconds(forward).sum())
     saved = flop - _FORWARD_PASSES * float(forward.sum())
     return Work(model.tokens, flop, flop - saved + again, total, cluster.ranks, saved)
+
+
+def fastest_factors(job: Job) -> FloatArray:
+    """Each worker's least factor on compute times: no jitter computes beyond the GPU's peak.
+
+    It is 0 where FLOP or peaks are not known, and 1 where times are at the peak already.
+    """
+    scenario, cluster = job.scenario, job.cluster
+    each = work(scenario, job.model, cluster).hardware_flop * scenario.workload.samples_per_gpu
+    peaks = [_peak(gpu, scenario.workload.precision) for gpu, _ in cluster.accelerators]
+    # GPUs of a cell share the FLOP of one worker.
+    at_peak = [each / scenario.cell / peak if peak else 0.0 for peak in peaks]
+    shares = [least / times.step for least, times in zip(at_peak, job.times, strict=True)]
+    return np.minimum(shares, 1.0)[job.kind_of]
 
 
 def _carried_out(scenario: Scenario, model: Model, cluster: Cluster) -> FloatArray:

@@ -14,6 +14,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, traffic
+from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class CollectiveModel(ABC):
     """Seconds at full rate that a link may have saved up before (token buckets)."""
     schedule: Schedule
     network: Network
+    conditions: Conditions = NO_CONDITIONS
     itemsize: int = 4
     # What was compared with measurements, of a model that keeps no residuals; "" of ideal ones.
     compared: ClassVar[str] = ""
@@ -186,9 +188,18 @@ class CollectiveModel(ABC):
             if len(known) * len(loads) > _MOST_KEPT:
                 known.clear()
             # With the loads, so that no others can take their place in memory.
-            found = loads, float((loads / self.network.capacities).max(initial=0.0))
+            found = loads, float((loads / self._most_rates).max(initial=0.0))
             known[id(loads)] = found
         return found[1]
+
+    @cached_property
+    def _most_rates(self) -> FloatArray:
+        """The most that each link ever carries (B/s): some may become faster than they are."""
+        rates = self.network.capacities.copy()
+        for change in self.conditions.changes:
+            most = self.network.capacities[change.link] * change.factor
+            rates[change.link] = max(rates[change.link], most)
+        return rates
 
     @cached_property
     def members(self) -> IntArray:
@@ -290,6 +301,15 @@ class ScheduleModel(CollectiveModel):
         self.network = network
         self.costs = costs or MessageCosts()
         self.itemsize = itemsize
+
+    @cached_property
+    def _most_rates(self) -> FloatArray:
+        """The most that each link ever carries (B/s): some may become faster than they are."""
+        rates = self.network.capacities.copy()
+        for change in self.conditions.changes:
+            most = self.network.capacities[change.link] * change.factor
+            rates[change.link] = max(rates[change.link], most)
+        return rates
 
     @cached_property
     def members(self) -> IntArray:

@@ -125,6 +125,7 @@ class ServersModel(CollectiveModel):
     def __init__(self, servers: Servers, direction: Literal["push", "pull"]) -> None:
         self.servers = servers
         self.network = servers.network
+        self.conditions = servers.conditions
         self.direction = direction
         self._together: dict[int, FloatArray] = {}  # s by bytes, of flows that start at once
 

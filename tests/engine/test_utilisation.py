@@ -236,3 +236,13 @@ def test_no_step_of_any_model_on_any_gpu_exceeds_the_peak(gpu, workload):
     rate = scenario.workload.samples_per_gpu / job.times[0].step
     found = work(scenario, job.model, job.cluster).at(rate)
     assert 0 < found.mfu <= found.hfu <= 1
+
+
+def test_no_lucky_draw_computes_beyond_the_peak():
+    """Jitter of mean 1 has draws far below it; at the peak none is shorter."""
+    one = ("cluster.nodes=1", "cluster.gpus_per_node=1", "run.steps=200", "run.warmup=0")
+    jitter = "disturbance.jitter={kind: lognormal, sigma: 3}"
+    calm, lucky = (simulate(load_scenario(QUICKSTART, [*one, *more])) for more in ((), (jitter,)))
+    shortest = lucky.steps.compute.min() / calm.steps.compute.mean()
+    assert shortest == pytest.approx(calm.utilisation.hfu, rel=1e-9)
+    assert lucky.utilisation.hfu <= 1

@@ -18,6 +18,7 @@ from odd_values import ODD
 from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
+from dpsim.base.kinds import Kinds
 from dpsim.base.units import DIMENSIONS, Dimension
 from dpsim.hardware import Gpu, Link, Node, gpus, links, nodes
 from dpsim.scenario import Scenario
@@ -120,6 +121,9 @@ class Generator:
         quantity = _dimension(metadata)
         if quantity is not None:
             return self.quantity(quantity)
+        kinds = next((one for one in metadata if isinstance(one, Kinds)), None)
+        if kinds is not None:
+            return self.mapping(self.random.choice(list(kinds.models().values())))
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin in (Union, types.UnionType):
             some = (

@@ -54,6 +54,11 @@ def test_a_link_that_slowed_down_before_the_start():
     assert pair(100, LinkChange(-3, 0, 0.5)) == [20, 20]
 
 
+def test_links_that_become_faster_than_they_were_built():
+    # Both ways at 20 B/s: the bytes need no longer than that, whatever the links' own rate.
+    assert pair(100, *(LinkChange(0, link, 2.0) for link in range(4))) == [5, 5]
+
+
 def test_a_link_that_is_back_to_speed():
     assert pair(100, LinkChange(0, 0, 0.5), LinkChange(4, 0, 1.0)) == [12, 12]
 

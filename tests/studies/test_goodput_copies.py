@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from goodput_jobs import AT_ITS_OWN, DAY, crashes
 
+from dpsim.disturbance import expected_with_copies
 from dpsim.studies.goodput import goodput_study
 
 
@@ -56,6 +57,17 @@ def test_copies_in_a_neighbours_memory_are_the_exact_chain(copy, runs):
     assert study.expected.useful == pytest.approx(exact, rel=1e-9)
     assert study.shares["useful"] == pytest.approx(exact, abs=0.003)
     assert sum(study.shares.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("segment", "to_storage", "to_copy"),
+    [
+        (60, (0, 30), (1, 1e4)),  # each restart from a copy is struck
+        (1e9, (0, 30), (1, 1)),  # each segment is
+    ],
+)
+def test_a_job_that_never_gets_on_takes_for_ever(segment, to_storage, to_copy):
+    assert expected_with_copies(10, segment, 40, to_storage, to_copy) == math.inf
 
 
 @AT_ITS_OWN
