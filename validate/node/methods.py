@@ -77,7 +77,8 @@ def _sharded(scenario: Scenario) -> Method | None:
         "fsdp",
         reshard=aggregation.stage == 3 and aggregation.reshard_after_forward,
         group=None if group == scenario.cluster.ranks else group,
-        unit_size=f"{aggregation.unit_size!r} B",
+        # Of one byte: each block is a unit.
+        unit_size=f"{1.0 if aggregation.wrap == 'block' else aggregation.unit_size!r} B",
         weights="fp32" if aggregation.weight_bytes == 4 else "bf16",
         gradients=aggregation.gradients.dtype,
         sync_each_pass=aggregation.gradients.sync_each_pass,

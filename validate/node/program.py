@@ -7,6 +7,8 @@ nothing sent: what a step of the training takes beyond it is communication, or w
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,9 @@ from dpsim.scenario import Scenario
 from validate.emulate import placement
 from validate.microbench import products_in
 from validate.node.methods import method_on
-from validate.node.task import ScenarioTask, compiles
-from validate.ranks.processes import World
-from validate.training import Replica, Task, Training, train
+from validate.node.task import ScenarioTask
+from validate.ranks.processes import World, first_line
+from validate.training import Method, Task, Training, alone, train
 from validate.twins import Subject, subject_of, timed_subject
 
 _ALONE = 3  # passes by oneself that count, and as many before them that do not
@@ -68,20 +70,27 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     face.reset_peak()
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
-        task = ScenarioTask(job, subject_for(job, world, compute), face, world.rank)
-        _check_compiles(job, task)
+        # Layers that take given seconds have nothing to compile: the seconds are those compiled.
+        compiled = compute == "real" and scenario.workload.execution != "eager"
+        if compiled:
+            # Of several scenarios in one process each is compiled by itself: torch would take a
+            # second batch size for any size, and after eight variants of a function no more.
+            torch.compiler.reset()
+        subject = subject_for(job, world, compute)
+        task = ScenarioTask(job, subject, face, world.rank, compiled=compiled)
         working = world.rank < placed.workers
-        training = _training(job, world, task, working, compute)
-        face.reset_peak()
-        record = train(method, world, training, task)
+        with _compiling():
+            training = _training(job, method, world, task, working, compute)
+            face.reset_peak()
+            record = train(method, world, training, task)
         peak = face.peak_bytes()
         # What the training held goes first: the next replica need not fit beside it.
         gc.collect()
-        alone = _alone(task, training, world, working)
+        alone_s = _alone(method, task, training, world, working)
 
     return {
         **record.summary(),
-        "alone_s": alone,
+        "alone_s": alone_s,
         "pauses_s": [training.pause(world.rank, step) for step in range(training.steps)],
         # A process's resident set has the interpreter and torch in it.
         "peak_bytes": peak if face.on_gpu else peak - before,
@@ -94,19 +103,26 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     }
 
 
-def _check_compiles(job: Job, task: ScenarioTask) -> None:
-    if job.scenario.workload.execution == "eager":
-        return
-    # Of several scenarios in one process each is compiled by itself: torch would take a second
-    # batch size for any size, and after eight variants of a function no more of them.
-    torch.compiler.reset()
-    if problem := compiles(task):
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """What torch.compile raises in the block, which it does in the first step, as a DpsimError."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        cause: BaseException = error
+        while inner := getattr(cause, "inner_exception", None):
+            cause = inner
         raise DpsimError(
-            f"workload.execution: must be eager here, where torch.compile does not work: {problem}"
-        )
+            "workload.execution: must be eager here, where torch.compile does not work: "
+            f"{first_line(cause)}"
+        ) from error
 
 
-def _training(job: Job, world: World, task: ScenarioTask, working: bool, compute: str) -> Training:
+def _training(
+    job: Job, method: Method, world: World, task: ScenarioTask, working: bool, compute: str
+) -> Training:
     """Steps, batch, and for how long each worker is held up in each of them.
 
     Who is to take f times as long as alone spins for (f - 1) times its measured seconds; nobody can
@@ -122,26 +138,24 @@ def _training(job: Job, world: World, task: ScenarioTask, working: bool, compute
     factors = slow_downs(job) if compute == "real" else all_slow_downs(job)
     if (factors == 1).all():
         return Training(**told)
-    alone = world.gather(_alone(task, Training(**told), world, working))
-    workers = np.array(alone[: job.workers])
+    alone_s = world.gather(_alone(method, task, Training(**told), world, working))
+    workers = np.array(alone_s[: job.workers])
     seconds = (factors - 1).clip(min=0) * workers
     return Training(**told, pauses_s=tuple(map(tuple, seconds.T.tolist())))
 
 
-def _alone(task: Task, training: Training, world: World, working: bool) -> float:
+def _alone(method: Method, task: Task, training: Training, world: World, working: bool) -> float:
     """The median seconds of a step without communication, all workers at it at once."""
     world.barrier()
     if not working:
         world.barrier()
         return 0.0
     face = world.face
-    replica = Replica(training, world.device, training.seed, task, flat=False)
-    inputs, labels = task.batch(torch.empty(0))
+    step = alone(method, world, training, task)
     marks = []
     for _ in range(2 * _ALONE):
         begin = face.mark()
-        replica.learn(inputs, labels)
-        replica.update()
+        step()
         marks.append((begin, face.mark()))
     face.finish()
     times = [face.seconds(*both) for both in marks[_ALONE:]]

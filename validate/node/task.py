@@ -17,21 +17,26 @@ from dpsim.engine import Job
 from dpsim.workload import WorkloadConfig
 from validate.microbench import OPTIMIZER_CLASSES, casting
 from validate.ranks.device import DeviceFace
-from validate.ranks.processes import first_line
 from validate.training import Task, blocks_of
-from validate.twins import Subject
+from validate.twins import Subject, draw
 
 
 class ScenarioTask(Task):
-    """The workload of ``job`` as one rank trains it: ``subject`` on ``face``'s device."""
+    """The workload of ``job`` as one rank trains it: ``subject`` on ``face``'s device.
+
+    ``compiled``: by torch.compile.
+    """
 
     keeps_weights = False
 
-    def __init__(self, job: Job, subject: Subject, face: DeviceFace, rank: int) -> None:
+    def __init__(
+        self, job: Job, subject: Subject, face: DeviceFace, rank: int, *, compiled: bool = False
+    ) -> None:
         workload = job.scenario.workload
         self.passes = workload.gradient_accumulation
         self._workload = workload
         self._subject = subject
+        self._compiled = compiled
         self._face = face
         self._samples = workload.batch_per_gpu * workload.learners_per_gpu * job.workers
         self._inputs = subject.batch(workload.batch_per_gpu, face.place)
@@ -47,11 +52,22 @@ class ScenarioTask(Task):
     def model(self, seed: int) -> nn.Module:
         """The subject's, compiled and with activations computed again as the scenario says."""
         module = self._subject.module(self._face.place, seed)
-        _checkpoint(module, self._workload)
-        if self._workload.execution != "eager":
-            # Not by its own compile(), which passes over a model that is nothing but torch's parts.
-            module.forward = torch.compile(module.forward)
+        checkpoint(module, self._workload)
+        if self._compiled:
+            _compile([module])
         return module
+
+    def outline(self, seed: int) -> nn.Module:
+        """The same without weights; compiled block by block, since they are gathered in between."""
+        module = self._subject.outline(self._face.place, seed)
+        checkpoint(module, self._workload)
+        if self._compiled:
+            _compile(blocks_of(module))
+        return module
+
+    def fill(self, part: nn.Module) -> None:
+        """By each module's own rule."""
+        draw(part, self._face.place)
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """The same made-up samples in every step; what they are costs nothing."""
@@ -97,10 +113,17 @@ class ScenarioTask(Task):
         return functional.cross_entropy(scores, self._labels)
 
 
-def _checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
+def _compile(parts: Sequence[nn.Module]) -> None:
+    for part in parts:
+        # Not by its own compile(), which passes over a model that is nothing but torch's parts.
+        part.forward = torch.compile(part.forward)
+
+
+def checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
     """Blocks whose activations are computed again in backward, as the scenario spreads them.
 
-    Of segments of so many layers, runs of blocks that hold about as many.
+    Of segments of so many layers, runs of blocks that hold about as many. Raises DpsimError for a
+    model without such blocks.
     """
     recompute = workload.recompute
     if recompute is None:
@@ -113,36 +136,49 @@ def _checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
         )
     if recompute.layers is not None:
         run = max(round(recompute.layers * len(blocks) / len(workload.build().layers)), 1)
-        for first in range(0, len(blocks), run):
-            _compute_again(blocks[first : first + run], selective=False)
+        _in_segments(module, blocks[::run])
         return
+    settings: dict[str, Any] = {"context_fn": _kept_products()} if recompute.selective else {}
     for index, block in enumerate(blocks):
         # Spread evenly: a block is taken where the running sum of shares passes a whole number.
         if int((index + 1) * recompute.share) > int(index * recompute.share):
-            _compute_again([block], selective=recompute.selective)
+            block.forward = _computed_again(block.forward, **settings)
 
 
-def _compute_again(blocks: Sequence[nn.Module], *, selective: bool) -> None:
-    """The first of ``blocks`` does the work of all, and is computed again; the others do nothing.
+def _in_segments(module: nn.Module, firsts: Sequence[nn.Module]) -> None:
+    """The sequence of blocks keeps what enters each of ``firsts``, and computes the rest again.
 
-    They stay where they are, so that their parameters keep their names.
+    Blocks are called as modules, so that who divides them gathers each before its turn.
     """
-    from torch.utils.checkpoint import checkpoint
+    found = [part for part in module.modules() if firsts[0] in part.children()]
+    sequence = found[0]
+    if not isinstance(sequence, nn.Sequential):
+        raise DpsimError(
+            "workload.checkpointing: must be none or full for a model whose blocks are not in a "
+            "Sequential, but got segments of several layers"
+        )
+    segments: list[list[nn.Module]] = []
+    for child in sequence:
+        if not segments or child in firsts:
+            segments.append([])
+        segments[-1].append(child)
+    passes = [_computed_again(partial(_through, segment)) for segment in segments]
+    sequence.forward = partial(_through, passes)
 
-    forwards = [block.forward for block in blocks]
 
-    def all_of_them(x: Tensor) -> Tensor:
-        for forward in forwards:
-            x = forward(x)
-        return x
+def _through(parts: Sequence[Callable[[Any], Any]], x: Any) -> Any:
+    for part in parts:
+        x = part(x)
+    return x
 
-    settings: dict[str, Any] = {"use_reentrant": False}
-    if selective:
-        settings["context_fn"] = _kept_products()
-    first, *others = blocks
-    first.forward = partial(checkpoint, all_of_them, **settings)
-    for block in others:
-        block.forward = lambda x: x
+
+def _computed_again(forward: Callable[[Any], Any], **settings: Any) -> Callable[[Any], Any]:
+    from torch.utils import checkpoint
+
+    def kept_at_its_start(x: Any) -> Any:
+        return checkpoint.checkpoint(forward, x, use_reentrant=False, **settings)
+
+    return kept_at_its_start
 
 
 def _kept_products() -> Callable[[], Any]:
@@ -177,13 +213,3 @@ class _KeepProducts:
         self._products[again] += 1
         stays = self._products[again] % 2 == 1
         return CheckpointPolicy.MUST_SAVE if stays else CheckpointPolicy.PREFER_RECOMPUTE
-
-
-def compiles(task: Task) -> str:
-    """Why the task's model cannot be compiled here, "" where it can."""
-    try:
-        inputs, labels = task.batch(torch.zeros(0))
-        task.loss(task.model(0), inputs, labels)
-    except Exception as error:
-        return first_line(error)
-    return ""

@@ -24,7 +24,7 @@ from validate.training.rank_record import Event, RankRecord
 from validate.training.replay import replay
 from validate.training.settings import Training
 from validate.training.task import Task
-from validate.training.train import METHODS, method_named, train
+from validate.training.train import METHODS, alone, method_named, train
 
 __all__ = [
     "METHODS",
@@ -36,6 +36,7 @@ __all__ = [
     "Replica",
     "Task",
     "Training",
+    "alone",
     "blocks_of",
     "cnn",
     "method_named",

@@ -6,17 +6,20 @@ FSDP", VLDB 16, 2023; ``torch.distributed.fsdp.fully_shard``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
+import torch.distributed as dist
 from pydantic import Field, PositiveInt
 from torch import nn
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import PositiveBytes
 from validate.training.method import Method
+from validate.training.task import Task
 from validate.training.worker import Worker
 
 _FORMATS = {"fp32": None, "bf16": torch.bfloat16}  # None: as they are
@@ -28,6 +31,7 @@ _TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 class Fsdp(Method):
     """torch's fully_shard over the blocks of the model."""
 
+    divides: ClassVar[bool] = True
     kind: Literal["fsdp"] = Field(default="fsdp", description="torch's FSDP2 (fully_shard).")
     reshard: bool = Field(
         default=True, description="Weights are freed after each forward pass, and gathered again."
@@ -67,43 +71,74 @@ class Fsdp(Method):
     def run(self, worker: Worker) -> None:
         """Gathering and scattering go beside passes: what shows of them is in compute."""
         model: Any = worker.replica.model
-        self.divide(model, worker)
+        self.divide(model, worker.task, self._mesh(worker))
         for step in worker.steps():
             worker.learn(step, model, lambda: self._unsynchronised(model))
             worker.update()
 
-    def divide(self, model: nn.Module, worker: Worker) -> None:
-        """Shard the units of ``model``, then what is left of it."""
+    def alone(self, worker: Worker) -> Callable[[], None]:
+        """By a group that sends nothing: what it gathers are copies of the rank's own part."""
+        from torch.distributed.device_mesh import DeviceMesh
+
+        # Torch's group for tests, registered by its import; it has no public name.
+        from torch.testing._internal.distributed import fake_pg  # noqa: F401
+
+        size = self.group or worker.workers
+        starts = range(0, worker.workers, size)
+        groups = [dist.new_group([*range(at, at + size)], backend="fake") for at in starts]
+        mesh = DeviceMesh.from_group(groups[worker.rank // size], worker.world.device.type)
+        model: Any = worker.replica.model
+        self.divide(model, worker.task, mesh)
+        batch = worker.task.batch(torch.empty(0))
+
+        def step() -> None:
+            worker.replica.learn(*batch, model, lambda: self._unsynchronised(model))
+            worker.replica.update()
+
+        return step
+
+    def _mesh(self, worker: Worker) -> Any:
         from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+        kind, ranks = worker.world.device.type, worker.workers
+        if self.group is None or self.group == ranks:
+            # Of the run's own group: torch would make one by NCCL for GPUs that meet by gloo.
+            return DeviceMesh.from_group(worker.world.group, kind)
+        # fully_shard takes the last dimension to shard over, the first to replicate: HSDP.
+        shape = (ranks // self.group, self.group)
+        return init_device_mesh(kind, shape, mesh_dim_names=("replicas", "shards"))
+
+    def divide(self, model: nn.Module, task: Task, mesh: Any) -> None:
+        """Shard the units of ``model``, then what is left of it.
+
+        Each unit gets its weights just before it is sharded: no rank ever holds two whole ones.
+        """
         try:
             from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
         except ImportError:  # before torch 2.6
             from torch.distributed._composable.fsdp import MixedPrecisionPolicy, fully_shard
 
-        kind, ranks = worker.world.device.type, worker.workers
-        if self.group is None or self.group == ranks:
-            # Of the run's own group: torch would make one by NCCL for GPUs that meet by gloo.
-            mesh = DeviceMesh.from_group(worker.world.group, kind)
-        else:
-            # fully_shard takes the last dimension to shard over, the first to replicate: HSDP.
-            shape = (ranks // self.group, self.group)
-            mesh = init_device_mesh(kind, shape, mesh_dim_names=("replicas", "shards"))
         policy = MixedPrecisionPolicy(
             param_dtype=_FORMATS[self.weights],
             reduce_dtype=_FORMATS[self.gradients],
         )
-        settings = {"mesh": mesh, "reshard_after_forward": self.reshard, "mp_policy": policy}
+        shard = partial(fully_shard, mesh=mesh, mp_policy=policy)
+        # Left out where torch chooses: for the root, which backward needs first, each version does
+        # so in its own way, and what is asked for by name gathers it twice.
+        kept = {} if self.reshard else {"reshard_after_forward": False}
         for unit in units(model, self.unit_size):
             if len(unit) > 1 and _TORCH < (2, 5):
                 raise DpsimError(
                     "strategy.aggregation.unit_size: must be at most a block's bytes with torch "
                     f"before 2.5, which gathers blocks one by one, but got {self.unit_size:,.0f} B"
                 )
+            for block in unit:
+                task.fill(block)
             # A block alone by itself: those versions take no lists.
-            fully_shard(unit if len(unit) > 1 else unit[0], **settings)
+            shard(unit if len(unit) > 1 else unit[0], **kept)
         # What is in no unit (embeddings, the head) makes up one more, which the root gathers.
-        fully_shard(model, **settings)
+        task.fill(model)
+        shard(model, **kept)
 
     @contextmanager
     def _unsynchronised(self, model: Any) -> Iterator[None]:

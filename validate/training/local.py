@@ -20,7 +20,8 @@ class Replica:
 
     ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views, so that
     a method of training that changes either vector in place has changed the model. Where a library
-    divides or wraps the model itself, it is not ``flat``, and has neither.
+    divides or wraps the model itself, it is not ``flat``, and has neither; where a library
+    ``divides`` it, it may have no weights before (`Task.outline`).
     """
 
     def __init__(
@@ -31,9 +32,11 @@ class Replica:
         task: Task | None = None,
         *,
         flat: bool = True,
+        divides: bool = False,
     ) -> None:
         self.task = task or Digits(training, device)
-        self.model = self.task.model(training.seed if seed is None else seed)
+        make = self.task.outline if divides else self.task.model
+        self.model = make(training.seed if seed is None else seed)
         self.flat = flat
         self.optimiser: Any = None
         if flat:

@@ -6,8 +6,10 @@ One file, one configuration, and what each rank does from the first step to the 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from dpsim.base.config import Config
@@ -23,6 +25,8 @@ class Method(Config):
     """Whether its messages go through the hosts' memory, on GPUs too."""
     in_float32: ClassVar[bool] = False
     """Whether its messages are rounded to float32, whatever format weights have."""
+    divides: ClassVar[bool] = False
+    """Whether each rank holds a part of the model, so that no rank may build all of it."""
 
     @property
     def flat(self) -> bool:
@@ -51,6 +55,16 @@ class Method(Config):
 
         All start with the same weights, and each ends with its final ones in its replica.
         """
+
+    def alone(self, worker: Worker) -> Callable[[], None]:
+        """One step of a worker's computing, with nothing sent."""
+        batch = worker.task.batch(torch.empty(0))
+
+        def step() -> None:
+            worker.replica.learn(*batch)
+            worker.replica.update()
+
+        return step
 
     def _at_least(self, ranks: int, least: int) -> None:
         if ranks < least:

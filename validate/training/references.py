@@ -44,10 +44,12 @@ class Ddp(Method):
 
     def run(self, worker: Worker) -> None:
         """Gradients are averaged during backward: that time is in compute."""
-        wrapped = self.wrapped(worker)
-        for step in worker.steps():
-            worker.learn(step, wrapped, wrapped.no_sync)
-            worker.update()
+        # Until the end: who compiles the model cuts it in the first step, by the same sizes.
+        with _first_bucket(int(self.first_bucket)):
+            wrapped = self.wrapped(worker)
+            for step in worker.steps():
+                worker.learn(step, wrapped, wrapped.no_sync)
+                worker.update()
 
     def wrapped(self, worker: Worker) -> DistributedDataParallel:
         """The model as torch keeps it alike on all ranks."""
@@ -55,13 +57,12 @@ class Ddp(Method):
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
         # torch counts in MiB, and has a smaller first bucket only where it is told no size.
         size = None if self.bucket_size == _BUCKET else self.bucket_size / 2**20
-        with _first_bucket(int(self.first_bucket)):
-            wrapped = DistributedDataParallel(
-                worker.replica.model,
-                device_ids=on_gpu,
-                process_group=worker.world.group,
-                bucket_cap_mb=size,
-            )
+        wrapped = DistributedDataParallel(
+            worker.replica.model,
+            device_ids=on_gpu,
+            process_group=worker.world.group,
+            bucket_cap_mb=size,
+        )
         hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
         wrapped.register_comm_hook(hook, by_hook)
         return wrapped

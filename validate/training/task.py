@@ -36,6 +36,13 @@ class Task(ABC):
     def model(self, seed: int) -> nn.Module:
         """A new model on the device, its weights drawn from ``seed``."""
 
+    def outline(self, seed: int) -> nn.Module:
+        """The model for a method that divides it: where possible without weights, until `fill`."""
+        return self.model(seed)
+
+    def fill(self, part: nn.Module) -> None:  # noqa: B027 - most outlines have their weights
+        """Draw the weights of ``part`` on the device, where it has none yet; alike on all ranks."""
+
     @abstractmethod
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and labels of these samples, on the device."""
@@ -105,14 +112,6 @@ class Digits(Task):
     def optimiser_settings(self) -> dict[str, Any]:
         """Rate and momentum."""
         return {"lr": self._training.learning_rate, "momentum": self._training.momentum}
-
-    @property
-    def loads(self) -> bool:
-        """Whether samples come through a pipeline, for which a step may wait."""
-        return False
-
-    def await_input(self) -> None:
-        """Wait until the pipeline has the samples of the next step."""
 
     def flat_optimiser(self, weights: Tensor, gradient: Tensor) -> Any:
         """The equations written out."""

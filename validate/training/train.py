@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dpsim.base.registry import Registry
@@ -73,10 +74,33 @@ def train(
     how = method_named(chosen) if isinstance(chosen, str) else chosen
     if missing := how.missing():
         return RankRecord(how.kind, world.rank, world.size, not_run=missing)
-    workers = how.workers(world.size)
-    told = training or Training()
-    worker = Worker(told, world, workers, how.kind, task, flat=how.flat, by_host=how.by_host)
-    # Where the model is not flat, its optimiser is made later, when a library has divided it.
-    replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
+    worker = _worker(how, world, training, task, by_host=how.by_host)
+    if any(parameter.is_meta for parameter in worker.replica.model.parameters()):
+        assert how.divides, "an outline is filled, alike on all ranks, by who divides it"
+    else:
+        # Where the model is not flat, its optimiser is made later, when a library has divided it.
+        replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
     how.run(worker)
     return worker.done()
+
+
+def alone(
+    how: Method, world: World, training: Training, task: Task | None = None
+) -> Callable[[], None]:
+    """A step of what a worker of ``how`` computes, sending nothing; all workers ask for it."""
+    return how.alone(_worker(how, world, training, task, by_host=False))
+
+
+def _worker(
+    how: Method, world: World, training: Training | None, task: Task | None, *, by_host: bool
+) -> Worker:
+    return Worker(
+        training or Training(),
+        world,
+        how.workers(world.size),
+        how.kind,
+        task,
+        flat=how.flat,
+        divides=how.divides,
+        by_host=by_host,
+    )

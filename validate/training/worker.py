@@ -38,6 +38,7 @@ class Worker:
         task: Task | None = None,
         *,
         flat: bool = True,
+        divides: bool = False,
         by_host: bool = False,
     ) -> None:
         self.training = training
@@ -46,7 +47,7 @@ class Worker:
         self.rank = world.rank
         self.workers = workers
         seed = training.seed + world.rank
-        self.replica = Replica(training, world.device, seed, self.task, flat=flat)
+        self.replica = Replica(training, world.device, seed, self.task, flat=flat, divides=divides)
         self.record = RankRecord(method, world.rank, world.size)
         # NCCL carries only what is on GPUs; gloo carries what is in host memory. Only for those who
         # need it: it fails where a node's name has no address.

@@ -6,6 +6,7 @@ What a worker has updated it broadcasts to all. Source: Rajbhandari et al., "ZeR
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -23,15 +24,22 @@ class ZeroOne(Ddp):
 
     def run(self, worker: Worker) -> None:
         """As DDP; broadcasts of weights are in the update."""
+        # Before the first update, which would make the task's usual one.
+        worker.replica.optimiser = self._optimiser(worker)
+        super().run(worker)
+
+    def alone(self, worker: Worker) -> Callable[[], None]:
+        """With the optimiser of the rank's own part alone."""
+        # The one inside, of this rank's parameters, broadcasts nothing.
+        worker.replica.optimiser = self._optimiser(worker).optim
+        return super().alone(worker)
+
+    def _optimiser(self, worker: Worker) -> Any:
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
-        replica = worker.replica
-        own: Any = ZeroRedundancyOptimizer(
-            replica.model.parameters(),
-            optimizer_class=replica.task.optimiser_class,
+        return ZeroRedundancyOptimizer(
+            worker.replica.model.parameters(),
+            optimizer_class=worker.task.optimiser_class,
             process_group=worker.world.group,
-            **replica.task.optimiser_settings(),
+            **worker.task.optimiser_settings(),
         )
-        # Before the first update, which would make the task's usual one.
-        replica.optimiser = own
-        super().run(worker)

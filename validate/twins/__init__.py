@@ -3,7 +3,7 @@
 Knows the workload's models, and needs torch.
 """
 
-from validate.twins.subject import Subject, factory_subject, subject_of
+from validate.twins.subject import Subject, draw, factory_subject, subject_of
 from validate.twins.timed import timed_subject
 
-__all__ = ["Subject", "factory_subject", "subject_of", "timed_subject"]
+__all__ = ["Subject", "draw", "factory_subject", "subject_of", "timed_subject"]

@@ -14,18 +14,20 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dpsim.workload import MODELS, WorkloadConfig, find_factory
 
 Sizes = dict[str, Any]
+_NARROW = 0.02  # as GPT-2 draws all its weights
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A model to run: how to ``build`` it, and the ``shape`` and ``dtype`` of one sample.
 
-    Of tokens, ``words`` is how many there are.
+    Of tokens, ``words`` is how many there are. ``drawn``: `draw` can make all that ``build`` makes,
+    as it cannot where a user's own model computes something of its own.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Subject:
     shape: tuple[int, ...]
     dtype: str
     words: int = 2
+    drawn: bool = True
 
     def module(self, device: Any, seed: int = 0) -> Any:
         """A new module on ``device`` in training mode, its weights drawn from ``seed``."""
@@ -43,12 +46,43 @@ class Subject:
                 module = self.build()
             return module.to(device).train()
 
+    def outline(self, device: Any, seed: int = 0) -> Any:
+        """A module without weights, on the meta device, where `draw` can make them later."""
+        if not self.drawn:
+            return self.module(device, seed)
+        with torch.device("meta"):
+            return self.build().train()
+
     def batch(self, samples: int, device: Any) -> Any:
         """Random samples, made up on the device."""
         shape = (samples, *self.shape)
         if self.dtype == "int64":
             return torch.randint(self.words, shape, device=device)
         return torch.randn(shape, device=device)
+
+
+def draw(part: nn.Module, device: Any) -> None:
+    """Give ``part`` weights on ``device`` where it has none yet, the same ones in every process.
+
+    By the rule of each of torch's modules, and from a narrow bell for parameters without one. What
+    modules have in common (a tied output) stays so.
+    """
+    made: dict[Tensor, Tensor] = {}
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        for module in part.modules():
+            own = dict(module.named_parameters(recurse=False))
+            empty = {name: each for name, each in own.items() if each.is_meta}
+            for name, parameter in empty.items():
+                if parameter not in made:
+                    room = torch.empty_like(parameter, device=device)
+                    made[parameter] = nn.Parameter(room.normal_(std=_NARROW))
+                setattr(module, name, made[parameter])
+            for name, buffer in module.named_buffers(recurse=False):
+                if buffer.is_meta:
+                    setattr(module, name, torch.zeros_like(buffer, device=device))
+            if empty and hasattr(module, "reset_parameters"):
+                module.reset_parameters()
 
 
 def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | None:
@@ -86,7 +120,7 @@ def factory_subject(factory: str, shape: Sequence[int], dtype: str) -> Subject:
             parts = build().modules()
         found = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding)]
         entries = min(found, default=2)
-    return Subject(factory, build, tuple(shape), dtype, entries)
+    return Subject(factory, build, tuple(shape), dtype, entries, drawn=False)
 
 
 def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | None:

@@ -257,9 +257,16 @@ def test_what_cannot_be_compiled_here_is_refused_with_the_reason(compiled_by):
     def broken(graph, inputs):
         raise RuntimeError("there is no compiler")
 
-    refused = r"must be eager here, where torch\.compile does not work: .*backend='broken'"
+    refused = r"must be eager here, where torch\.compile does not work: RuntimeError: there is no compiler"
     with joined("gloo", "cpu") as world, pytest.raises(DpsimError, match=refused):
         carry_out(compiled_by(broken), world, "real")
+
+
+def test_passes_by_the_clock_are_never_compiled(monkeypatch):
+    monkeypatch.setattr(torch, "compile", None)
+    job = Case(SCENARIO, ("cluster.nodes=1", "workload.execution=compile")).job()
+    with joined("gloo", "cpu") as world:
+        assert len(carry_out(job, world, "timed")["step_s"]) == 3
 
 
 def test_under_a_launcher_the_minutes_count_as_well(monkeypatch, capsys):
