@@ -2,7 +2,7 @@
 
 Square products grow until one takes long; a 3x3 convolution and attention are of a size that fills
 a device; memory is an elementwise kernel over a long vector; a launch is one of many kernels on one
-element.
+element. Operands are made in the precision's own format: no cast is in the times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
-from validate.microbench.precision import FORMATS, computing_in
+from validate.microbench.precision import FORMATS, products_in
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
@@ -29,7 +29,7 @@ _ATTENTION = {"cpu": (1, 8, 256, 64), "cuda": (8, 16, 2048, 64)}  # batch, heads
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     for precision in precisions(world):
-        with computing_in(precision, world.face):
+        with products_in(precision):
             yield from _products(precision, world, settings)
             yield _convolution(precision, world, settings)
             yield _attention(precision, world, settings)
@@ -44,9 +44,14 @@ def precisions(world: World) -> list[str]:
     return [*FORMATS] if world.on_gpu else ["fp32"]
 
 
+def _operand(precision: str, world: World, *shape: int) -> Any:
+    # Drawn in fp32: not every device draws in half precision.
+    return torch.randn(*shape, device=world.device).to(FORMATS[precision] or torch.float32)
+
+
 def _products(precision: str, world: World, settings: Settings) -> Iterator[Row]:
     for side in _SIDES:
-        square = torch.randn(side, side, device=world.device)
+        square = _operand(precision, world, side, side)
         multiply = partial(torch.matmul, square, square)
         row = _row("gemm", precision, 2.0 * side**3, world, settings, multiply)
         yield row
@@ -56,8 +61,8 @@ def _products(precision: str, world: World, settings: Settings) -> Iterator[Row]
 
 def _convolution(precision: str, world: World, settings: Settings) -> Row:
     batch, channels, side = _CONV[world.face.kind]
-    images = torch.randn(batch, channels, side, side, device=world.device)
-    weights = torch.randn(channels, channels, 3, 3, device=world.device)
+    images = _operand(precision, world, batch, channels, side, side)
+    weights = _operand(precision, world, channels, channels, 3, 3)
     # Two for a multiply and an add; padded at the edges, the image keeps its size.
     each_output = 2.0 * 9 * channels
     flop = each_output * batch * channels * side**2
@@ -67,7 +72,7 @@ def _convolution(precision: str, world: World, settings: Settings) -> Row:
 
 def _attention(precision: str, world: World, settings: Settings) -> Row:
     shape = _ATTENTION[world.face.kind]
-    heads = [torch.randn(*shape, device=world.device) for _ in range(3)]
+    heads = [_operand(precision, world, *shape) for _ in range(3)]
     batch, count, tokens, each = shape
     # Two products, of queries with keys and of weights with values; the softmax counts nothing.
     flop = 4.0 * batch * count * tokens**2 * each

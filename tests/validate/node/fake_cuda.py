@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import torch
 
+from validate.microbench import products
 from validate.ranks import device
 
 CYCLES_PER_SECOND = 1e9
@@ -131,3 +132,11 @@ def stand_in(patch, **told):
             patch.setattr(torch.cuda, name, getattr(cuda, name))
     patch.setattr(device, "cuda_place", lambda index: torch.device("cpu"))
     return cuda
+
+
+def small_products(patch):
+    """Products that a processor computes at once."""
+    patch.setattr(products, "_SIDES", (16,))
+    patch.setattr(products, "_VECTOR", {"cuda": 2**10})
+    patch.setattr(products, "_CONV", {"cuda": (1, 2, 4)})
+    patch.setattr(products, "_ATTENTION", {"cuda": (1, 1, 8, 4)})

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from fake_cuda import stand_in
+from fake_cuda import small_products, stand_in
 
 from validate.emulate import Case
 from validate.microbench import Settings
-from validate.microbench import products as products_module
 from validate.microbench.benchmarks import BENCHMARKS, run_benchmarks
 from validate.node.program import carry_out
 from validate.ranks.launch import connected
@@ -57,13 +56,6 @@ def without_pinning(patch):
         patch.setattr(
             torch, name, lambda *args, pin_memory=False, make=make, **told: make(*args, **told)
         )
-
-
-def small_products(patch):
-    patch.setattr(products_module, "_SIDES", (16,))
-    patch.setattr(products_module, "_VECTOR", {"cuda": 2**10})
-    patch.setattr(products_module, "_CONV", {"cuda": (1, 2, 4)})
-    patch.setattr(products_module, "_ATTENTION", {"cuda": (1, 1, 8, 4)})
 
 
 def measured(world):

@@ -11,12 +11,13 @@ pytest.importorskip("torch")
 import numpy as np
 import torch
 import torch.distributed as dist
-from fake_cuda import CYCLES_PER_SECOND, GIB, stand_in
+from fake_cuda import CYCLES_PER_SECOND, GIB, small_products, stand_in
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpsim.base.errors import DpsimError
 from validate.backends.matrix import why_not
 from validate.emulate import Case
-from validate.microbench import provenance
+from validate.microbench import FORMATS, products, provenance
 from validate.microbench.copies import COPIES
 from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
@@ -165,6 +166,35 @@ def without_pinning(function):
         return function(*args, **kwargs)
 
     return zeros
+
+
+class Operators(TorchDispatchMode):
+    """What was asked of torch, and the formats of what came out of products."""
+
+    def __init__(self):
+        super().__init__()
+        self.names, self.formats = [], set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        self.names.append(function.overloadpacket.__name__)
+        if self.names[-1] in ("mm", "convolution"):
+            self.formats.add(out.dtype)
+        return out
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_products_in_half_precision_are_timed_without_casts(world, monkeypatch, precision):
+    small_products(monkeypatch)
+    monkeypatch.setattr(products, "precisions", lambda world: [precision])
+    settings = Settings(what=("products",), iterations=3, warmup=0)
+    with Operators() as asked:
+        rows = list(products.PRODUCTS.rows(world, settings, lambda: None))
+    assert {row["precision"] for row in rows if row["flop"]} == {precision}
+    assert asked.formats == {FORMATS[precision]}
+    # Seven operands: a square, images and weights, three heads, made before; none in a repetition.
+    assert asked.names.count("_to_copy") == 6
+    assert asked.names.count("mm") == settings.iterations
 
 
 def test_learners_are_streams_and_layers_are_cut_by_events(world, cuda):
