@@ -13,8 +13,8 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.terminal import write_whole
 from dpsim.convergence import fit_law, left_out_errors
+from tools.refits.convergence_runs import CASES, CURVES, HITS, POINTS, Runs, runs_of
 from tools.refits.yaml_files import rounded, yaml_text
-from validate.published.convergence import CASES, CURVES, HITS, POINTS, Runs, runs_of
 
 CONSTANTS = Path(__file__).parents[2] / "dpsim" / "convergence" / "constants.yaml"
 HEADER = """\

@@ -24,8 +24,8 @@ from dpsim.base.doubt import mixed
 from dpsim.engine import memory_use
 from tools.refits.nccl_residuals import BORROWED, stretched
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
-from validate.published.llm import TABLE, read_row, scenario_of
-from validate.published.tables import NotPredictedError, packaged_rows
+from validate.published.llm import TABLE, published
+from validate.published.tables import NotPredictedError, ScenarioFolder, packaged_rows
 
 FILE = Path(str(files("dpsim.engine"))) / "memory_residuals.json"
 _DIGITS = 4
@@ -50,17 +50,20 @@ def peaks() -> list[Peak]:
     """The simulated rows of the language models' table that state a peak, of any quality."""
     stated = [row for row in packaged_rows(TABLE) if row.text("mem_gb_per_gpu")]
     found = []
-    with TemporaryDirectory() as folder:
-        for each in stated:
+    with TemporaryDirectory() as made:
+        folder = ScenarioFolder(Path(made), keeps=False)
+        for row in stated:
             try:
-                row = read_row(each)
-                use = memory_use(scenario_of(row, Path(folder)))
+                step = folder.fitting(published(row))
             except NotPredictedError:
                 continue
-            assert row.memory_gb is not None
-            residual = float(np.log(row.memory_gb * 1e9 / use.held.total))
-            kind = (row.gpu.architecture, row.precision, use.setup.stage)
-            found.append(Peak(row.case_id, row.model, *kind, residual))
+            scenario = folder.scenario(step)
+            use = memory_use(scenario)
+            assert step.memory is not None
+            residual = float(np.log(step.memory / use.held.total))
+            workload, gpu = scenario.workload, scenario.cluster.accelerator
+            kind = (gpu.architecture, workload.precision, use.setup.stage)
+            found.append(Peak(row.text("case_id"), row.text("model"), *kind, residual))
     return found
 
 

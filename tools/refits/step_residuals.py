@@ -21,6 +21,7 @@ from tools.refits.roofline_fit import leave_models_out
 from tools.refits.roofline_work import catalogue_name, usable
 from validate.published import compare_steps
 from validate.published.llm import TABLE as LLM_TABLE
+from validate.published.llm import is_fused
 from validate.published.tables import packaged_table
 
 FILE = Path(str(files("dpsim.engine"))) / "step_residuals.json"
@@ -56,7 +57,7 @@ def of_language_models() -> dict[str, Any]:
     """
     with as_file(files("validate.published") / "data" / LLM_TABLE) as path:
         every = compare_steps(path, "llm").counted
-    rows = [row for row in every if row.step.scenario["workload"]["attention"] == "flash"]
+    rows = [row for row in every if is_fused(row.step)]
     residual = np.log([row.measured / row.predicted for row in rows])
     sources = [str(row.identity["source"]) for row in rows]
     gpus = [str(row.identity["gpu"]) for row in rows]

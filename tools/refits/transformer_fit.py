@@ -21,13 +21,18 @@ from tools.refits.transformer_work import RowWork, Work
 from validate.published.llm import (
     SETTINGS,
     Constants,
-    LlmRow,
     fixed_constants,
+    is_fused,
     members_of,
-    read_row,
-    scenario_of,
+    read,
 )
-from validate.published.tables import NotPredictedError, Row, constants_file
+from validate.published.tables import (
+    NotPredictedError,
+    PublishedStep,
+    Row,
+    ScenarioFolder,
+    constants_file,
+)
 
 _ENOUGH = 150.0  # rows from which on more rows weigh no more against priors
 
@@ -87,19 +92,18 @@ def _for_members(value: Any, members: Sequence[str]) -> FloatArray:
     return np.array(each, dtype=float)
 
 
-def fitted_rows(table: Iterable[Row]) -> list[LlmRow]:
+def fitted_rows(table: Iterable[Row]) -> list[PublishedStep]:
     """The rows that are simulated, measured, of quality ok, and with flash."""
     found = []
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as made:
+        folder = ScenarioFolder(Path(made), keeps=False)
         for row in table:
             try:
-                read = read_row(row)
-                # Only asked for: it raises where dpsim has no word for what a row says.
-                scenario_of(read, Path(folder))
+                step = folder.fitting(read(row))
             except NotPredictedError:
                 continue
-            if read.measured is not None and read.quality in ("", "ok") and read.flash:
-                found.append(read)
+            if step.status == "counted" and is_fused(step):
+                found.append(step)
     return found
 
 
@@ -120,11 +124,12 @@ def step_of(job: Job) -> float:
     return float(steps.step.mean())
 
 
-def works_of(rows: Sequence[LlmRow], constants: Constants | None = None) -> list[RowWork]:
+def works_of(steps: Sequence[PublishedStep], constants: Constants | None = None) -> list[RowWork]:
     """What the rows ask of their GPUs and networks, as the engine has it by ``constants``."""
     found = []
-    with TemporaryDirectory() as folder:
-        for row in rows:
-            job = job_of(scenario_of(row, Path(folder)), constants)
+    with TemporaryDirectory() as made:
+        folder = ScenarioFolder(Path(made), keeps=False)
+        for step in steps:
+            job = job_of(folder.scenario(step), constants)
             found.append(RowWork.of(job, step_of(job)))
     return found

@@ -17,8 +17,8 @@ from dpsim.base.arrays import BoolArray, FloatArray
 from dpsim.workload import TransformerEfficiency
 from tools.refits.transformer_fit import fit, fitted_rows, works_of
 from tools.refits.transformer_work import RowWork, Work
-from validate.published.llm import TABLE, Constants, LlmRow
-from validate.published.tables import packaged_rows
+from validate.published.llm import TABLE, Constants
+from validate.published.tables import PublishedStep, packaged_rows
 
 _NUMBERS = [each.name for each in fields(TransformerEfficiency) if each.name != "measured_on"]
 
@@ -27,7 +27,7 @@ _NUMBERS = [each.name for each in fields(TransformerEfficiency) if each.name != 
 class Table:
     """The rows of quality ok, what they ask of the engine, and how long they took (s)."""
 
-    rows: Sequence[LlmRow]
+    rows: Sequence[PublishedStep]
     works: Sequence[RowWork]
     measured: FloatArray
 
@@ -38,9 +38,13 @@ class Table:
         measured = np.array([row.measured for row in rows], dtype=float)
         return cls(rows, works_of(rows), measured)
 
-    def of(self, name: str) -> FloatArray:
-        """A field of all rows."""
-        return np.array([getattr(row, name) for row in self.rows])
+    def text(self, name: str) -> np.typing.NDArray[np.str_]:
+        """A column of all rows."""
+        return np.array([step.row.text(name) for step in self.rows])
+
+    def number(self, name: str) -> FloatArray:
+        """A column of all rows as numbers."""
+        return np.array([step.row.number(name) for step in self.rows], dtype=float)
 
     def fitted_without(self, tested: BoolArray) -> Constants:
         """The constants by all other rows."""
@@ -64,25 +68,27 @@ class Table:
 
 def splits(table: Table) -> Iterator[tuple[str, BoolArray]]:
     """Names of rows and which they are; the fit sees the others."""
-    sources = sorted({row.source for row in table.rows})
+    sources = sorted({*table.text("source").tolist()})
     # By name and not by draw: nobody chose, and the next run has the same halves.
-    half = np.isin(table.of("source"), sources[::2])
-    hopper = np.array([row.gpu.architecture == "hopper" for row in table.rows])
-    gated = np.array(["mpt" not in row.model for row in table.rows])
-    whole = table.of("checkpoint") == "full"
+    half = np.isin(table.text("source"), sources[::2])
+    hopper = np.array([work.generation == "hopper" for work in table.works])
+    gated = np.array(["mpt" not in model for model in table.text("model").tolist()])
+    whole = table.text("act_ckpt") == "full"
+    several = table.number("gpus") > table.number("gpus_per_node")
+    length, parameters = table.number("seq_len"), table.number("params")
     yield "every second source, by name", half
     yield "the other half", ~half
     yield "H100", hopper
     yield "A100", ~hopper
-    yield "more than 4,096 tokens a sequence", table.of("seq_len") > 4096
-    yield "fewer than 1,024 tokens", table.of("seq_len") < 1024
-    yield "beyond one node", table.of("nodes") > 1
-    yield "more than 8 G parameters", table.of("params") > 8e9
-    yield "fewer than 1 G parameters", table.of("params") < 1e9
+    yield "more than 4,096 tokens a sequence", length > 4096
+    yield "fewer than 1,024 tokens", length < 1024
+    yield "beyond one node", several
+    yield "more than 8 G parameters", parameters > 8e9
+    yield "fewer than 1 G parameters", parameters < 1e9
     yield "full checkpointing", whole
     yield "no full checkpointing", ~whole
     yield "LLaMAs", gated
-    yield "kernels of 2022", table.of("year") < 2023
+    yield "kernels of 2022", table.number("year") < 2023
 
 
 def line(name: str, errors: FloatArray) -> str:
@@ -102,7 +108,7 @@ def main() -> None:
     for name, tested in splits(table):
         print(line(name, table.errors(tested, table.fitted_without(tested))))
     for name, own, other in (("H100", "hopper", "ampere"), ("A100", "ampere", "hopper")):
-        tested = np.array([row.gpu.architecture == own for row in table.rows])
+        tested = np.array([work.generation == own for work in table.works])
         errors = table.errors(tested, table.fitted_without(tested), other)
         print(line(f"{name} by the other's constants", errors))
 

@@ -102,8 +102,10 @@ def write() -> None:
         found = fit(works, measured)
     assert found is not None
     write_whole(CONSTANTS, yaml_text(HEADER, content(found)))
-    groups = [group_of(row) for row in rows]
-    members = [(f"model {row.model}", f"source {row.source}") for row in rows]
+    groups = [group_of(step.row) for step in rows]
+    members = [
+        (f"model {step.row.text('model')}", f"source {step.row.text('source')}") for step in rows
+    ]
     without = left_out(groups, works, measured, members)
     LEFT_OUT.write_text(json.dumps(without, indent=1) + "\n", encoding="utf-8")
 

@@ -26,7 +26,8 @@ def test_a_record_that_says_all_assumes_next_to_nothing():
     assert found.plans == (Plan(32, 1, 256, 90 * 1_281_167),)
     assert found.plans[0].steps == pytest.approx(90 * 1_281_167 / 8192)
     assert found.assumed == ("precision fp32",)
-    cluster = scenario_of_row(found.scenario(found.plans[0])).cluster
+    row = Row(Path("one.csv"), 2, ROWS["goyal2017"])
+    cluster = scenario_of_row(found.step(row, found.plans[0]).scenario).cluster
     assert (
         cluster.nodes,
         cluster.ranks,

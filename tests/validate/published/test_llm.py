@@ -10,17 +10,14 @@ import pytest
 from dpsim.engine import memory_use, prepare
 from tools.refits.transformer_fit import fit, fitted_rows, job_of, step_of, works_of
 from validate.published import compare_steps
-from validate.published.llm import (
-    TABLE,
-    Constants,
-    LlmRow,
-    group_of,
-    read_row,
-    scenario_of,
-    shipped_without,
+from validate.published.llm import TABLE, Constants, group_of, published, read, shipped_without
+from validate.published.tables import (
+    NotPredictedError,
+    PublishedStep,
+    Row,
+    ScenarioFolder,
+    packaged_rows,
 )
-from validate.published.llm.scenarios import assumed_network
-from validate.published.tables import NotPredictedError, Row, packaged_rows
 
 BASE = {
     "row_id": "r0", "case_id": "c", "source": "somebody", "year": "2023", "model": "gpt3-1.3b",
@@ -34,7 +31,7 @@ BASE = {
 
 
 @cache
-def fitted() -> list[LlmRow]:
+def fitted() -> list[PublishedStep]:
     """The rows of the public table that constants are fitted on."""
     return fitted_rows(packaged_rows(TABLE))
 
@@ -54,6 +51,17 @@ def row_of(**change: str) -> Row:
     return Row(Path("t.csv"), 2, BASE | change)
 
 
+def scenario_of(step, folder):
+    """The row's scenario, with what it computes again."""
+    made = ScenarioFolder(folder, keeps=False)
+    return made.scenario(made.fitting(step))
+
+
+def said(**change: str) -> PublishedStep:
+    """One row as a step."""
+    return published(row_of(**change))
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -67,21 +75,20 @@ def row_of(**change: str) -> Row:
 )
 def test_what_cannot_be_simulated_says_why(change, reason):
     with pytest.raises(NotPredictedError, match=reason):
-        read_row(row_of(**change))
+        read(row_of(**change))
 
 
 def test_networks_that_a_source_does_not_state_are_named(tmp_path):
-    row = read_row(row_of())
-    assert assumed_network(row) == "the machine's own (not stated)"
-    stated = read_row(row_of(nic_gbps_per_node="400", gpus="16"))
-    assert assumed_network(stated) == "4 x roce-100g (stated)"
+    assert said().shown["network"] == "the machine's own (not stated)"
+    stated = said(nic_gbps_per_node="400", gpus="16")
+    assert stated.shown["network"] == "4 x roce-100g (stated)"
     network = scenario_of(stated, tmp_path).cluster.network
     assert network.nics_per_node == 4
 
 
 def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
-    said = row_of(act_ckpt="full", compiled="1", note="mixed precision mode DEFAULT", gpus="16")
-    scenario = scenario_of(read_row(said), tmp_path)
+    note = "mixed precision mode DEFAULT"
+    scenario = scenario_of(said(act_ckpt="full", compiled="1", note=note, gpus="16"), tmp_path)
     workload, aggregation = scenario.workload, scenario.strategy.aggregation
     assert (workload.execution, workload.checkpoint) == ("compile", "full")
     assert scenario.cluster.nodes == 2
@@ -95,8 +102,8 @@ def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
 
 
 def test_interns_gradients_all_reduce_in_buckets_of_half_a_billion(tmp_path):
-    row = read_row(row_of(framework="InternEvo", sharding="zero1", shard_group="node"))
-    strategy = scenario_of(row, tmp_path).strategy
+    step = said(framework="InternEvo", sharding="zero1", shard_group="node")
+    strategy = scenario_of(step, tmp_path).strategy
     assert strategy.aggregation.gradients.collective == "all-reduce"
     assert strategy.overlap.bucket_size == 2 * 512 * 2**20
 
@@ -107,7 +114,7 @@ def test_interns_gradients_all_reduce_in_buckets_of_half_a_billion(tmp_path):
     [("8", 0.0), ("16", 0.342), ("1024", 1.82)],
 )
 def test_the_slowest_of_more_gpus_is_slower(gpus, slower, tmp_path):
-    disturbance = scenario_of(read_row(row_of(gpus=gpus)), tmp_path).disturbance
+    disturbance = scenario_of(said(gpus=gpus), tmp_path).disturbance
     found = [entry.factor - 1 for entry in disturbance.slow]
     assert sum(found) == pytest.approx(0.015 * slower, rel=0.03)
 
@@ -119,8 +126,8 @@ def test_the_slowest_of_more_gpus_is_slower(gpus, slower, tmp_path):
 def test_a_shard_group_that_is_not_stated_is_what_the_sharding_means(
     sharding, stated, taken, tmp_path
 ):
-    row = read_row(row_of(sharding=sharding, shard_group=stated, gpus="16"))
-    assert scenario_of(row, tmp_path).strategy.aggregation.shard_group == taken
+    step = said(sharding=sharding, shard_group=stated, gpus="16")
+    assert scenario_of(step, tmp_path).strategy.aggregation.shard_group == taken
 
 
 def test_rows_apart_have_reasons_and_others_predictions(tmp_path):
@@ -202,16 +209,15 @@ def test_what_a_compiler_fuses_does_not_depend_on_the_year_of_eager_kernels():
     assert len(set(moved["compile"])) == 1
     assert min(moved["eager"]) > moved["compile"][0]
     titan = "titan-h100-8b-bf16"
-    known = [row for row in fitted() if row.case_id.startswith(titan)]
-    rows = {row.compiled: row for row in known if row.gpus == 8}
-    eager, compiled = (next(_jobs([rows[compiled]], without)) for compiled in (False, True))
+    known = [step for step in fitted() if step.row.text("case_id").startswith(titan)]
+    rows = {step.scenario["workload"]["execution"]: step for step in known if step.gpus == 8}
+    eager, compiled = (next(_jobs([rows[each]], without)) for each in ("eager", "compile"))
     gain = step_of(eager) / step_of(compiled)
-    assert gain == pytest.approx(rows[False].measured / rows[True].measured, rel=0.05)
+    assert gain == pytest.approx(rows["eager"].measured / rows["compile"].measured, rel=0.05)
 
 
 def test_every_row_that_was_fitted_on_has_constants_that_did_not_see_it():
-    rows = fitted()
-    assert {group_of(row) for row in rows} == set(shipped_without())
+    assert {group_of(step.row) for step in fitted()} == set(shipped_without())
 
 
 # llm-foundry's README (MPT 1.3B, the shape of GPT-3 1.3B; LLaMA-2 7B as MPT 7B with its vocabulary)
@@ -225,7 +231,7 @@ def test_published_figures_by_the_shipped_constants(row_id, error, tmp_path):
     found = [row for row in rows if all(row.text(name) == value for name, value in chosen.items())]
     assert found
     for each in found:
-        row = read_row(each)
+        row = read(each)
         step = step_of(job_of(scenario_of(row, tmp_path)))
         assert step == pytest.approx(row.measured, rel=error), each.row_id
 
@@ -246,11 +252,11 @@ FIGURES = {
 
 
 def test_a_row_that_constants_saw_is_predicted_by_a_profile_without_its_group(tmp_path):
-    row = next(row for row in fitted() if "MosaicML" in row.source)
-    scenario = scenario_of(row, tmp_path)
-    without = shipped_without()[group_of(row)]
-    workload = scenario.workload
-    wanted = without.efficiency(row.gpu.architecture, workload.execution, workload.kernels)
+    step = next(step for step in fitted() if "MosaicML" in step.row.text("source"))
+    scenario = scenario_of(step, tmp_path)
+    without = shipped_without()[group_of(step.row)]
+    workload, gpu = scenario.workload, scenario.cluster.accelerator
+    wanted = without.efficiency(gpu.architecture, workload.execution, workload.kernels)
     found = {name: each.value for name, each in scenario.profile.transformer.items()}
     assert found == {name: getattr(wanted, name) for name in found}
     assert prepare(scenario).times[0].step == job_of(scenario, without).times[0].step

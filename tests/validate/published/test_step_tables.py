@@ -145,6 +145,14 @@ def test_each_scenario_that_is_written_gives_the_same_step(kind, regime, tmp_pat
         assert answer["interval_s"]["low"] * 1e3 == pytest.approx(row["low_ms"], rel=1e-9)
 
 
+def test_memory_of_a_row_that_stands_apart_counts_in_no_regime(tmp_path):
+    """Also where such a row is the known one of its series."""
+    row = lines("steps", FEW["steps"])[0] | {"quality": "caution", "peak_memory_gb": "1"}
+    path = written(tmp_path / "apart.csv", [row])
+    for regime in ("specification", "calibrated"):
+        assert compare_steps(path, "steps", regime=regime).to_json()["memory"]["n"] == 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_missing_column_is_named(kind, tmp_path):
     path = tmp_path / "bad.csv"

@@ -4,7 +4,7 @@ import pytest
 from step_rows import written
 
 from validate.published.nccl import read_table
-from validate.published.tables.model_name import model_named
+from validate.published.tables.training import model_named
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from validate.published.adaptdl.series import CONTRADICTORY, contradictory
 from validate.published.tables import (
@@ -17,27 +16,17 @@ from validate.published.tables import (
     cluster_of,
     constants_file,
     gpu_in,
-    known_words,
-    model_in,
     packaged_rows,
-    precision_in,
+    published_step,
     read_rows,
     software_in,
+    workload_of,
 )
 
 REQUIRED = ("cluster", "gpu", "model", "placement", "nodes", "gpus", "local_bsz", "step_time_ms")
 IDENTITY = (*REQUIRED[:-1], "case_id", "file")
 CLUSTERS, SETTINGS = "adaptdl_clusters.csv", "adaptdl/settings.yaml"
 _WEAK = "WEAK:"  # how the table of clusters begins its notes on one that is not to be trusted
-
-
-class _Described(NamedTuple):
-    """What the table of clusters says of one."""
-
-    machine: str
-    network: str
-    software: str
-    notes: str
 
 
 def reader(rows: Sequence[Row]) -> Read:
@@ -48,33 +37,24 @@ def reader(rows: Sequence[Row]) -> Read:
     return lambda row: _read(row, described, contradicts=row.line in lines)
 
 
-def _read(row: Row, described: Mapping[str, _Described], *, contradicts: bool) -> PublishedStep:
-    cluster = described.get(row.text("cluster"), _Described("", "", "", ""))
-    gpu, ranks, placement = gpu_in(row.text("gpu")), row.count("gpus"), _placement(row)
+def _read(row: Row, described: Mapping[str, Row], *, contradicts: bool) -> PublishedStep:
+    cluster = described.get(row.text("cluster"), Row(row.path, row.line, {}))
+    gpu, placement = gpu_in(row.text("gpu")), _placement(row)
+    software = software_in(f"PyTorch AdaptDL | {cluster.text('software')}")
+    # What the table calls a model says what was trained, and in which precision.
     job = constants_file(SETTINGS)["models"].get(row.text("model"), {})
-    model = job or model_in(row.text("model"))
-    software = software_in(f"PyTorch AdaptDL | {cluster.software}")
+    workload = workload_of(row.with_texts(job), gpu, software, row.whole("local_bsz"))
+    if "optimizer" in job:
+        workload["optimizer"] = job["optimizer"]
     status, reason = _status(cluster, contradicts=contradicts)
-    length = model.get("sequence_length")
-    return PublishedStep(
-        row=row,
-        scenario={
-            "name": f"{row.text('model')} on {row.text('cluster')} {row.text('placement')}",
-            "cluster": cluster_of(
-                gpu, placement, cards_in(cluster.network, gpu, placement[0]), cluster.machine
-            ),
-            "workload": {
-                "model": model["model"],
-                **({} if length is None else {"sequence_length": length}),
-                "batch_per_gpu": row.whole("local_bsz"),
-                "precision": precision_in(job.get("precision", "fp32"), gpu),
-                "optimizer": model.get("optimizer", "momentum"),
-                **known_words(software),
-            },
-        },
+    cards = cards_in(cluster.text("network"), gpu, placement[0])
+    return published_step(
+        row,
+        name=f"{row.text('model')} on {row.text('cluster')} {row.text('placement')}",
+        cluster=cluster_of(gpu, placement, cards, cluster.text("machine")),
+        workload=workload,
+        strategy={},
         measured=row.positive("step_time_ms") * 1e-3,
-        gpus=ranks,
-        work=row.whole("local_bsz"),
         groups=_groups(row, len(placement)),
         status=status,
         reason=reason,
@@ -96,12 +76,12 @@ def _placement(row: Row) -> tuple[int, ...]:
     return (each + 1,) * rest + (each,) * (nodes - rest)
 
 
-def _status(cluster: _Described, *, contradicts: bool) -> tuple[Status, str | None]:
+def _status(cluster: Row, *, contradicts: bool) -> tuple[Status, str | None]:
     """Whether a row counts, and why it stands apart if it does not."""
     if contradicts:
         return "apart", CONTRADICTORY
-    if cluster.notes.startswith(_WEAK):
-        return "apart", f"described as {cluster.notes}"
+    if cluster.text("notes").startswith(_WEAK):
+        return "apart", f"described as {cluster.text('notes')}"
     return "counted", None
 
 
@@ -111,11 +91,8 @@ def _groups(row: Row, nodes: int) -> tuple[str, ...]:
     return cluster, f"{cluster} {model}", f"model {model}", size
 
 
-def _described(path: Path) -> dict[str, _Described]:
+def _described(path: Path) -> dict[str, Row]:
     """The clusters of the package, and of a file of that name beside the table."""
     own = path.with_name(CLUSTERS)
     rows = [*packaged_rows(CLUSTERS), *(read_rows(own, ("cluster",)) if own.is_file() else ())]
-    return {
-        row.text("cluster"): _Described(*map(row.text, ("machine", "network", "software", "notes")))
-        for row in rows
-    }
+    return {row.text("cluster"): row for row in rows}

@@ -15,13 +15,14 @@ from dpsim.base.errors import DpsimError
 from dpsim.convergence import tasks
 from dpsim.engine import run_scenario
 from dpsim.workload import canonical_name
-from validate.published.convergence import runs_of
 from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
     constants_file,
     known_words,
+    packaged_rows,
+    published_step,
     scenario_of_row,
     software_in,
 )
@@ -69,7 +70,6 @@ class PublishedTraining:
     The row allows one way where it states a batch, else several.
     """
 
-    name: str
     model: str
     mlperf: bool
     hardware: Mapping[str, Any]
@@ -79,62 +79,52 @@ class PublishedTraining:
     assumed: tuple[str, ...]
     optimizer: str
 
-    def scenario(self, plan: Plan) -> dict[str, Any]:
-        """The scenario's file, run as planned."""
+    def step(self, row: Row, plan: Plan) -> PublishedStep:
+        """The row, run as planned."""
         settings, precision = constants_file(SETTINGS), self.hardware["precision"]
+        assumed = settings["assumed"]
         length = settings["mlperf"].get(self.model, {}).get("sequence_length")
-        large = plan.devices >= settings["assumed"]["half_gradients_from"]["value"]
-        workload: dict[str, Any] = {
-            "model": self.model,
-            "batch_per_gpu": plan.per_device,
-            "precision": precision,
-            **({"gradient_accumulation": plan.passes} if plan.passes > 1 else {}),
-            **({"sequence_length": length} if length and self.mlperf else {}),
-            "optimizer": self.optimizer,
-            **known_words(self.software),
-        }
-        jitter = {"kind": "lognormal", "sigma": settings["assumed"]["jitter"]["value"]}
-        return {
-            "name": self.name,
-            "cluster": self.cluster,
-            "workload": workload,
-            "strategy": _strategy(self.hardware["family"], half=precision != "fp32" or large),
-            "disturbance": {"jitter": jitter},
-            "run": {
-                "steps": settings["assumed"]["steps"]["value"],
-                "warmup": 0,
-                "allow_out_of_memory": True,
+        large = plan.devices >= assumed["half_gradients_from"]["value"]
+        jitter = {"kind": "lognormal", "sigma": assumed["jitter"]["value"]}
+        run = {"steps": assumed["steps"]["value"], "warmup": 0, "allow_out_of_memory": True}
+        suite = "mlperf" if self.mlperf else "paper"
+        return published_step(
+            row,
+            name=row.text("record_id"),
+            cluster=self.cluster,
+            workload={
+                "model": self.model,
+                "batch_per_gpu": plan.per_device,
+                "precision": precision,
+                **({"gradient_accumulation": plan.passes} if plan.passes > 1 else {}),
+                **({"sequence_length": length} if length and self.mlperf else {}),
+                "optimizer": self.optimizer,
+                **known_words(self.software),
             },
-        }
+            strategy=_strategy(self.hardware, half=precision != "fp32" or large),
+            beside={"disturbance": {"jitter": jitter}, "run": run},
+            measured=row.stated("time_min") * 60 / plan.steps,
+            groups=(f"suite {suite}", f"model {self.model}", f"chip {self.hardware['chip']}"),
+            steps=plan.steps,
+            software=self.software,
+            shown={
+                "predicted_global_batch": plan.global_batch,
+                "predicted_steps": plan.steps,
+                "assumed": list(self.assumed),
+            },
+        )
 
 
 def read(row: Row) -> PublishedStep:
     """The row by the plan that ends first; raises NotPredictedError for what cannot be told."""
-    minutes, record = row.stated("time_min"), read_record(row)
-    plan = record.plans[0]
-    if len(record.plans) > 1:
-        plan = min(record.plans, key=lambda each: _ends(record, each))
-    suite = "mlperf" if record.mlperf else "paper"
-    return PublishedStep(
-        row=row,
-        scenario=record.scenario(plan),
-        measured=minutes * 60 / plan.steps,
-        gpus=plan.devices,
-        work=plan.per_device * plan.passes,
-        groups=(f"suite {suite}", f"model {record.model}", f"chip {record.hardware['chip']}"),
-        steps=plan.steps,
-        software=record.software,
-        shown={
-            "predicted_global_batch": plan.global_batch,
-            "predicted_steps": plan.steps,
-            "assumed": list(record.assumed),
-        },
-    )
+    record = read_record(row)
+    steps = [record.step(row, plan) for plan in record.plans]
+    return steps[0] if len(steps) == 1 else min(steps, key=_ends)
 
 
-def _ends(record: PublishedTraining, plan: Plan) -> float:
-    """Seconds of the whole training by one of its plans."""
-    return plan.steps * run_scenario(scenario_of_row(record.scenario(plan))).step_time
+def _ends(step: PublishedStep) -> float:
+    """Seconds of the whole training."""
+    return (step.steps or 1.0) * run_scenario(scenario_of_row(step.scenario)).step_time
 
 
 def read_record(row: Row) -> PublishedTraining:
@@ -154,7 +144,6 @@ def read_record(row: Row) -> PublishedTraining:
     cluster, cluster_notes = _cluster(hardware, row, devices)
     plans, plan_notes = _plans(row, model, devices, mlperf="mlperf" in said)
     return PublishedTraining(
-        row.text("record_id"),
         model,
         "mlperf" in said,
         hardware,
@@ -209,7 +198,7 @@ def _cluster(
     per_node = int(stated[1]) if stated else (system or hardware)["per_node"]
     per_node = min(per_node, devices, hardware["per_node"])
     gpu = settings["gpus"].get(hardware["gpu"], hardware["gpu"])
-    torus = hardware["family"].startswith("tpu")
+    torus = hardware.get("algorithm") == "torus-2d"
     network: dict[str, Any] = {"fabric": "torus" if torus else "single-switch"}
     nic = link["nic"] if link else hardware.get("nic")
     if nic:
@@ -229,18 +218,9 @@ def _cluster(
     return cluster, notes
 
 
-def _strategy(family: str, *, half: bool) -> dict[str, Any]:
-    """NVIDIA's GPUs by NCCL, TPUs by their torus, others by halving and doubling.
-
-    Large fp32 runs of the time sent gradients in half precision (Akiba et al. 2017, Jia et al.
-    2018).
-    """
-    if family.startswith("tpu"):
-        aggregation = {"kind": "allreduce", "algorithm": "torus-2d"}
-    elif family in ("knl", "xeon"):
-        aggregation = {"kind": "allreduce", "algorithm": "halving-doubling"}
-    else:
-        aggregation = {"kind": "allreduce", "library": "nccl"}
+def _strategy(hardware: Mapping[str, Any], *, half: bool) -> dict[str, Any]:
+    how = "algorithm" if "algorithm" in hardware else "library"
+    aggregation = {"kind": "allreduce", how: hardware.get(how, "nccl")}
     return {"aggregation": aggregation, "compression": {"kind": "cast" if half else "none"}}
 
 
@@ -291,7 +271,11 @@ def _by_reference(
     Where no batch is stated, all batches that fit the devices.
     """
     task, most = tasks()[entry["task"]], entry["most_per_device"]
-    batches = runs_of(task.name).batches
+    points = packaged_rows("mlperf_reference_points.csv")
+    of_task = [point for point in points if point.text("case_id") == entry["case"]]
+    batches = [point.positive("global_batch") for point in of_task if point.text("quality") == "ok"]
+    if not batches:
+        raise NotPredictedError("MLPerf's reference points were not installed with the package")
     fitting = [each for each in batches if devices <= each <= devices * most]
     # Where none of the reference's batches fits the devices, the one nearest to a sample each.
     nearest = min(batches, key=lambda each: abs(each - devices))

@@ -2,13 +2,14 @@
 
 from validate.published.llm.constants import (
     REFERENCE_KERNELS,
+    SETTINGS,
+    TABLE,
     Constants,
     fixed_constants,
     members_of,
 )
 from validate.published.llm.left_out import group_of, shipped_without
-from validate.published.llm.rows import IDENTITY, REQUIRED, SETTINGS, TABLE, LlmRow, read_row
-from validate.published.llm.scenarios import read, scenario_of
+from validate.published.llm.scenarios import IDENTITY, REQUIRED, is_fused, published, read
 from validate.published.tables import StepTable, smallest_runs
 
 STEP_TABLE = StepTable(REQUIRED, IDENTITY, lambda rows: read, smallest_runs)
@@ -19,11 +20,11 @@ __all__ = [
     "STEP_TABLE",
     "TABLE",
     "Constants",
-    "LlmRow",
     "fixed_constants",
     "group_of",
+    "is_fused",
     "members_of",
-    "read_row",
-    "scenario_of",
+    "published",
+    "read",
     "shipped_without",
 ]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsim.workload import TransformerEfficiency, standing_for
-from validate.published.llm.rows import SETTINGS
 from validate.published.tables import constants_file
 
+TABLE, SETTINGS = "llm_fsdp.csv", "llm/settings.yaml"
 # Where constants stand that all rows share.
 EVERY = "every"
 REFERENCE_KERNELS = "2023"  # the year that others are measured against

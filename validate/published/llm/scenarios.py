@@ -2,138 +2,170 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from dpsim.scenario import Scenario
+from dpsim.hardware import Gpu
+from dpsim.workload import transformer_efficiency
+from validate.published.llm.constants import SETTINGS
 from validate.published.llm.left_out import group_of, profile_without
-from validate.published.llm.rows import SETTINGS, LlmRow, read_row
 from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
-    ScenarioFolder,
     Sizes,
-    by_quality,
     cards_together,
     cluster_of,
     config_file,
     constants_file,
     even_placement,
+    gpu_in,
+    published_step,
 )
 
+REQUIRED = (
+    "row_id", "case_id", "source", "model", "params", "layers", "hidden", "heads", "kv_heads",
+    "ffn", "vocab", "seq_len", "gpu", "gpus", "gpus_per_node", "precision", "sharding",
+    "shard_group", "act_ckpt", "micro_batch", "grad_accum", "step_time_s", "quality",
+)  # fmt: skip
+IDENTITY = (
+    "case_id", "source", "model", "gpu", "gpus", "seq_len", "precision", "sharding",
+    "shard_group", "act_ckpt", "micro_batch", "grad_accum", "quality",
+)  # fmt: skip
+SHARDINGS = ("ddp", "zero1", "zero3", "fsdp_full", "fsdp_grad_op", "hsdp")
 _HALF, _ELEMENT = 2, 4
-_NEWEST = "2024"  # kernels where a row does not tell their year
 _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # parameters
 
 
 def read(row: Row) -> PublishedStep:
     """The row; raises NotPredictedError where dpsim has no word for what it says."""
-    found = read_row(row)
-    if found.measured is None:
+    found = published(row)
+    if math.isnan(found.measured):
         raise NotPredictedError("step time not stated")
-    return published(found)
+    return found
 
 
-def published(row: LlmRow) -> PublishedStep:
-    """The row as a scenario, by constants that did not see it."""
-    gated = any(name in row.model for name in constants_file(SETTINGS)["gated"])
-    config, text = config_file(_sizes(row), gated=gated)
+def published(row: Row) -> PublishedStep:
+    """The row as a scenario, by constants that did not see it; NaN s where no step is stated."""
+    gpu, placement = _gpu(row), _placement(row)
+    config, text = config_file(_sizes(row), gated=_is_gated(row))
     workload = _workload(row, config)
     files, calibration, words = {config: text}, {}, "shipped"
-    profile = profile_without(row, workload["execution"], workload.get("kernels", _NEWEST))
+    profile = profile_without(row, gpu, workload["execution"], workload.get("kernels"))
     if profile is not None:
         name, content = profile
         files[name], calibration = content, {"calibration": name}
         words = f"shipped, without {group_of(row)}"
-    status, reason = by_quality(row.quality)
-    return PublishedStep(
-        row=row.row,
-        scenario={
-            "name": row.row.row_id,
-            "cluster": cluster_of(
-                row.gpu, even_placement(row.gpus, row.nodes), cards_together(row.nic_gbps)
-            ),
-            "workload": workload,
-            "strategy": _strategy(row),
-            "disturbance": {"slow": _slowest(row)},
-            **calibration,
-        },
+    cards = cards_together(row.number("nic_gbps_per_node"))
+    memory = row.number("mem_gb_per_gpu")
+    return published_step(
+        row,
+        name=row.row_id,
+        cluster=cluster_of(gpu, placement, cards),
+        workload=workload,
+        strategy=_strategy(row, len(placement)),
+        beside={"disturbance": {"slow": _slowest(placement)}, **calibration},
         checkpoints=_checkpoints(row),
-        measured=row.measured or 0.0,
-        gpus=row.gpus,
-        work=row.tokens_per_gpu,
-        groups=tuple(_groups(row)),
-        status=status,
-        reason=reason,
-        series=row.case_id,
+        measured=row.number("step_time_s") or math.nan,
+        work=row.whole("micro_batch") * row.whole("grad_accum") * row.whole("seq_len"),
+        groups=tuple(_groups(row, gpu, len(placement))),
+        series=row.text("case_id"),
         files=files,
         constants=words,
-        memory=None if row.memory_gb is None else row.memory_gb * 1e9,
+        memory=None if memory is None else memory * 1e9,
         shown={"network": assumed_network(row)},
     )
 
 
-def scenario_of(row: LlmRow, folder: Path) -> Scenario:
-    """The scenario of a row; the files that it names are written into ``folder``."""
-    place = ScenarioFolder(folder, keeps=False)
-    return place.scenario(place.fitting(published(row)))
-
-
-def assumed_network(row: LlmRow) -> str:
+def assumed_network(row: Row) -> str:
     """The network cards that are taken for a row, in words."""
-    cards = cards_together(row.nic_gbps)
+    cards = cards_together(row.number("nic_gbps_per_node"))
     if not cards:
         return "the machine's own (not stated)"
     return f"{cards['nics_per_node']} x {cards['nic']} (stated)"
 
 
-def _checkpoints(row: LlmRow) -> list[Any]:
+def is_fused(step: PublishedStep) -> bool:
+    """Whether attention is one kernel."""
+    return bool(step.scenario["workload"]["attention"] == "flash")
+
+
+def _gpu(row: Row) -> Gpu:
+    """The catalogue's GPU, of a generation that dpsim has constants of."""
+    gpu = gpu_in(row.text("gpu"))
+    if transformer_efficiency(gpu.architecture) is None:
+        of = f"of {gpu.architecture} no language model was measured"
+        raise NotPredictedError(f"no such hardware: {of} ({row.text('gpu')})")
+    return gpu
+
+
+def _placement(row: Row) -> tuple[int, ...]:
+    for name in ("tp", "pp", "cp"):
+        if row.text(name) not in ("", "1", "1.0"):
+            raise NotPredictedError(f"model_parallel: {name} is {row.text(name)}")
+    ranks = row.whole("gpus")
+    per_node = min(row.whole("gpus_per_node"), ranks)
+    if ranks % per_node:
+        raise NotPredictedError("nodes unevenly filled")
+    return even_placement(ranks, ranks // per_node)
+
+
+def _checkpoints(row: Row) -> list[Any]:
     """What is computed again; of several the fewest layers that leave room, as nothing is said."""
-    known = constants_file(SETTINGS)["checkpoints"]
-    if row.checkpoint not in known:
-        raise NotPredictedError(f"checkpointing not stated: {row.checkpoint!r}")
-    meant = known[row.checkpoint]
-    return meant if isinstance(meant, list) else [meant]
+    known, said = constants_file(SETTINGS)["checkpoints"], row.text("act_ckpt")
+    if said not in known:
+        raise NotPredictedError(f"checkpointing not stated: {said!r}")
+    return known[said] if isinstance(known[said], list) else [known[said]]
 
 
-def by_words(row: LlmRow, table: str) -> dict[str, Any] | None:
-    """The first entry of a table of the settings whose words the row says; None without."""
+def _by_words(row: Row, table: str) -> dict[str, Any]:
+    """The first entry of a table of the settings whose words the row says; empty without."""
+    said = row.said("source", "framework", "note")
     entries: list[dict[str, Any]] = constants_file(SETTINGS)[table]
-    return next((entry for entry in entries if entry["words"] in row.said), None)
+    return next((entry for entry in entries if entry["words"] in said), {})
 
 
-def _workload(row: LlmRow, config: str) -> dict[str, Any]:
-    kernels = by_words(row, "kernels")
+def _workload(row: Row, config: str) -> dict[str, Any]:
+    kernels = _by_words(row, "kernels")
     return {
         "model": {"config": config},
-        "sequence_length": row.seq_len,
-        "attention": "flash" if row.flash else "unfused",
-        "batch_per_gpu": row.micro_batch,
-        "gradient_accumulation": row.passes,
-        "precision": row.precision,
+        "sequence_length": row.whole("seq_len"),
+        "attention": "unfused" if "plain" in row.text("attention") else "flash",
+        "batch_per_gpu": row.whole("micro_batch"),
+        "gradient_accumulation": row.whole("grad_accum"),
+        "precision": row.text("precision"),
         "optimizer": "adamw",
-        "execution": "compile" if row.compiled else "eager",
-        **({} if kernels is None else {"kernels": kernels["year"]}),
+        "execution": "compile" if row.text("compiled") in ("1", "1.0") else "eager",
+        **({"kernels": kernels["year"]} if kernels else {}),
     }
 
 
-def _sizes(row: LlmRow) -> Sizes:
-    heads = (row.heads, row.kv_heads)
-    return Sizes(row.layers, row.hidden, *heads, row.ffn, row.vocab, row.seq_len)
+def _is_gated(row: Row) -> bool:
+    return any(name in row.text("model") for name in constants_file(SETTINGS)["gated"])
 
 
-def _strategy(row: LlmRow) -> dict[str, Any]:
-    travel = by_words(row, "sharding") or {}
+def _sizes(row: Row) -> Sizes:
+    heads = row.whole("heads")
+    kv_heads = int(row.number("kv_heads") or heads)
+    ends = (row.whole("ffn"), row.whole("vocab"), row.whole("seq_len"))
+    return Sizes(row.whole("layers"), row.whole("hidden"), heads, kv_heads, *ends)
+
+
+def _strategy(row: Row, nodes: int) -> dict[str, Any]:
+    travel = _by_words(row, "sharding")
     width = _ELEMENT if travel["dtype"] == "fp32" else _HALF
-    if row.sharding == "ddp":
+    sharding = row.text("sharding")
+    if sharding not in SHARDINGS:
+        raise NotPredictedError(f"sharding not known: {sharding!r}")
+    if sharding == "ddp":
         return {"aggregation": {"kind": "allreduce", "library": "nccl"}}
     # FSDP gathers and reduces block by block: what a unit must hold to end where a block does.
-    block = (row.params - row.vocab * row.hidden) / row.layers
-    stage = {"zero1": 1, "fsdp_grad_op": 2}.get(row.sharding, 3)
-    group = _group(row)
+    embedding = row.whole("vocab") * row.whole("hidden")
+    block = (row.whole("params") - embedding) / row.whole("layers")
+    stage = {"zero1": 1, "fsdp_grad_op": 2}.get(sharding, 3)
+    group = _group(row, nodes)
     # What is gathered or reduced together goes once it holds this much. A twentieth less than a
     # mean block lets each block close one, whatever its norms and biases add or lack.
     unit = int(0.95 * _ELEMENT * block)
@@ -158,9 +190,9 @@ def _strategy(row: LlmRow) -> dict[str, Any]:
     }
 
 
-def _slowest(row: LlmRow) -> list[dict[str, Any]]:
+def _slowest(placement: tuple[int, ...]) -> list[dict[str, Any]]:
     """The slowest GPU of all, against that of one node: steps of a node are what constants know."""
-    expected = [_expected_maximum(gpus) for gpus in (row.gpus_per_node, row.gpus)]
+    expected = [_expected_maximum(gpus) for gpus in (placement[0], sum(placement))]
     slower = constants_file(SETTINGS)["gpus_apart"] * (expected[1] - expected[0])
     return [{"workers": [0], "factor": 1 + slower}] if slower else []
 
@@ -170,22 +202,24 @@ def _expected_maximum(draws: int) -> float:
     return NormalDist().inv_cdf((draws - 0.375) / (draws + 0.25))
 
 
-def _group(row: LlmRow) -> str | int:
+def _group(row: Row, nodes: int) -> str | int:
     """The shard group: all, node, or a number of workers; not stated, what the sharding means."""
-    stated = row.shard_group or ("node" if row.sharding == "hsdp" else "all")
+    said = row.text("shard_group")
+    stated = said or ("node" if row.text("sharding") == "hsdp" else "all")
     if stated in ("node", "all"):
-        return stated if row.nodes > 1 else "all"
-    if row.shard_group.isdecimal():
-        return int(row.shard_group)
-    raise NotPredictedError(f"shard group not known: {row.shard_group!r}")
+        return stated if nodes > 1 else "all"
+    if said.isdecimal():
+        return int(said)
+    raise NotPredictedError(f"shard group not known: {said!r}")
 
 
-def _groups(row: LlmRow) -> Iterator[str]:
-    size = next((name for most, name in _SIZES if row.params < most), "15 G and more")
-    yield f"source {row.source}"
-    yield f"gpu {row.gpu.name}"
+def _groups(row: Row, gpu: Gpu, nodes: int) -> Iterator[str]:
+    params = row.whole("params")
+    size = next((name for most, name in _SIZES if params < most), "15 G and more")
+    yield f"source {row.text('source')}"
+    yield f"gpu {gpu.name}"
     yield f"parameters {size}"
-    yield f"checkpointing {row.checkpoint}"
-    yield f"gpus {row.gpus}"
-    yield f"precision {row.precision}"
-    yield "beyond one node" if row.nodes > 1 else "one node"
+    yield f"checkpointing {row.text('act_ckpt')}"
+    yield f"gpus {row.whole('gpus')}"
+    yield f"precision {row.text('precision')}"
+    yield "beyond one node" if nodes > 1 else "one node"

@@ -8,17 +8,15 @@ from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
-    by_quality,
     cards_by_kind,
     cluster_of,
     constants_file,
     even_placement,
     gpu_in,
     known_words,
-    model_in,
-    optimizer_in,
-    precision_in,
+    published_step,
     software_in,
+    workload_of,
 )
 
 REQUIRED = (
@@ -40,26 +38,19 @@ def read(row: Row) -> PublishedStep:
     placement = even_placement(ranks, row.whole("nodes"))
     gbit, count = row.number("nic_gbit"), row.number("nic_count")
     cards = cards_by_kind(row.text("nic_kind"), gbit, count, placement[0])
-    workload, software = _workload(row), _software(row)
-    precision = precision_in(row.text("precision"), gpu)
-    compression = (
-        constants_file(SETTINGS)["compression"] if precision != "fp32" else {"kind": "none"}
-    )
-    status, reason = by_quality(row.text("quality"))
-    return PublishedStep(
-        row=row,
-        scenario={
-            "name": row.text("row_id"),
-            "cluster": cluster_of(gpu, placement, cards if len(placement) > 1 else {}),
-            "workload": {**workload, "precision": precision, **known_words(software)},
-            "strategy": {"compression": compression},
-        },
+    settings, software = constants_file(SETTINGS), _software(row)
+    passes = int(row.number("accumulation") or 1)
+    named = f"{row.text('knobs')} {settings['optimizers'].get(row.text('benchmark'), '')}"
+    workload = workload_of(row, gpu, software, row.whole("per_gpu_batch"), passes, named)
+    half = workload["precision"] != "fp32"
+    return published_step(
+        row,
+        name=row.text("row_id"),
+        cluster=cluster_of(gpu, placement, cards if len(placement) > 1 else {}),
+        workload=workload | _length(row),
+        strategy={"compression": settings["compression"]} if half else {},
         measured=row.stated("step_time_ms") * 1e-3,
-        gpus=ranks,
-        work=workload["batch_per_gpu"] * workload["gradient_accumulation"],
         groups=_groups(row, ranks),
-        status=status,
-        reason=reason,
         series=" ".join(map(row.text, SERIES)),
         software=software,
     )
@@ -72,21 +63,13 @@ def _is_data_parallel(row: Row) -> bool:
     return said in settings["data_parallel"]
 
 
-def _workload(row: Row) -> dict[str, Any]:
-    """What each GPU computes, but for words of its software."""
-    settings, benchmark = constants_file(SETTINGS), row.text("benchmark")
-    model, length = model_in(row.text("model")), settings["lengths"].get(benchmark)
-    named = f"{row.text('knobs')} {settings['optimizers'].get(benchmark, '')}"
-    workload = {
-        "model": model["model"],
-        "batch_per_gpu": row.whole("per_gpu_batch"),
-        "gradient_accumulation": int(row.number("accumulation") or 1),
-        "optimizer": optimizer_in(named, model),
-    }
+def _length(row: Row) -> dict[str, int]:
+    """Tokens of a sample, where there are any: the mean where padding is removed and no word is."""
+    length = constants_file(SETTINGS)["lengths"].get(row.text("benchmark"))
     if length is None:
-        return workload
+        return {}
     whole = not _padding_removed(row) or "padding" in known_words({"padding": None})
-    return {**workload, "sequence_length": length["most" if whole else "mean"]}
+    return {"sequence_length": length["most" if whole else "mean"]}
 
 
 def _software(row: Row) -> dict[str, Any]:
@@ -106,12 +89,5 @@ def _padding_removed(row: Row) -> bool:
 
 def _groups(row: Row, ranks: int) -> tuple[str, ...]:
     size = "128 GPUs and fewer" if ranks <= 128 else "above 128 GPUs"
-    benchmark = row.text("benchmark")
-    return (
-        f"benchmark {benchmark}",
-        f"gpu {row.text('gpu')}",
-        f"round {row.text('round')}",
-        f"submitter {row.text('submitter')}",
-        size,
-        f"{benchmark}, {size}",
-    )
+    of = [f"{name} {row.text(name)}" for name in ("benchmark", "gpu", "round", "submitter")]
+    return (*of, size, f"{row.text('benchmark')}, {size}")

@@ -13,7 +13,7 @@ from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
 from validate.published.nccl.sources import FittedOn, LeaveOut, Shipped, Source, assign
 from validate.published.nccl.table import Case, Kind, kind_of, read_table
-from validate.published.tables import Regime, constants_of, errors_of, rows_json
+from validate.published.tables import Regime, constants_of, rows_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Reference:
     @property
     def overall(self) -> dict[str, float | int] | None:
         """Errors over all rows that count; None where there is none."""
-        return errors_of(self.counted, summary)
+        return summary(self.counted) if self.counted else None
 
     @property
     def groups(self) -> dict[str, dict[str, float | int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ class Order:
     """
 
     setting: tuple[str, ...]
-    measured: Mapping[str, float]
-    predicted: Mapping[str, float]
+    measured: dict[str, float]
+    predicted: dict[str, float]
 
     @property
     def right(self) -> bool:
@@ -52,20 +52,13 @@ class Order:
 
 def orders(rows: Sequence[StepRow]) -> list[Order]:
     """The settings with several policies."""
-    settings: dict[tuple[str, ...], dict[str, StepRow]] = {}
+    settings: dict[tuple[str, ...], Order] = {}
     for row in rows:
-        policy = policy_of(row.step)
+        policy, setting = policy_of(row.step), setting_of(row.step)
         if policy is not None:
-            settings.setdefault(setting_of(row.step), {})[policy] = row
-    return [
-        Order(
-            setting,
-            {policy: row.measured for policy, row in same.items()},
-            {policy: row.predicted for policy, row in same.items()},
-        )
-        for setting, same in settings.items()
-        if len(same) > 1
-    ]
+            order = settings.setdefault(setting, Order(setting, {}, {}))
+            order.measured[policy], order.predicted[policy] = row.measured, row.predicted
+    return [order for order in settings.values() if len(order.measured) > 1]
 
 
 def ranked(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:

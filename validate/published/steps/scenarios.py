@@ -8,17 +8,14 @@ from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
     Row,
-    by_quality,
     cards_in,
     cluster_of,
     constants_file,
     even_placement,
     gpu_in,
-    known_words,
-    model_in,
-    optimizer_in,
-    precision_in,
+    published_step,
     software_in,
+    workload_of,
 )
 
 REQUIRED = (
@@ -32,52 +29,29 @@ SETTINGS = "steps/settings.yaml"
 
 def read(row: Row) -> PublishedStep:
     """The row; raises NotPredictedError for what is not stated, or not in the catalogue."""
-    ranks, nodes = row.whole("gpus"), row.whole("nodes")
-    gpu, placement = gpu_in(row.text("gpu")), even_placement(ranks, nodes)
+    placement = even_placement(row.whole("gpus"), row.whole("nodes"))
+    gpu, memory = gpu_in(row.text("gpu")), row.number("peak_memory_gb")
     software = software_in(row.said("publisher", "source", "framework", "precision", "notes"))
     software["execution"] = row.text("execution")
-    measured = row.stated("step_time_ms") * 1e-3
-    workload = _workload(row) | {"precision": precision_in(row.text("precision"), gpu)}
-    memory = row.number("peak_memory_gb")
-    status, reason = by_quality(row.text("quality"))
-    return PublishedStep(
-        row=row,
-        scenario={
-            "name": row.text("row_id"),
-            "cluster": cluster_of(gpu, placement, cards_in(row.text("network"), gpu, placement[0])),
-            "workload": workload | known_words(software),
-            "strategy": _strategy(row.text("parallelism")),
-        },
-        measured=measured,
-        gpus=ranks,
-        work=workload["batch_per_gpu"] * workload["gradient_accumulation"],
+    sizes = row.whole("per_gpu_batch"), row.whole("gradient_accumulation")
+    workload = workload_of(row, gpu, software, *sizes, row.said("framework", "notes"))
+    return published_step(
+        row,
+        name=row.text("row_id"),
+        cluster=cluster_of(gpu, placement, cards_in(row.text("network"), gpu, placement[0])),
+        workload={**workload, "checkpoint": _meant(row, "checkpointing")},
+        strategy=_meant(row, "parallelism"),
+        measured=row.stated("step_time_ms") * 1e-3,
         groups=tuple(f"{name} {row.text(name)}" for name in ("publisher", "gpu", "model", "gpus")),
-        status=status,
-        reason=reason,
         series=row.text("series"),
         software=software,
         memory=None if memory is None else memory * 1e9,
     )
 
 
-def _workload(row: Row) -> dict[str, Any]:
-    """What each GPU computes, but for words of its software."""
-    model, checkpoints = model_in(row.text("model")), constants_file(SETTINGS)["checkpoints"]
-    if row.text("checkpointing") not in checkpoints:
-        raise NotPredictedError(f"checkpointing not known: {row.text('checkpointing')}")
-    length = row.number("sequence_length")
-    return {
-        "model": model["model"],
-        **({} if length is None else {"sequence_length": int(length)}),
-        "batch_per_gpu": row.whole("per_gpu_batch"),
-        "gradient_accumulation": row.whole("gradient_accumulation"),
-        "optimizer": optimizer_in(row.said("framework", "notes"), model),
-        "checkpoint": checkpoints[row.text("checkpointing")],
-    }
-
-
-def _strategy(parallelism: str) -> dict[str, Any]:
-    known: dict[str, dict[str, Any]] = constants_file(SETTINGS)["strategies"]
-    if parallelism not in known:
-        raise NotPredictedError(f"parallelism not known: {parallelism}")
-    return known[parallelism]
+def _meant(row: Row, column: str) -> Any:
+    """What a scenario says for a word of a column."""
+    known = constants_file(SETTINGS)[column]
+    if row.text(column) not in known:
+        raise NotPredictedError(f"{column} not known: {row.text(column)}")
+    return known[row.text(column)]

@@ -1,16 +1,13 @@
 """Tables of published measurements, and errors over their rows."""
 
-from validate.published.tables.answers import constants_of, errors_of, rows_json
+from validate.published.tables.answers import constants_of, rows_json
 from validate.published.tables.columns import (
     Columns,
     constants_file,
     packaged_rows,
     packaged_table,
-    read_columns,
 )
 from validate.published.tables.csv_file import (
-    LEAST,
-    MOST,
     NotPredictedError,
     Row,
     gathered,
@@ -33,24 +30,27 @@ from validate.published.tables.published_step import (
     Status,
     StepKind,
     StepTable,
+    published_step,
     smallest_run,
     smallest_runs,
 )
-from validate.published.tables.scenario_files import ScenarioFolder, file_name, yaml_text
-from validate.published.tables.scenario_of_row import scenario_of_row
+from validate.published.tables.scenario_files import (
+    ScenarioFolder,
+    file_name,
+    scenario_of_row,
+    yaml_text,
+)
 from validate.published.tables.step_comparison import compare_table
-from validate.published.tables.step_scores import Progress, StepReference, StepRow, by_quality
+from validate.published.tables.step_scores import Progress, StepReference, StepRow
 from validate.published.tables.training import (
     known_words,
-    model_in,
-    optimizer_in,
     precision_in,
     software_in,
+    stated_step,
+    workload_of,
 )
 
 __all__ = [
-    "LEAST",
-    "MOST",
     "STEP_KINDS",
     "Columns",
     "NotPredictedError",
@@ -66,7 +66,6 @@ __all__ = [
     "StepReference",
     "StepRow",
     "StepTable",
-    "by_quality",
     "cards_by_kind",
     "cards_in",
     "cards_together",
@@ -75,23 +74,22 @@ __all__ = [
     "config_file",
     "constants_file",
     "constants_of",
-    "errors_of",
     "even_placement",
     "file_name",
     "gathered",
     "gpu_in",
     "known_words",
-    "model_in",
-    "optimizer_in",
     "packaged_rows",
     "packaged_table",
     "precision_in",
-    "read_columns",
+    "published_step",
     "read_rows",
     "rows_json",
     "scenario_of_row",
     "smallest_run",
     "smallest_runs",
     "software_in",
+    "stated_step",
+    "workload_of",
     "yaml_text",
 ]

@@ -23,11 +23,6 @@ Errors = dict[str, float | int]
 Summary = Callable[[Sequence[AnyRow]], Errors]
 
 
-def errors_of(rows: Sequence[AnyRow], summary: Summary[AnyRow]) -> Errors | None:
-    """The ``summary`` of all rows; None where there is none."""
-    return summary(rows) if rows else None
-
-
 def constants_of(rows: Iterable[Scored]) -> dict[str, int]:
     """How many rows were predicted with which constants."""
     return dict(sorted(Counter(row.constants for row in rows).items()))
@@ -44,5 +39,5 @@ def rows_json(
         "rows": [row.to_json() for row in counted],
         "rows_apart": [row.to_json() for row in apart],
         "rows_fitted_on": [row.to_json() for row in fitted],
-        "overall_apart": errors_of(apart, summary),
+        "overall_apart": summary(apart) if apart else None,
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError, suggestion
@@ -49,6 +49,10 @@ class Row:
     def key(self, columns: Sequence[str]) -> tuple[str, ...]:
         """What tells the row from others: the texts of ``columns``, numbers however written."""
         return tuple(_plain(self.text(name)) for name in columns)
+
+    def with_texts(self, texts: Mapping[str, str]) -> Row:
+        """The row with other texts in some columns."""
+        return replace(self, values={**self.values, **texts})
 
     def said(self, *columns: str) -> str:
         """The texts of ``columns`` as one, for words to be sought in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
@@ -18,33 +18,20 @@ class Sizes(NamedTuple):
     positions: int
 
 
+# What each family of configurations calls them.
+_NAMES = {
+    "llama": (
+        "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
+        "intermediate_size", "vocab_size", "max_position_embeddings",
+    ),
+    "gpt2": ("n_layer", "n_embd", "n_head", None, "n_inner", "vocab_size", "n_positions"),
+}  # fmt: skip
+
+
 def config_file(sizes: Sizes, *, gated: bool) -> tuple[str, str]:
     """The name and the text of a Hugging Face configuration: LLaMA's layers, or GPT-2's."""
-    family, content = ("llama", _llama(sizes)) if gated else ("gpt2", _gpt2(sizes))
+    family = "llama" if gated else "gpt2"
+    named = zip(_NAMES[family], sizes, strict=True)
+    content = {"model_type": family, **{name: size for name, size in named if name is not None}}
     # One file for all rows of these sizes: what is read of it is kept.
     return f"{family}-{'-'.join(map(str, sizes))}.json", json.dumps(content)
-
-
-def _llama(sizes: Sizes) -> dict[str, Any]:
-    return {
-        "model_type": "llama",
-        "num_hidden_layers": sizes.layers,
-        "hidden_size": sizes.hidden,
-        "num_attention_heads": sizes.heads,
-        "num_key_value_heads": sizes.kv_heads,
-        "intermediate_size": sizes.ffn,
-        "vocab_size": sizes.vocab,
-        "max_position_embeddings": sizes.positions,
-    }
-
-
-def _gpt2(sizes: Sizes) -> dict[str, Any]:
-    return {
-        "model_type": "gpt2",
-        "n_layer": sizes.layers,
-        "n_embd": sizes.hidden,
-        "n_head": sizes.heads,
-        "n_inner": sizes.ffn,
-        "vocab_size": sizes.vocab,
-        "n_positions": sizes.positions,
-    }

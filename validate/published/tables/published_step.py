@@ -55,6 +55,28 @@ class PublishedStep:
         return self.row.row_id
 
 
+def published_step(
+    row: Row, *, name: str, cluster: Content, workload: Content, strategy: Content, **more: Any
+) -> PublishedStep:
+    """The row as a scenario of these parts; ``more`` are further fields of a `PublishedStep`.
+
+    A row counts by its ``quality``, and its GPUs do as many samples as the workload says.
+    """
+    lacking = row.text("quality") not in ("", "ok")
+    reason = f"quality: {row.text('quality')}" if lacking else None
+    parts = cluster.get("groups", [cluster])
+    fields: dict[str, Any] = {
+        "gpus": sum(part["nodes"] * part["gpus_per_node"] for part in parts),
+        "work": workload["batch_per_gpu"] * workload.get("gradient_accumulation", 1),
+        "status": "apart" if lacking else "counted",
+        "reason": reason,
+    }
+    scenario = {"name": name, "cluster": cluster, "workload": workload, "strategy": strategy}
+    # Of a scenario's other parts a row may say something, too.
+    scenario |= more.pop("beside", {})
+    return PublishedStep(row=row, scenario=scenario, **{**fields, **more})
+
+
 Read = Callable[[Row], PublishedStep]
 Known = Callable[[Sequence[PublishedStep]], Sequence[PublishedStep]]
 

@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import write_whole
 from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
+from validate.published.tables.csv_file import NotPredictedError
 from validate.published.tables.published_step import PublishedStep
-from validate.published.tables.scenario_of_row import scenario_of_row
 
 # One step is like another where nothing is drawn; a row may say otherwise.
 _RUN = {"steps": 1, "warmup": 0, "allow_out_of_memory": True}
@@ -76,6 +79,17 @@ class ScenarioFolder:
                     f"row_id of line {step.row.line} must be another than that of line {other} "
                     f"where scenarios are written, but both give {name}.yaml"
                 )
+
+
+def scenario_of_row(content: Mapping[str, Any], folder: Path | None = None) -> Scenario:
+    """The scenario with these values, which a row states, beside the files in ``folder``.
+
+    Raises NotPredictedError, with the field, where there is none such.
+    """
+    try:
+        return Scenario.model_validate(content, context={"folder": str(folder or "")})
+    except ValidationError as error:
+        raise NotPredictedError(f"no scenario says this row: {first_problem(error)}") from None
 
 
 def _with_run(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.base.doubt import PredictionInterval
-from validate.published.tables.answers import constants_of, errors_of, rows_json
+from validate.published.tables.answers import constants_of, rows_json
 from validate.published.tables.csv_file import Row
 from validate.published.tables.published_step import PublishedStep, Regime, Status, StepKind
 
@@ -111,12 +111,6 @@ class Refused(NamedTuple):
         }
 
 
-def by_quality(*qualities: str) -> tuple[Status, str | None]:
-    """Whether a row counts by the qualities that the table states, and why if it does not."""
-    lacking = [quality for quality in qualities if quality not in ("", "ok")]
-    return ("apart", f"quality: {lacking[0]}") if lacking else ("counted", None)
-
-
 @dataclass(slots=True)
 class StepReference:
     """Scored rows of one table of step times: what ``dpsim validate reference`` answers for it.
@@ -157,7 +151,7 @@ class StepReference:
     @property
     def overall(self) -> dict[str, float | int] | None:
         """Errors over all rows that count; None where there is none."""
-        return errors_of(self.counted, summary)
+        return summary(self.counted) if self.counted else None
 
     @property
     def groups(self) -> dict[str, dict[str, float | int]]:
@@ -232,7 +226,7 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
 
 def _memory(rows: Sequence[StepRow]) -> dict[str, float | int]:
     """Errors of peak memory where it was measured, and rows that ran but are said not to fit."""
-    known = [row for row in rows if row.step.memory is not None and row.status != "apart"]
+    known = [row for row in rows if row.step.memory is not None and row.step.status != "apart"]
     errors = [abs(row.memory / (row.step.memory or 1.0) - 1) for row in known]
     found: dict[str, float | int] = {"n": len(errors)}
     if errors:

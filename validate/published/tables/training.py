@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -11,10 +12,10 @@ from dpsim.base.errors import UnknownNameError
 from dpsim.hardware import Gpu, Precision
 from dpsim.workload import WITHOUT_TENSOR_CORES, WorkloadConfig, build_model, canonical_name
 from validate.published.tables.columns import constants_file
-from validate.published.tables.csv_file import NotPredictedError
-from validate.published.tables.model_name import model_named
+from validate.published.tables.csv_file import NotPredictedError, Row
 
 SETTINGS = "tables/training.yaml"
+_SIZES = frozenset({"tiny", "mini", "small", "medium", "large", "huge", "xl", "xxl"})
 _HALF = ("amp", "fp16", "mixed")
 
 
@@ -30,6 +31,39 @@ def model_in(words: str) -> dict[str, Any]:
         return {**found, "model": canonical_name(found["model"])}
     except UnknownNameError:
         raise NotPredictedError(f"no such model in the catalogue: {words}") from None
+
+
+def workload_of(
+    row: Row, gpu: Gpu, software: Mapping[str, Any], batch: int, passes: int = 1, said: str = ""
+) -> dict[str, Any]:
+    """The workload of a row with a model's name and a precision, and a length of samples if any.
+
+    ``said`` may name its optimizer. Raises NotPredictedError for a model that the catalogue lacks,
+    and for one of sentences whose batch is in tokens.
+    """
+    model = model_in(row.text("model"))
+    length = row.number("sequence_length") or row.number("seq_len") or model.get("sequence_length")
+    if length == 1:
+        raise NotPredictedError("batch in tokens, and no length of a sentence is stated")
+    return {
+        "model": model["model"],
+        **({"sequence_length": int(length)} if length else {}),
+        "batch_per_gpu": batch,
+        "gradient_accumulation": passes,
+        "precision": precision_in(row.text("precision"), gpu),
+        "optimizer": optimizer_in(said, model),
+        **known_words(software),
+    }
+
+
+def stated_step(row: Row, samples: int) -> float:
+    """Seconds of a step as stated, or as the throughput gives them for its ``samples``."""
+    step = row.number("step_time_ms")
+    if step is not None:
+        return step * 1e-3
+    if row.text("unit").startswith("tokens"):
+        raise NotPredictedError("tokens per second without the tokens of a batch")
+    return samples / row.stated("throughput")
 
 
 def precision_in(words: str, gpu: Gpu) -> Precision:
@@ -100,3 +134,23 @@ def _literals(name: str) -> frozenset[Any] | None:
     if len(literals) < sum(part is not type(None) for part in parts):
         return None
     return frozenset(word for of_part in literals for word in of_part)
+
+
+def model_named(name: str, known: Iterable[str]) -> str | None:
+    """The longest of the ``known`` names that begins ``name`` (case folded); None where none does.
+
+    What follows may not make another model of it: a further digit (of "ResNet-20", in
+    "ResNet-200") or a size (of "GPT-2", in "GPT-2 XL").
+    """
+    fitting = [key for key in known if _begins(name.casefold(), key.casefold())]
+    return max(fitting, key=len, default=None)
+
+
+def _begins(name: str, key: str) -> bool:
+    if not name.startswith(key):
+        return False
+    rest = name[len(key) :]
+    if key[-1].isdigit() and rest[:1].isdigit():
+        return False
+    following = re.match(r"[\s-]+(\w+)", rest)
+    return following is None or following.group(1) not in _SIZES

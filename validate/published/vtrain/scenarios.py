@@ -15,6 +15,7 @@ from validate.published.tables import (
     constants_file,
     gpu_in,
     known_words,
+    published_step,
     software_in,
 )
 
@@ -43,18 +44,14 @@ def read(row: Row) -> PublishedStep:
         "precision": settings["precision"],
         "optimizer": settings["optimizer"],
     }
-    return PublishedStep(
-        row=row,
-        scenario={
-            "name": f"GPT, {sizes.layers} layers of {sizes.hidden}, on {ranks} GPUs",
-            "cluster": cluster_of(gpu, _placement(ranks)),
-            "workload": workload | known_words(software),
-            "strategy": settings["strategy"],
-        },
+    return published_step(
+        row,
+        name=f"GPT, {sizes.layers} layers of {sizes.hidden}, on {ranks} GPUs",
+        cluster=cluster_of(gpu, _placement(ranks)),
+        workload=workload | known_words(software),
+        strategy=settings["strategy"],
         checkpoints=settings["checkpoints"],
         measured=row.positive("iteration_time_ms") * 1e-3,
-        gpus=ranks,
-        work=batch * passes,
         groups=(f"hidden_size {sizes.hidden}", f"gpus {ranks}"),
         series=" ".join(row.key(("hidden_size", "layers", "attention_heads", "sequence_length"))),
         files={config: text},

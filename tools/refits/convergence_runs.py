@@ -125,7 +125,7 @@ def runs_of(task: str) -> Runs:
 
 def _in_order(rows: Columns) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Batches and steps of the runs, ascending in batch."""
-    batches, steps = rows.positive("global_batch"), rows.positive("value")
+    batches, steps = rows.numbers("global_batch"), rows.numbers("value")
     order = np.argsort(batches, kind="stable")
     return tuple(batches[order].tolist()), tuple(steps[order].tolist())
 
@@ -133,18 +133,16 @@ def _in_order(rows: Columns) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def _points(case: str) -> Runs:
     rows = packaged_table("mlperf_reference_points.csv", _POINTS)
     rows = rows.where((rows.text("case_id") == case) & (rows.text("quality") == "ok"))
-    batches = rows.positive("global_batch")
+    batches = rows.numbers("global_batch")
     return Runs(
-        tuple(batches.tolist()), tuple((rows.positive("samples_to_target") / batches).tolist())
+        tuple(batches.tolist()), tuple((rows.numbers("samples_to_target") / batches).tolist())
     )
 
 
 def _crossings(model: str, target: float) -> Runs:
     """Steps at the first evaluation at or below ``target``."""
     batches = np.unique(
-        packaged_table("adaptdl_convergence.csv", _CURVES)
-        .where(_of(model))
-        .positive("global_batch")
+        packaged_table("adaptdl_convergence.csv", _CURVES).where(_of(model)).numbers("global_batch")
     )
     curves = _curves(model, batches)
     # argmax of truths is the place of the first one.
@@ -171,7 +169,7 @@ def _curve(rows: Columns, base: float) -> Curve:
     Where a noise was logged as nothing (a zero), that of the evaluations around it is taken.
     """
     steps, squared, variance = (
-        rows.positive("iteration"),
+        rows.numbers("iteration"),
         rows.above_zero("grad_sqr"),
         rows.above_zero("grad_var"),
     )
@@ -179,7 +177,7 @@ def _curve(rows: Columns, base: float) -> Curve:
     logged = [noise_scale(float(squared[row]), float(variance[row]), base) for row in known]
     return Curve(
         steps,
-        rows.positive("progress"),
+        rows.numbers("progress"),
         rows.numbers("metric"),
         np.interp(steps, steps[known], logged),
     )

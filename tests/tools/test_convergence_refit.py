@@ -11,7 +11,7 @@ import pytest
 from dpsim.base.shipped import shipped
 from dpsim.convergence import tasks
 from tools.refits.convergence_refit import CONSTANTS, task_constants, text
-from validate.published.convergence.runs import CASES, CURVES, HITS, POINTS, runs_of
+from tools.refits.convergence_runs import CASES, CURVES, HITS, POINTS, runs_of
 
 
 @pytest.mark.wide
