@@ -4,21 +4,37 @@ Computed by ``python -m app.published``, which takes minutes, and kept.
 
 python -m app.published                 # all tables
 python -m app.published vtrain imagenet # these anew, the others as they are
+python -m app.published nccl            # those of collectives, which are read together
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from dpsim.base.shipped import shipped
 from dpsim.report.figures.measured_figure import Pair
+
+if TYPE_CHECKING:
+    from validate.published import StepKind
 
 KEPT = Path(__file__).with_name("published.json")
 MOST_POINTS = 400  # of a table; evenly chosen
 
+# Tables of collectives, whose machines are told apart by where they meet.
+NCCL_TABLES = ("nccl_tests.csv", "nccl_tests_2.csv", "nccl_single_node.csv", "vtrain_allreduce.csv")
+_NCCL = "four tables of nccl-tests"
+_NCCL_PLACES = {
+    "nccl-nvlink": "single-node NVLink",
+    "nccl-pcie": "single-node PCIe",
+    "nccl-xgmi": "single-node xGMI",
+    "nccl-between": "multi-node",
+}
 # The table of each kind, what is compared, and its unit.
 TABLES = {
     "adaptdl": ("adaptdl_steptime.csv", "step time", "s"),
@@ -27,8 +43,10 @@ TABLES = {
     "overlap": ("scaling.csv", "step time", "s"),
     "single-gpu": ("single_gpu.csv", "step time", "s"),
     "imagenet": ("imagenet_records.csv", "step time", "s"),
-    "nccl-tests": ("nccl_tests.csv", "time of a collective", "s"),
-    "nccl-single-node": ("nccl_single_node.csv", "time of a collective", "s"),
+    "nccl-nvlink": (_NCCL, "time of a collective", "s"),
+    "nccl-pcie": (_NCCL, "time of a collective", "s"),
+    "nccl-xgmi": (_NCCL, "time of a collective", "s"),
+    "nccl-between": (_NCCL, "time of a collective", "s"),
     "llm": ("llm_fsdp.csv", "step time", "s"),
     "mlperf": ("mlperf_training.csv", "step time", "s"),
     "steps": ("steps_2.csv", "step time", "s"),
@@ -46,8 +64,10 @@ TITLES = {
     "overlap": "overlapping communication",
     "single-gpu": "single GPUs",
     "imagenet": "records of ImageNet",
-    "nccl-tests": "nccl-tests between nodes",
-    "nccl-single-node": "nccl-tests in one node",
+    "nccl-nvlink": "NCCL in one NVLink node",
+    "nccl-pcie": "NCCL in one PCIe node",
+    "nccl-xgmi": "RCCL in one xGMI node",
+    "nccl-between": "NCCL between nodes",
     "llm": "language models, sharded",
     "mlperf": "MLPerf Training",
     "steps": "one GPU to some hundred",
@@ -64,24 +84,50 @@ def published() -> dict[str, dict[str, Any]]:
     return content
 
 
-def compared(kind: str, file: Path) -> dict[str, Any]:
-    """A table of published measurements, predicted anew and summed up."""
-    from validate.published import STEP_KINDS, compare, compare_steps
+def compared(kind: StepKind, folder: Path) -> dict[str, Any]:
+    """A table of published steps, predicted anew and summed up."""
+    from validate.published import compare_steps
 
-    found: Any = compare_steps(file, kind) if kind in STEP_KINDS else compare(file, kind)  # type: ignore[arg-type]
-    rows = found.counted
+    file = folder / TABLES[kind][0]
+    found = compare_steps(file, kind)
     calibrated: Any = None
     if kind in CALIBRATED:
-        calibrated = compare_steps(file, kind, regime="calibrated")  # type: ignore[arg-type]
+        again = compare_steps(file, kind, regime="calibrated")
+        assert again.overall is not None
+        calibrated = {**again.overall, "naive": again.to_json()["naive"]}
+    return _kept(file.name, found.overall, calibrated, found.counted)
+
+
+def compared_collectives(folder: Path) -> dict[str, dict[str, Any]]:
+    """The tables of collectives together, by where machines meet, each machine left out."""
+    from validate.published import compare
+    from validate.published.nccl import Score, kind_of, summary, transport_group
+
+    rows: dict[str, list[Score]] = {kind: [] for kind in _NCCL_PLACES}
+    for name in NCCL_TABLES:
+        for score in compare(folder / name, kind_of(folder / name)).counted:
+            group = transport_group(score.case.machine, score.case.op)
+            for kind, place in _NCCL_PLACES.items():
+                if group.startswith(place):
+                    rows[kind].append(score)
+    return {kind: _kept(_NCCL, summary(own), None, own) for kind, own in rows.items()}
+
+
+def roofline_errors() -> dict[str, float]:
+    """Errors of compute times from the catalogue, over published rows whose model no fit saw."""
+    errors = shipped(files("dpsim.workload") / "efficiency.yaml")["errors"]
+    found: dict[str, float] = errors["each model left out, all its variants with it"]
+    return found
+
+
+def _kept(file: str, errors: Any, calibrated: Any, rows: Sequence[Any]) -> dict[str, Any]:
     # Rounded up, so that no more are left than may be.
     every = max(1, -(-len(rows) // MOST_POINTS))
     pairs = [_pair(row) for row in rows[::every]]
     return {
-        "file": file.name,
-        "errors": found.overall,
-        "calibrated": None
-        if calibrated is None
-        else calibrated.overall | {"naive": calibrated.to_json()["naive"]},
+        "file": file,
+        "errors": errors,
+        "calibrated": calibrated,
         "rows": [pair for pair in pairs if pair is not None],
     }
 
@@ -114,9 +160,14 @@ def main(kinds: list[str]) -> None:
     tables = (
         json.loads(KEPT.read_text(encoding="utf-8"))["tables"] if kinds and KEPT.exists() else {}
     )
-    for kind in kinds or TABLES:
-        tables[kind] = compared(kind, folder / TABLES[kind][0])
-        narrate(f"{kind}: {tables[kind]['errors']}")
+    for kind in kinds or [*(kind for kind in TABLES if kind not in _NCCL_PLACES), "nccl"]:
+        if kind == "nccl":
+            anew = compared_collectives(folder)
+        else:
+            anew = {kind: compared(cast("StepKind", kind), folder)}
+        tables |= anew
+        for name, table in anew.items():
+            narrate(f"{name}: {table['errors']}")
     # A line for each table in a fixed order: where one is computed anew, one line differs.
     ordered = {kind: tables[kind] for kind in TABLES if kind in tables}
     lines = ",\n".join(

@@ -157,10 +157,7 @@ class Group(TyperGroup):
 
 
 def _say_clearly(error: Exception) -> None:
-    """Make one line of the message of an error of usage, which repeats what was typed.
-
-    Raises DpsimError instead where an option's value is wrong.
-    """
+    """Raise DpsimError instead of an error of usage: one line that says where, which rule, what."""
     # pydantic's errors alone have a list of them; help must not wait for its import.
     problems = getattr(error.__cause__, "errors", None)
     if problems is not None:
@@ -168,9 +165,19 @@ def _say_clearly(error: Exception) -> None:
 
         option = error.param.opts[0]  # type: ignore[attr-defined]
         raise DpsimError(f"{option}: {broken_rule(problems()[0])}") from None
-    # Only click's errors of usage have one; of others the message is not for users.
-    if hasattr(error, "format_message"):
-        error.message = clear_line(error.message)  # type: ignore[attr-defined]
+    # Only click's errors of usage have one; of others the message is not for users. One of them
+    # is no error: it shows the help of what was called without a word.
+    if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
+        return
+    message = clear_line(error.format_message()).rstrip(".")
+    context, names = getattr(error, "ctx", None), list[str]()
+    # The program itself has no parent; it may be called by another name.
+    while context is not None and context.parent is not None:
+        names.insert(0, context.info_name)
+        context = context.parent
+    where = f"{' '.join(names)}: " if names else ""
+    asked = " ".join(["dpsim", *names, "--help"])
+    raise DpsimError(f"{where}{message[0].lower()}{message[1:]} ({asked})") from None
 
 
 class Commands(typer.Typer):

@@ -12,7 +12,7 @@ from app_pages import charts
 
 import validate.published
 from app.pages_.trust import MOST_BYTES
-from app.published import KEPT, MOST_POINTS, TABLES, compared, published
+from app.published import KEPT, MOST_POINTS, TABLES, compared, published, roofline_errors
 from dpsim.base.errors import DpsimError
 from validate.published import STEP_KINDS
 from validate.records import RunRecord, RunRecords, run_records_in
@@ -58,11 +58,37 @@ def test_the_page_of_accuracy_says_what_is_kept(kind):
 
 
 def test_what_is_kept_is_what_is_predicted_now():
-    kept, now = published()["vtrain"], compared("vtrain", DATA / TABLES["vtrain"][0])
+    kept, now = published()["vtrain"], compared("vtrain", DATA)
     assert kept["errors"] == pytest.approx(now["errors"], rel=1e-3), (
         "python -m app.published computes it anew"
     )
     assert [row[0] for row in kept["rows"]] == [row.name for row in now["rows"]]
+
+
+def test_the_page_counts_the_rows_that_the_readme_counts():
+    """For each claim of its table but that on real ranks, which is of recorded runs."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    table = readme.split("| what | n | median error | worst | target |\n")[1].split("\n\n")[0]
+    said = [line.strip("| ").split(" | ")[1:4] for line in table.splitlines()[1:]]
+    alone = roofline_errors()
+    kept = [(alone["n"], alone["median"], alone["worst"], 0)]
+    for each in published().values():
+        regimes = [each["errors"], each["calibrated"] or each["errors"]]
+        kept += [(of["n"], of["median_ape"], of["worst_ape"], 1) for of in regimes]
+    counted = {
+        (f"{n:,}", f"{100 * median:.{digits}f} %", f"{100 * worst:.{shown}f} %")
+        for n, median, worst, digits in kept
+        for shown in (0, 1)
+    }
+    assert len(said) == 8
+    assert [row for row in said[1:] if tuple(row) not in counted] == []
+
+
+def test_the_page_says_how_far_compute_times_are_off_by_the_counts_of_the_readme(open_page):
+    page = open_page("trust", preset="resnet50-32-v100-25gbe")
+    text = " ".join(markdown.value for markdown in page.markdown)
+    assert f"({roofline_errors()['n']:,} rows)" in text
+    assert f"({published()['single-gpu']['errors']['n']:,} rows)" in text
 
 
 @pytest.mark.parametrize("kind", TABLES)

@@ -1,6 +1,7 @@
 """`dpsim init` writes scenarios that run; `dpsim scenarios` lists those that come with dpsim."""
 
 import json
+import re
 
 import pytest
 
@@ -142,6 +143,30 @@ def test_from_a_configuration_it_is_what_import_writes(dpsim):
     ):
         imported = dpsim("import", kind, f"tests/imports/data/{sample}")
         assert dpsim("init", "--from", f"tests/imports/data/{sample}")[1] == imported[1]
+
+
+@pytest.mark.parametrize(
+    "asked", [[], ["--nodes", 3, "--gpus-per-node", 4], ["--batch", 2]], ids=str
+)
+@pytest.mark.parametrize(
+    "sample",
+    [
+        "accelerate_fsdp.yaml",
+        "accelerate_hsdp.yaml",
+        "ds_config.json",
+        "ds_trainer.json",
+        "torchtitan_deepseek_v3_16b.toml",
+        "torchtitan_llama3_8b.toml",
+        "trainer_fsdp.yaml",
+    ],
+)
+def test_what_a_configuration_lacks_is_named_by_options_that_there_are(dpsim, sample, asked):
+    """In comments, in the summary, and in refusals."""
+    known = set(re.findall(r"--[a-z][a-z-]+", dpsim("init", "--help")[1]))
+    _, out, err = dpsim("init", "--from", f"tests/imports/data/{sample}", *asked)
+    named = set(re.findall(r"--[a-z][a-z-]+", out + err))
+    assert named
+    assert named <= known
 
 
 @pytest.mark.parametrize(

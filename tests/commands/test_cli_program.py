@@ -238,3 +238,58 @@ def test_help_is_there_by_its_letter(dpsim, command):
     code, out, _ = dpsim(*command, "-h")
     assert code == 0
     assert out.startswith("Usage: ")
+
+
+SPOILED = """name: spoiled
+cluster: {nodes: 0, node: dgx1-v99}
+workload: {model: resnet5, batch_per_gpu: -1}
+strategy: {sync: {kind: sspp}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "mistakes"),
+    [
+        (["run"], 1),
+        (["runn"], 1),
+        (["--foo"], 1),
+        (["run", "scenarios/quickstart.yaml", "--foo"], 1),
+        (["run", "scenarios/quickstart.yaml", "more.yaml"], 1),
+        (["run", "scenarios/quickstart.yaml", "--set"], 1),
+        (["run", "scenarios/quickstart.yaml", "--set", "cluster.nodes=0"], 1),
+        (
+            [
+                "run",
+                "scenarios/quickstart.yaml",
+                "--set",
+                "cluster.nodes=0",
+                "--set",
+                "run.seed=-1",
+            ],
+            2,
+        ),
+        (["run", "spoiled.yaml"], 5),
+        (["run", "none.yaml"], 1),
+        (["init", "--nodes", "two"], 1),
+        (["validate", "referense"], 1),
+        (["validate", "reference"], 1),
+        (["import", "deepspeed", "spoiled.yaml"], 1),
+        (["collective", "--ranks", "0"], 1),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else str(each),
+)
+def test_each_mistake_gets_one_line(dpsim, tmp_path, monkeypatch, args, mistakes):
+    """README and the tutorial say so; code 2, nothing on stdout, and no list of usage."""
+    (tmp_path / "spoiled.yaml").write_text(SPOILED)
+    (tmp_path / "scenarios").symlink_to(Path("scenarios").absolute())
+    monkeypatch.chdir(tmp_path)
+    code, out, err = dpsim(*args)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == mistakes
+    assert all(line.startswith("dpsim: ") for line in err.splitlines())
+
+
+def test_a_mistake_of_usage_says_what_to_ask(dpsim):
+    assert dpsim("run")[2] == "dpsim: run: missing argument 'file' (dpsim run --help)\n"
+    said = "dpsim: no such command 'runn'. Did you mean 'run'? (dpsim --help)\n"
+    assert dpsim("runn")[2] == said

@@ -15,6 +15,7 @@ from dpsim.network.libraries.library import (
     chooses,
     default_algorithm,
     library_model,
+    name_for_users,
 )
 
 if TYPE_CHECKING:
@@ -35,5 +36,6 @@ __all__ = [
     "chooses",
     "default_algorithm",
     "library_model",
+    "name_for_users",
     "segment_count",
 ]

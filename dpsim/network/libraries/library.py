@@ -90,7 +90,17 @@ def automatic_library(
     except DpsimError as error:
         # Why NCCL will not do is its own refusal, in words made for users.
         return AutomaticLibrary("ideal", f"auto: {error}")
-    return AutomaticLibrary("nccl", "auto: NCCL serves these GPUs and has the algorithm", model)
+    why = f"auto: {name_for_users('nccl', network)} serves these GPUs and has the algorithm"
+    return AutomaticLibrary("nccl", why, model)
+
+
+def name_for_users(library: str, network: Network) -> str:
+    """What runs on ``network`` where a scenario says ``library``: on AMD's GPUs NCCL is RCCL."""
+    if library != "nccl" or not isinstance(network, Cluster):
+        return library
+    from dpsim.network.libraries.nccl import is_amd
+
+    return "RCCL" if any(is_amd(gpu) for gpu, _ in network.accelerators) else "NCCL"
 
 
 def library_model(

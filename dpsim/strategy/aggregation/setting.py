@@ -17,7 +17,7 @@ from dpsim.network import (
     ModelKind,
     named_model,
 )
-from dpsim.network.libraries import AutomaticLibrary, automatic_library
+from dpsim.network.libraries import AutomaticLibrary, automatic_library, name_for_users
 from dpsim.topology import Cluster, ClusterConfig, Mesh
 
 if TYPE_CHECKING:
@@ -175,8 +175,9 @@ class Setting:
         found = automatic_library("auto", self.cluster).library
         if found == "ideal" or self.transport is not None:
             return []
+        name = name_for_users(found, self.cluster).lower()
         return [
-            f"library ideal on GPUs that {found} serves: links without its launches, protocols and "
+            f"library ideal on GPUs that {name} serves: links without its launches, protocols and "
             "rates, which no training runs on"
         ]
 

@@ -210,7 +210,10 @@ WRONG = {
         ("nccl", "in-network", "dgx-a100"),
         "algorithm in-network must be one that NCCL can run here",
     ),
-    "TPUs": (("nccl", "auto", "tpu-v3"), "library nccl must have NVIDIA GPUs, but got 'tpu-v3'"),
+    "TPUs": (
+        ("nccl", "auto", "tpu-v3"),
+        "library nccl must have GPUs of NVIDIA or AMD, but got 'tpu-v3'",
+    ),
     "gloo has its ring": (
         ("gloo", "tree", "dgx-a100"),
         "algorithm must be auto or ring with library gloo",

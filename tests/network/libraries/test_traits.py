@@ -6,7 +6,15 @@ from dpsim.base.errors import DpsimError
 from dpsim.collectives import Groups
 from dpsim.hardware import Transport
 from dpsim.network import named_model, transport_model
-from dpsim.network.libraries import LIBRARIES, TRAITS, chooses, default_algorithm, library_model
+from dpsim.network.libraries import (
+    LIBRARIES,
+    TRAITS,
+    automatic_library,
+    chooses,
+    default_algorithm,
+    library_model,
+    name_for_users,
+)
 from dpsim.topology import ClusterConfig, build_cluster
 
 
@@ -53,3 +61,17 @@ def test_a_choice_between_protocols_is_explained_by_those_that_say_so(library):
     cluster = build_cluster(ClusterConfig(nodes=2, node="dgx-h100"))
     model = library_model(library, "auto", cluster)
     assert hasattr(model, "explain") == TRAITS[library].weighs_protocols
+
+
+@pytest.mark.parametrize(
+    ("node", "name"),
+    [("dgx-h100", "NCCL"), ("oci-bm-gpu-mi300x-8", "RCCL"), ("p3.2xlarge", "NCCL")],
+)
+def test_auto_says_whose_library_serves_the_gpus(node, name):
+    """A scenario says nccl, and AMD's GPUs run RCCL."""
+    cluster = build_cluster(ClusterConfig(nodes=2, node=node))
+    found = automatic_library("auto", cluster)
+    assert found.library == "nccl"
+    assert found.why == f"auto: {name} serves these GPUs and has the algorithm"
+    assert name_for_users("nccl", cluster) == name
+    assert name_for_users("gloo", cluster) == "gloo"

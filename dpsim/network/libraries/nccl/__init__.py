@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         dtype_bytes,
     )
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
+    from dpsim.network.libraries.nccl.gpus import is_amd
     from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
     from dpsim.network.libraries.nccl.model import NcclModel
@@ -75,6 +76,7 @@ __all__ = [
     "explain",
     "facts_of",
     "gpus_per_node",
+    "is_amd",
     "kin_correction",
     "level_keys",
     "machine_logs",

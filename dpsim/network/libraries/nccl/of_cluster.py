@@ -112,7 +112,7 @@ def _served_capability(gpu: Gpu) -> int:
     if gpu.capability is not None:
         return gpu.capability
     if not is_amd(gpu):
-        raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
+        raise DpsimError(f"library nccl must have GPUs of NVIDIA or AMD, but got {gpu.name!r}")
     return capability_of(gpu)
 
 
