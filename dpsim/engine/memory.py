@@ -20,6 +20,7 @@ from dpsim.workload import (
     Setup,
     footprint,
     largest_batch,
+    offloaded_bytes,
 )
 
 if TYPE_CHECKING:
@@ -213,6 +214,7 @@ class MemoryUse:
         return {
             "model": self.model.name,
             "parameters": self.model.parameters,
+            "trained_parameters": self.model.trained,
             "workers": self.setup.workers,
             "batch_per_pass": self.setup.batch,
             "precision": self.setup.precision,
@@ -225,6 +227,7 @@ class MemoryUse:
             "warnings": self.warnings,
             "spare_bytes": self.spare,
             "largest_batch": self.largest_batch,
+            "offloaded_bytes": offloaded_bytes(self.model, self.setup),
             "bytes_per_parameter": self.held.model_state / self.model.parameters,
             "stages": [_row(each) for each in self.alternatives()],
             "remedies": [
@@ -287,6 +290,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
         cell=cell,
+        away=aggregation.kept_away.parts,
         execution=workload.execution,
         kernels=workload.kernels,
     )

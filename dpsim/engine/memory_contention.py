@@ -36,8 +36,7 @@ def delayed(job: Job) -> Job:
     if job.silent:
         return job
     overlapped = overlapped_bytes(job)
-    copied = job.scenario.strategy.aggregation.copied_bytes(job.program.passes)
-    moved = [each * job.model.parameters for each in copied]
+    moved = job.scenario.strategy.aggregation.copied_bytes(job.model)
     later = replace(job, times=tuple(_delayed(times, overlapped, moved) for times in job.times))
     if not job.scenario.strategy.overlap.minds_times:
         vars(later)["calls_of"] = job.calls_of  # the same calls, and as long to plan as a step
@@ -59,7 +58,7 @@ def overlapped_bytes(job: Job) -> PassBytes:
     return found
 
 
-def _delayed(times: LayerTimes, overlapped: PassBytes, copied: list[float]) -> LayerTimes:
+def _delayed(times: LayerTimes, overlapped: PassBytes, copied: tuple[float, float]) -> LayerTimes:
     """One GPU's times, with what its passes lose."""
     # Weights may be gathered beside every pass, gradients beside the last alone: what that one has
     # more is paid where a step's gradients are merged, in its last pass.

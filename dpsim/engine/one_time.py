@@ -22,11 +22,12 @@ class OneTimeCosts:
 
 def one_time_costs(job: Job) -> OneTimeCosts:
     """What ``job`` pays once."""
-    aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
+    aggregation, cell = job.scenario.strategy.aggregation, job.scenario.cell
     # Of a cell each GPU holds a part, and gets that alone.
-    parameters = -(-parameters // job.scenario.cell)
+    parameters, trained = (-(-each // cell) for each in (job.model.parameters, job.model.trained))
     # The weights themselves, and as much again for each state that the optimiser keeps.
-    state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
-    consensus = aggregation.consensus(parameters * ELEMENT, job.setting)
+    states = OPTIMIZER_STATES[job.scenario.workload.optimizer]
+    state = (parameters + trained * states) * ELEMENT
+    consensus = aggregation.consensus(trained * ELEMENT, job.setting)
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     return OneTimeCosts(startup, consensus)

@@ -73,7 +73,7 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
     outer, size = strategy.sync.outer_step, strategy.sync.group_size(mesh)
     assert outer is not None, "fragments are an outer step's"
     groups, between = Mesh(mesh.ranks // size, 1), strategy.aggregation.between_groups()
-    parts = outer.parts(job.model.parameters)
+    parts = outer.parts(job.model.trained)
     gpus = tuple(gpu for gpu, _ in job.cluster.accelerators)
     rates = np.array([gpu.memory_bandwidth.value for gpu in gpus])
     ready = job.program.updated

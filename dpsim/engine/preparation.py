@@ -101,7 +101,7 @@ def prepare(
     setting, collectives = _communication(scenario, network)
     cluster = setting.cluster
     model = scenario.build_model()
-    if not model.parameters and cluster.ranks > 1:
+    if not model.trained and cluster.ranks > 1:
         # Nothing would travel, and scaling look perfect.
         raise DpsimError(
             "workload.model: must have parameters, whose gradients workers exchange, but "
@@ -117,6 +117,10 @@ def prepare(
             f"workload.model: must take at least {TIME.least:g} s to compute, but takes {least:g} s"
         )
     job = Job(scenario, cluster, model, times, collectives, setting, pipeline)
+    if scenario.strategy.aggregation.kept_away.parts:
+        from dpsim.engine.offload import offloaded
+
+        job = offloaded(job)
     # What passes lose to what is sent beside them needs a plan of that, and so a whole job.
     if not any(each.wire_traffic for each in times):
         return job
@@ -250,6 +254,8 @@ def _updated_part(scenario: Scenario, model: Model) -> float:
     It is that of its shard, none where servers update, and otherwise all.
     """
     strategy = scenario.strategy
+    if strategy.aggregation.kept_away.optimizer != "none":
+        return 0.0  # the processors do
     if strategy.aggregation.shards:
         return strategy.aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version

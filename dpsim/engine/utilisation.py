@@ -1,11 +1,11 @@
 """What GPUs deliver: tokens per second, and the share of their peak that is.
 
 The **model FLOP** of a sample are those of its matrix products, forward once and backward twice
-that, whatever is computed again: 3 times the forward pass. For a decoder with N parameters outside
-tables that are only looked up, L blocks of width d and s tokens they are (6 N + 12 L d s) s, full
-attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B). Winograd's algorithm saves
-some of them in fp32 convolutions, and shares of the peak are of the FLOP that are carried out. Of
-all GPUs,
+that, whatever is computed again: 3 times the forward pass, less what frozen weights do not need.
+For a decoder with N parameters outside tables that are only looked up, L blocks of width d and s
+tokens they are (6 N + 12 L d s) s, full attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023,
+appendix B). Winograd's algorithm saves some of them in fp32 convolutions, and shares of the peak
+are of the FLOP that are carried out. Of all GPUs,
 
     mfu = samples/s x (model FLOP - saved) / sum of peaks
     hfu = samples/s x (model FLOP - saved + what checkpointing computes again) / sum of peaks
@@ -94,7 +94,17 @@ class Work:
 
 def model_flop(model: Model) -> float:
     """FLOP per sample of a step of ``model``, nothing computed twice."""
-    return float(_FORWARD_PASSES * model.forward_flop)
+    return _in_passes(model, model.vector("forward_flop"))
+
+
+def _in_passes(model: Model, forward: FloatArray) -> float:
+    """The FLOP of forward and of what backward needs, of layers with these in ``forward``."""
+    if model.trained == model.parameters:
+        return _FORWARD_PASSES * float(forward.sum())
+    stated, backward = model.vector("forward_flop"), model.vector("backward_flop")
+    # What one kernel computes again by itself is more than two gradients.
+    gradients = np.minimum(backward / np.maximum(stated, 1), _FORWARD_PASSES - 1)
+    return float(((1 + gradients) * forward).sum())
 
 
 def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
@@ -105,7 +115,7 @@ def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
     total = sum(peaks) if all(peaks) else 0.0
     flop, forward = model_flop(model), _carried_out(scenario, model, cluster)
     again = 0.0 if recompute is None else float(recompute.of(model).seconds(forward).sum())
-    saved = flop - _FORWARD_PASSES * float(forward.sum())
+    saved = flop - _in_passes(model, forward)
     return Work(model.tokens, flop, flop - saved + again, total, cluster.ranks, saved)
 
 

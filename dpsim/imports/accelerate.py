@@ -13,12 +13,13 @@ from dpsim.imports.scenario_draft import (
     gather_units,
     left_out,
     name_model,
+    offload,
     place_workers,
     send_buckets,
     use_nccl,
     wrap_blocks,
 )
-from dpsim.imports.settings import OFFLOAD, Settings, yaml_settings
+from dpsim.imports.settings import Settings, yaml_settings
 
 # Stage, and whether groups are nodes.
 _STRATEGIES: dict[str, tuple[int, bool]] = {
@@ -232,11 +233,13 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
     again = _either(config, "activation_checkpointing")
     if again and config.flag(again):
         draft.set("workload.checkpoint", "full", f"fsdp_config.{again}")
-    offload = _either(config, "offload_params")
-    if offload and config.flag(offload):
-        draft.ignore(f"fsdp_config.{offload}", OFFLOAD)
-    if "offload" in trainer.split():
-        draft.ignore("fsdp: offload", OFFLOAD)
+    key = _either(config, "offload_params")
+    asked = [f"fsdp_config.{key}"] if key and config.flag(key) else []
+    asked += ["fsdp: offload"] if "offload" in trainer.split() else []
+    for source in asked[:1]:
+        # torch's CPUOffload takes the optimiser along.
+        offload(draft, "parameters", "cpu", source)
+        offload(draft, "optimizer", "cpu", source)
 
 
 def _units(draft: ScenarioDraft, config: Settings) -> None:
@@ -315,6 +318,7 @@ def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
         draft.set(
             "workload.gradient_accumulation", passes, "deepspeed_config.gradient_accumulation_steps"
         )
-    for key in ("offload_optimizer_device", "offload_param_device"):
-        if config.word(key) not in (None, "none"):
-            draft.ignore(f"deepspeed_config.{key}", OFFLOAD)
+    for part, short in (("optimizer", "optimizer"), ("parameters", "param")):
+        device = config.word(f"offload_{short}_device")
+        if device is not None and device != "none":
+            offload(draft, part, device, f"deepspeed_config.offload_{short}_device")

@@ -13,11 +13,12 @@ from dpsim.imports.scenario_draft import (
     gather_units,
     left_out,
     name_model,
+    offload,
     place_workers,
     send_buckets,
     use_nccl,
 )
-from dpsim.imports.settings import OFFLOAD, Settings, json_settings
+from dpsim.imports.settings import Settings, json_settings
 
 _REDUCE_BUCKET = 500_000_000  # elements, the default
 _PREFETCH_BUCKET = 50_000_000
@@ -151,10 +152,10 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
         send_buckets(draft, bucket * carried, _source(zero, "reduce_bucket_size"), overlap)
     else:
         draft.set("strategy.overlap.kind", "sequential", "zero_optimization.overlap_comm")
-    for key in ("offload_optimizer", "offload_param"):
+    for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
         device = zero.section(key).word("device")
-        if device not in (None, "none"):
-            draft.ignore(f"zero_optimization.{key}", OFFLOAD)
+        if device is not None and device != "none":
+            offload(draft, part, device, f"zero_optimization.{key}.device")
 
 
 def _source(zero: Settings, key: str) -> str:

@@ -278,6 +278,17 @@ def gather_units(draft: ScenarioDraft, elements: int, source: str) -> None:
     draft.set("strategy.aggregation.unit_size", f"{_ELEMENT * elements} B", source)
 
 
+def offload(draft: ScenarioDraft, part: str, device: str, source: str) -> None:
+    """Say that ``part`` of the state is kept on ``device``, where it is divided at all."""
+    stage = draft.values.get("strategy.aggregation.stage", 0)
+    if device not in ("cpu", "nvme"):
+        draft.ignore(source, f"{device} is none of cpu, nvme")
+    elif stage == 3 or (stage and part == "optimizer"):
+        draft.set(f"strategy.aggregation.offload.{part}", device, source)
+    else:
+        draft.ignore(source, "each worker keeps it whole, on its GPU")
+
+
 def send_buckets(draft: ScenarioDraft, nbytes: int, source: str, kind: str = "") -> None:
     """Say of how many bytes a bucket of gradients is; ``kind`` is where buckets are from."""
     draft.set("strategy.overlap.kind", "buckets", kind or source)

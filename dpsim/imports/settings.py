@@ -12,7 +12,6 @@ from dpsim.imports.reading import ImportFileError
 
 _AUTO = "auto"  # in files for Hugging Face's Trainer: it fills the value in
 _LONGEST_SHOWN = 60
-OFFLOAD = "offloading is not simulated: it saves memory and costs time"
 _MOST = 2**40
 
 # Degrees of what divides a model instead of the samples, as any of these programs spells them.

@@ -14,11 +14,12 @@ from dpsim.imports.scenario_draft import (
     gpus_of,
     left_out,
     name_model,
+    offload,
     place_workers,
     use_nccl,
     wrap_blocks,
 )
-from dpsim.imports.settings import OFFLOAD, Settings, toml_settings
+from dpsim.imports.settings import Settings, toml_settings
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _RESHARD = {"default": True, "always": True, "never": False}
@@ -217,4 +218,5 @@ def _sharding(draft: ScenarioDraft, training: Settings, parallel: Settings) -> N
     draft.set("strategy.aggregation.gradients.sync_each_pass", True, "torchtitan's FSDP 2")
     wrap_blocks(draft, "torchtitan wraps each block")
     if training.flag("enable_cpu_offload"):
-        draft.ignore("training.enable_cpu_offload", OFFLOAD)
+        offload(draft, "parameters", "cpu", "training.enable_cpu_offload")
+        offload(draft, "optimizer", "cpu", "training.enable_cpu_offload")

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from dpsim.base.config import Config, first_problem
+from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig, JitterConfig
 from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, RankSpread
 from dpsim.scenario.cost import CostConfig
@@ -241,6 +242,11 @@ class Scenario(Config):
         found = profile.layer_times(names, self.workload.precision, model.tokens)
         if found is None:
             return model
+        if model.trained < model.parameters:
+            raise DpsimError(
+                "workload.trainable: must be all where the calibration has measured the layers' "
+                "times, which are of a step that trains all"
+            )
         # Layers were measured by themselves; ranks that compute at once slow one another down.
         pace = 1.0 if self._spread is None else self._spread.pace
         return replace(model, measured=_times(found, self.workload.optimizer, pace))

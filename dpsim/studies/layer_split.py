@@ -269,7 +269,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
     passes = times.forward + times.backward
     work = np.array([passes[first:end].sum() for first, end in blocks])
     borders = [0, *(blocks[end - 1][1] for end in balanced(work, devices))]
-    own = np.array([layer.own_weights for layer in model.layers], dtype=np.float64)
+    own = np.array([layer.trained_weights for layer in model.layers], dtype=np.float64)
 
     # Bytes that an element of a sample's activations has in a whole micro-batch.
     width = WIDTH[scenario.workload.precision] * batch // micro_batches

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         Torus,
         TorusConfig,
     )
-    from dpsim.topology.host_copies import host_copy_rates
+    from dpsim.topology.host_copies import host_copy_rates, host_memory_rates
     from dpsim.topology.hosts import Hosts, SubNetwork
     from dpsim.topology.link_rings import GpuRings, Ring, gpu_rings
     from dpsim.topology.over_transport import cluster_over_transport
@@ -97,6 +97,7 @@ __all__ = [
     "goodput_fraction",
     "gpu_rings",
     "host_copy_rates",
+    "host_memory_rates",
     "in_bits",
     "routes_avoiding",
 ]

@@ -19,6 +19,21 @@ def host_copy_rates(cluster: Cluster) -> FloatArray:
     return np.concatenate([kinds[kind] for kind in cluster.kind_of])
 
 
+def host_memory_rates(cluster: Cluster) -> FloatArray:
+    """B/s that each rank's GPU has of its node's memory, shared evenly; 0 where it is not known.
+
+    The shape is (ranks,). Rates are nominal, of reads and writes together.
+    """
+    kinds = [_memory_rate(kind) for kind in cluster.kinds]
+    return np.array([kinds[cluster.kind_of[node]] for node in cluster.node_of])
+
+
+def _memory_rate(kind: NodeGraph) -> float:
+    devices = kind.node.device_names()
+    cpus = [device for device in devices if kind.devices[device]["kind"] == "cpu"]
+    return sum(kind.node.capacity(cpu) or 0.0 for cpu in cpus) / len(kind.gpus)
+
+
 def _rates(kind: NodeGraph) -> FloatArray:
     devices = kind.node.device_names()
     cpus = [device for device in devices if kind.devices[device]["kind"] == "cpu"]

@@ -40,6 +40,7 @@ from dpsim.workload.memory import (
     Setup,
     footprint,
     largest_batch,
+    offloaded_bytes,
     state_bytes,
 )
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
         load_model_profile,
         read_file,
     )
-    from dpsim.workload.recompute import Recomputation, Recompute
+    from dpsim.workload.recompute import Recomputation, Recompute, kept_by_block
     from dpsim.workload.too_large import (
         Remedy,
         SplitWays,
@@ -167,11 +168,13 @@ __all__ = [
     "is_common",
     "is_throttled",
     "is_winograd",
+    "kept_by_block",
     "largest_batch",
     "learners_table",
     "load_model_profile",
     "longest_sequence",
     "measured_time",
+    "offloaded_bytes",
     "precision_named",
     "read_file",
     "remedies",

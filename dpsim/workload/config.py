@@ -25,6 +25,7 @@ from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_ti
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, known_model
 from dpsim.workload.roofline import Optimizer, Precision
 from dpsim.workload.source import ModelSource
+from dpsim.workload.trainable import Trainable, trained_in_part
 
 if TYPE_CHECKING:
     from dpsim.workload.recompute import Recompute
@@ -133,6 +134,16 @@ class WorkloadConfig(Config):
             "The optimiser, which decides memory and memory traffic of the update, and the task "
             "whose steps to the target are counted."
         ),
+    )
+    trainable: Trainable = Field(
+        "all",
+        description=(
+            "Which weights are trained; the others are frozen. {lora: {rank: 16, on: attention}}: "
+            "adapters alone, beside products of attention, or of all blocks (all-linear); "
+            "{fraction: 0.1}: the last layers that hold at least a tenth; or patterns of layers' "
+            'names, such as ["layers.3?.*", "lm_head"].'
+        ),
+        examples=["all", {"lora": {"rank": 16, "on": "attention"}}],
     )
     execution: Execution = Field(
         "eager",
@@ -311,7 +322,7 @@ class WorkloadConfig(Config):
         if attention is None and entry.fusible:
             # Nobody has said how: as frameworks choose, by what the GPU can.
             attention = "flash" if flash else "unfused"
-        return entry.build(self.sequence_length, attention)
+        return trained_in_part(entry.build(self.sequence_length, attention), self.trainable)
 
 
 def _share(together: int, divided: dict[str, int]) -> int:

@@ -33,6 +33,7 @@ Amount = Literal[
     "backward_traffic",
     "activations",
     "own_weights",
+    "trained_weights",
     "borrowed",
     "steps",
 ]
@@ -55,7 +56,8 @@ class Layer:
     until backward. ``steps`` is how many parts of the work must wait for one another (the time
     steps of a recurrent layer), each with kernels of its own. ``shape`` is rows per sample, inner
     terms and columns of a product of tokens with weights, None for others; ``head`` is the width of
-    a head of fused attention, 0 for others.
+    a head of fused attention, 0 for others. What a ``frozen`` layer has of weights, its own and
+    borrowed ones, is read and never changed.
     """
 
     name: str
@@ -70,11 +72,17 @@ class Layer:
     steps: int = 1
     shape: tuple[int, int, int] | None = None
     head: int = 0
+    frozen: bool = False
 
     @property
     def own_weights(self) -> int:
         """Elements of all its parameter tensors."""
         return sum(self.parameters)
+
+    @property
+    def trained_weights(self) -> int:
+        """Elements of those that are trained: all, or none of a frozen layer."""
+        return 0 if self.frozen else self.own_weights
 
     @property
     def block(self) -> str | None:
@@ -112,8 +120,19 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """Parameter elements in all."""
+        """Parameter elements in all, trained and frozen."""
         return sum(layer.own_weights for layer in self.layers)
+
+    @cached_property
+    def trained(self) -> int:
+        """Parameter elements that are trained, and so have gradients and are updated."""
+        return sum(layer.trained_weights for layer in self.layers)
+
+    @cached_property
+    def first_trained(self) -> int:
+        """The first layer with weights that are trained; backward goes no further than to it."""
+        trains = (at for at, layer in enumerate(self.layers) if layer.trained_weights)
+        return next(trains, len(self.layers))
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, int], ...]:
@@ -142,7 +161,7 @@ class Model:
 
     @cached_property
     def tensors(self) -> Tensors:
-        """Its parameter tensors in registration order.
+        """Its parameter tensors that are trained, in registration order.
 
         Gradients become ready in about the reverse of it.
         """
@@ -150,6 +169,7 @@ class Model:
             (elements, index)
             for index, layer in enumerate(self.layers)
             for elements in layer.parameters
+            if not layer.frozen
         ]
         # Two columns also where there are no tensors at all.
         elements, layer = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

@@ -101,7 +101,7 @@ def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float
     """
     # Each learner's gradient is read once, and their mean written.
     moved = learners + 1 if learners > 1 else 0
-    return moved * _GRADIENT_BYTES * model.vector("own_weights") / bandwidth
+    return moved * _GRADIENT_BYTES * model.vector("trained_weights") / bandwidth
 
 
 def shared_times(alone: LayerTimes, factor: float, average: NDArray[np.float64]) -> LayerTimes:

@@ -16,9 +16,10 @@ reduced (no_sync) are whole on every worker in every stage.
 
 (w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with
 the fp32 copy of the weights; plain SGD keeps no state, momentum one, Adam two. Adam in mixed
-precision is so 16 bytes a parameter. Under torch's autocast the weights and gradients are fp32 and
-no copy is kept: the same sum at stage 0. Source: Rajbhandari et al., "ZeRO: Memory Optimizations
-Toward Training Trillion Parameter Models", SC 2020, figure 1 and section 3.
+precision is so 16 bytes a parameter. Frozen weights have neither gradients nor state, and take w.
+Under torch's autocast the weights and gradients are fp32 and no copy is kept: the same sum at stage
+0. Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+Models", SC 2020, figure 1 and section 3.
 
 Activations are what the layers keep for backward, per sample. With checkpointing only what crosses
 from one segment of the network to the next is kept, and one segment at a time is computed again:
@@ -109,7 +110,8 @@ class Setup:
     is how many blocks' weights are gathered beyond those in use (None: all).
     ``cell`` is the GPUs that split the model among them, layers, activations and all; each holds an
     equal part. ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the
-    optimiser's.
+    optimiser's. ``away`` are parts that are kept in the host's memory: optimizer (with the shards
+    of gradients), parameters, activations.
     """
 
     batch: int
@@ -128,8 +130,13 @@ class Setup:
     units_ahead: int | None = 1
     outer_bytes: float = 0.0
     cell: int = 1
+    away: tuple[str, ...] = ()
     execution: Execution = "eager"
     kernels: Kernels = "2024"
+
+    def is_away(self, part: str) -> bool:
+        """Whether a part is kept in the host's memory, of what is divided at this stage."""
+        return part in self.away and self.stage >= (3 if part == "parameters" else 1)
 
     @property
     def shards(self) -> int:
@@ -186,19 +193,25 @@ def footprint(model: Model, setup: Setup) -> Footprint:
     """The memory that ``model`` takes on each GPU."""
     state = state_bytes(setup.precision, setup.optimizer)
     # GPUs of a cell hold equal parts of the model, each with its state.
-    elements = model.parameters / setup.cell
+    elements, trained = model.parameters / setup.cell, model.trained / setup.cell
     # Gradients that add up over passes stay whole, whatever the stage.
     gradients_divided = _NEVER if setup.whole_gradients else 2
     weights, gradients, optimizer = (
-        setup.learners * width * elements / (setup.shards if setup.stage >= divided else 1)
-        for width, divided in (
-            (state.weights, 3),
-            (state.gradients, gradients_divided),
-            (state.optimizer, 1),
+        setup.learners * width * each / (setup.shards if setup.stage >= divided else 1)
+        for width, each, divided in (
+            (state.weights, elements, 3),
+            (state.gradients, trained, gradients_divided),
+            (state.optimizer, trained, 1),
         )
     )
+    if setup.is_away("parameters"):
+        weights = 0.0
+    if setup.is_away("optimizer"):
+        optimizer = 0.0
+        # Shards go to the host as they are reduced.
+        gradients = gradients if gradients_divided > setup.stage else 0.0
     # What its group divides of it has been divided, whatever the stage.
-    optimizer += setup.outer_bytes * elements
+    optimizer += setup.outer_bytes * trained
     samples = setup.learners * setup.batch
     activations = float(samples * sample_activations(model, setup))
     loss = float(samples * loss_bytes(model, setup))
@@ -209,13 +222,33 @@ def footprint(model: Model, setup: Setup) -> Footprint:
 
 def sample_activations(model: Model, setup: Setup) -> int:
     """Bytes of activations per sample that a pass holds at most."""
-    if not setup.checkpointing:
+    if setup.is_away("activations"):
+        elements = _of_blocks_under_way(model, setup)
+    elif not setup.checkpointing:
         elements = model.activations
     elif setup.recompute is None:
         elements = checkpointed_activations(model)
     else:
         elements = setup.recompute.of(model).held
     return WIDTH[setup.precision] * elements
+
+
+def _of_blocks_under_way(model: Model, setup: Setup) -> int:
+    """Elements per sample of two blocks, one in use and one on its way, and what is in segments."""
+    from dpsim.workload.recompute import Recompute, kept_by_block
+
+    recompute = setup.recompute or (Recompute() if setup.checkpointing else None)
+    inside = 0 if recompute is None else recompute.of(model).largest
+    return inside + 2 * int(kept_by_block(model, recompute).max())
+
+
+def offloaded_bytes(model: Model, setup: Setup) -> float:
+    """Bytes of one GPU's parts that are kept in the host's memory, or on its drives."""
+    here, whole = footprint(model, setup), footprint(model, replace(setup, away=()))
+    state = whole.model_state - here.model_state
+    if not setup.is_away("activations"):
+        return state
+    return state + max(whole.activations - here.activations, 0.0)
 
 
 def loss_bytes(model: Model, setup: Setup) -> int:
@@ -281,18 +314,18 @@ def _buckets(model: Model, setup: Setup) -> float:
         return 0.0
     width = setup.gradient_bytes
     if setup.stage == 0:
-        return float(width * model.parameters / setup.cell)
+        return float(width * model.trained / setup.cell)
     state = state_bytes(setup.precision, setup.optimizer)
     if setup.stage < 3:
-        return float(min(2 * state.gradients * _REDUCE_BUCKET, state.gradients * model.parameters))
+        return float(state.gradients * min(2 * _REDUCE_BUCKET, model.trained))
     blocks = [model.layers[first:end] for first, end in model.blocks]
-    sizes = [sum(layer.own_weights for layer in block) for block in blocks]
-    sizes.sort(reverse=True)
+    sizes = sorted((sum(layer.own_weights for layer in block) for block in blocks), reverse=True)
+    reduced = max(sum(layer.trained_weights for layer in block) for block in blocks)
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
     if setup.shards == 1:
         held = 0
     gathered = setup.weight_bytes or state.weights
-    return float(gathered * sum(sizes[:held]) + state.gradients * sum(sizes[:1]))
+    return float(gathered * sum(sizes[:held]) + state.gradients * reduced)
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsim.base.arrays import BoolArray, FloatArray
 from dpsim.workload.layer import Layer, Model
@@ -80,7 +81,9 @@ class Recomputation:
         """
         moved = np.zeros_like(forward)
         for first, end in self.segments:
-            moved[end - 1] = forward[first:end][self.again[first:end]].sum()
+            # Nothing is computed again where backward does not come to.
+            if end > self.model.first_trained:
+                moved[end - 1] = forward[first:end][self.again[first:end]].sum()
         return moved
 
     @property
@@ -89,17 +92,46 @@ class Recomputation:
 
         What is kept, what leaves each segment, and all that the largest segment computes again.
         """
-        kept = np.array([layer.activations for layer in self.model.layers], dtype=np.int64)
-        stays = int(kept[~self.again].sum())
-        largest = 0
+        return int(self.kept.sum()) + self.largest
+
+    @property
+    def largest(self) -> int:
+        """Elements per sample that the largest segment computes again."""
+        activations = self._activations
+        return max(
+            (
+                int(activations[first:end][self.again[first:end]].sum())
+                for first, end in self.segments
+            ),
+            default=0,
+        )
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """Elements per sample that stay until backward, by layer."""
+        activations = self._activations
+        stays = np.where(self.again, 0, activations)
         for first, end in self.segments:
-            inside = self.again[first:end]
-            largest = max(largest, int(kept[first:end][inside].sum()))
-            if inside[-1] and end < len(kept):
+            if self.again[end - 1] and end < len(stays):
                 # Stays as the input of what follows, though it is computed again in its own
                 # segment.
-                stays += last_kept(kept[first:end].tolist())
-        return stays + largest
+                stays[end - 1] += last_kept(activations[first:end].tolist())
+        return stays
+
+    @property
+    def _activations(self) -> NDArray[np.int64]:
+        return np.array([layer.activations for layer in self.model.layers], dtype=np.int64)
+
+
+def kept_by_block(model: Model, recompute: Recompute | None) -> FloatArray:
+    """Elements per sample that each block keeps until its backward pass, at its last layer."""
+    kept = model.vector("activations")
+    if recompute is not None:
+        kept = recompute.of(model).kept.astype(float)
+    found = np.zeros(len(model.layers))
+    for first, end in model.blocks:
+        found[end - 1] = kept[first:end].sum()
+    return found
 
 
 def _again(layers: tuple[Layer, ...], *, selective: bool) -> BoolArray:

@@ -16,8 +16,6 @@ COUNTED = {
     "gpt2-medium": (354_823_168, 292, 1_653_902_147_584 // 2, 3_307_804_295_168 // 2),
     "gpt2-large": (774_030_080, 436, 3_549_141_401_600 // 2, 7_098_282_803_200 // 2),
     "gpt2-xl": (1_557_611_200, 580, 7_013_407_129_600 // 2, 14_026_814_259_200 // 2),
-    # On torchvision's ResNet, pyramid and heads with 512 boxes and 128 masks an image.
-    "mask-rcnn": (44_347_573, 95, 543_692_683_776, 1_082_327_626_752),
     # Twins by hand, after the reference implementations of MLPerf.
     "ssd300-resnet34": (19_972_534, 131, 63_448_314_880 // 2, 126_049_909_760 // 2),
     "unet3d": (31_190_243, 78, 954_597_376_000, 1_905_570_873_344),
@@ -38,6 +36,10 @@ FORWARD = {
     "efficientnet-b0": 771_629_504,
     "efficientnet-b4": 8_787_542_048,
     "retinanet": 402_416_789_504,
+    # Torchvision's ResNet, pyramid and heads with 512 boxes and 128 masks an image. Backward are
+    # 1,005,704,573,952 there: ours is 1.3 % more, as it takes gradients of what is frozen by the
+    # shortcut and the pyramid that begin there.
+    "mask-rcnn": 543_692_683_776,
     "stable-diffusion": 804_257_464_320,
     # transformers' discriminator, and its generator with a head over 20 tokens.
     "electra-base": 26_111_520_768,
@@ -71,6 +73,7 @@ PARAMETERS = {
     "ssd300": 22_894_902,
     "ssd320-resnet50-fpn": 33_429_626,
     "retinanet": 37_060_652,
+    "mask-rcnn": 44_347_573,
     "stable-diffusion": 865_910_724,
     "yolov3": 61_949_149,
     "yolov3-voc": 61_626_049,

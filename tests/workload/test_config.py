@@ -24,6 +24,7 @@ def test_defaults():
         "learners_per_gpu": 1,
         "execution": "eager",
         "kernels": "2024",
+        "trainable": "all",
         "gradient_accumulation": 1,
         "checkpoint": "none",
         "checkpointing": None,

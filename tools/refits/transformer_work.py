@@ -49,7 +49,7 @@ class RowWork:
         overlapped = overlapped_bytes(job)
         # Where only the last of several passes sends gradients, all other passes have the least.
         each = float(overlapped.backward.min())
-        copied = job.scenario.strategy.aggregation.copied_bytes(workload.gradient_accumulation)
+        copied = job.scenario.strategy.aggregation.copied_bytes(job.model)
         times = job.times[0]
         return cls(
             shapes,
@@ -62,7 +62,7 @@ class RowWork:
             gpu.power.value if gpu.power else None,
             gpu.memory_bandwidth.value,
             (float(overlapped.forward.mean()), each, float(overlapped.backward.max()) - each),
-            0.0 if job.silent else sum(copied) * job.model.parameters,
+            0.0 if job.silent else sum(copied),
             times.optimizer + step - times.step,
             gpu.architecture,
             workload.execution,

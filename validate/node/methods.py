@@ -64,6 +64,11 @@ def _buckets(scenario: Scenario) -> dict[str, float] | None:
 
 def _sharded(scenario: Scenario) -> Method | None:
     aggregation: Any = scenario.strategy.aggregation
+    if aggregation.kept_away.parts:
+        raise DpsimError(
+            "strategy.aggregation.offload: must be none on real ranks, but keeps "
+            f"{', '.join(aggregation.kept_away.parts)} in the host's memory"
+        )
     if not scenario.strategy.compression.exact:
         raise DpsimError(
             "strategy.compression: must be none where sharding is carried out by FSDP2, but got "

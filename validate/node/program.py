@@ -44,6 +44,11 @@ def subject_for(job: Job, world: World, compute: str) -> Subject:
 
 def twin_of(scenario: Scenario) -> Subject:
     """The scenario's model in torch. Raises DpsimError where there is none."""
+    if scenario.workload.trainable != "all":
+        raise DpsimError(
+            "workload.trainable: must be all for a model that torch computes; --compute timed "
+            "takes its predicted times instead"
+        )
     flash = all(part.accelerator.flash_attention for part in scenario.cluster.parts)
     found = subject_of(scenario.workload, flash=flash)
     if found is None:

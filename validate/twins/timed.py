@@ -40,11 +40,13 @@ class _Spun(torch.autograd.Function):
 class SpunLayer(nn.Module):
     """So many weights, and so many seconds each way."""
 
-    def __init__(self, weights: int, seconds: tuple[float, float], face: DeviceFace) -> None:
+    def __init__(
+        self, weights: int, seconds: tuple[float, float], face: DeviceFace, *, frozen: bool = False
+    ) -> None:
         super().__init__()
         self.face = face
         self.forward_s, self.backward_s = seconds
-        self.weight = nn.Parameter(torch.zeros(max(weights, 1)))
+        self.weight = nn.Parameter(torch.zeros(max(weights, 1)), requires_grad=not frozen)
 
     def forward(self, x: Tensor) -> Tensor:
         """What came in."""
@@ -59,7 +61,10 @@ def timed_subject(
 
     def build() -> nn.Module:
         times = zip(model.layers, forward_s, backward_s, strict=True)
-        layers = [SpunLayer(layer.own_weights, (there, back), face) for layer, there, back in times]
+        layers = [
+            SpunLayer(layer.own_weights, (there, back), face, frozen=layer.frozen)
+            for layer, there, back in times
+        ]
         return nn.Sequential(nn.Sequential(*layers))
 
     return Subject(model.name, build, (_FEATURES,), "float32")

@@ -47,15 +47,17 @@ def memory_notes(use: MemoryUse) -> list[str]:
         if use.fits
         else f"does not fit, by {_size(-use.spare)}",
     )
-    per_parameter = use.held.model_state / use.model.parameters
+    model = use.model
+    per_parameter = use.held.model_state / model.parameters
     # As it is written, not as it is: 1.0001 is shown as 1.
     several = "byte" if f"{per_parameter:.3g}" == "1" else "bytes"
+    part = f"{model.trained:,} trained, " if model.trained < model.parameters else ""
     lines = [
         f"verdict     {verdict}",
         *interval_notes(use.interval, _size),
         *(f"warning     {warning}" for warning in use.warnings),
-        f"state       {per_parameter:.3g} {several} on a GPU for each of {use.model.parameters:,} "
-        f"parameters ({setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on "
+        f"state       {per_parameter:.3g} {several} on a GPU for each of {model.parameters:,} "
+        f"parameters ({part}{setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on "
         f"{setup.shards if setup.stage else setup.workers} workers)",
         f"batch       {setup.batch} samples a pass; at most {use.largest_batch} fit",
     ]

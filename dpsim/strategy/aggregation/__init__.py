@@ -18,6 +18,7 @@ from dpsim.strategy.aggregation.collective_call import (
 )
 from dpsim.strategy.aggregation.gossip import GossipConfig
 from dpsim.strategy.aggregation.host import HostConfig
+from dpsim.strategy.aggregation.offload import OffloadConfig
 from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
 from dpsim.strategy.aggregation.setting import LibraryChoice, Setting
 from dpsim.strategy.aggregation.sharded import ShardedConfig
@@ -38,6 +39,7 @@ __all__ = [
     "HostConfig",
     "LibraryChoice",
     "Meeting",
+    "OffloadConfig",
     "ParameterServerConfig",
     "Setting",
     "ShardedConfig",

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 from dpsim.base.config import Config
 from dpsim.network import CollectiveModel
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, Group
+from dpsim.strategy.aggregation.offload import HostCopies, OffloadConfig
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
@@ -74,6 +75,8 @@ class Aggregation(Config):
     """How much each worker holds a part of only, None where it holds all."""
     reduces_each_pass: ClassVar[bool] = True
     """Whether workers that hold shards of gradients do so after each pass, not whole ones."""
+    kept_away: ClassVar[OffloadConfig] = OffloadConfig()
+    """What is kept outside the GPUs' memory."""
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
     """Values of ``library`` that real ranks can carry out on processors."""
 
@@ -113,8 +116,12 @@ class Aggregation(Config):
         """The part of the model that a worker updates, at the most."""
         return 1 / self.shard_size(mesh)
 
-    def copied_bytes(self, passes: int) -> tuple[float, float]:
-        """Bytes a parameter that each forward and each backward pass moves beside its layers."""
+    def host_copies(self, model: Model, mesh: Mesh) -> HostCopies:
+        """What a worker copies between its GPU and the host, where anything is kept there."""
+        raise NotImplementedError
+
+    def copied_bytes(self, model: Model) -> tuple[float, float]:
+        """Bytes that each forward and each backward pass moves beside its layers."""
         return 0.0, 0.0
 
     @abstractmethod

@@ -110,7 +110,7 @@ def gradients(
 
 
 def whole_model(model: Model, program: Program, collective: str) -> tuple[CollectiveCall, ...]:
-    """One call on all parameters after the optimiser's step, where models are averaged."""
-    nbytes = model.parameters * ELEMENT
+    """One call on all trained parameters after the optimiser's step, where models are averaged."""
+    nbytes = model.trained * ELEMENT
     updated = program.updated
     return (CollectiveCall("model", nbytes, updated, updated, collective, "models"),)

@@ -92,7 +92,7 @@ class HostConfig(Aggregation):
             return gradients(model, program, "host-path")
         samples = round(batch * self.bytes_per_sample)
         outputs = round(batch * self.bytes_per_output)
-        weights = model.parameters * ELEMENT
+        weights, trained = model.parameters * ELEMENT, model.trained * ELEMENT
         passes = []
         for number in range(program.passes):
             begin = program.begin(number)
@@ -104,7 +104,7 @@ class HostConfig(Aggregation):
                 CollectiveCall("samples", samples, begin, begin, "scatter", "samples"),
                 CollectiveCall("replicate", weights, begin, begin, "broadcast", "weights"),
                 CollectiveCall("outputs", outputs, turn, turn, "gather", "samples"),
-                CollectiveCall("gradients", weights, end, end, "reduce", "weights"),
+                CollectiveCall("gradients", trained, end, end, "reduce", "weights"),
             ]
         return tuple(passes)
 

@@ -19,7 +19,6 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, field_validator, model_validator
 
-from dpsim.base.config import Config
 from dpsim.base.units import PositiveBytes
 from dpsim.network.libraries import TRAITS, default_algorithm
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
@@ -30,38 +29,15 @@ from dpsim.strategy.aggregation.collective_call import (
     gradients,
     whole_model,
 )
+from dpsim.strategy.aggregation.offload import HostCopies, OffloadConfig
 from dpsim.strategy.aggregation.setting import Setting
+from dpsim.strategy.aggregation.sharded_gradients import GradientsConfig
 from dpsim.strategy.aggregation.units import Unit, owned, units_of, units_of_blocks
 from dpsim.topology import GroupSize, Mesh
 from dpsim.workload import Model, Program
 
 _HALF = 2  # bytes of a gradient as it is computed
 _REPLICAS = "all-reduce-replicas"
-
-
-class GradientsConfig(Config):
-    """How gradients travel, and what becomes of them in passes before the last."""
-
-    dtype: Literal["fp32", "bf16"] = Field(default="fp32", description="What they travel in.")
-    collective: Literal["reduce-scatter", "all-reduce"] = Field(
-        default="reduce-scatter",
-        description=(
-            "reduce-scatter: each worker gets what it updates. all-reduce: all workers get all, of "
-            "which stage 1 then uses a part (InternEvo, torch's ZeroRedundancyOptimizer)."
-        ),
-    )
-    sync_each_pass: bool = Field(
-        default=False,
-        description=(
-            "They are reduced after every pass, so that only shards are kept; false (no_sync) "
-            "adds whole gradients up and reduces them after the last pass."
-        ),
-    )
-
-    @property
-    def width(self) -> int:
-        """Bytes of an element on its way."""
-        return 4 if self.dtype == "fp32" else 2
 
 
 class ShardedConfig(Aggregation):
@@ -155,6 +131,10 @@ class ShardedConfig(Aggregation):
         default=GradientsConfig(), description="How gradients travel and add up over passes."
     )
 
+    offload: OffloadConfig = Field(
+        default=OffloadConfig(), description="What is kept in the host's memory, not the GPUs'."
+    )
+
     @field_validator("backward_prefetch", mode="before")
     @classmethod
     def _in_torchs_words(cls, when: object) -> object:
@@ -170,6 +150,20 @@ class ShardedConfig(Aggregation):
                 f"{self.stage}), but got 'all-reduce'"
             )
         return self
+
+    @model_validator(mode="after")
+    def _gathers_what_is_away(self) -> Self:
+        if self.stage < 3 and self.offload.parameters != "none":
+            raise ValueError(
+                "offload.parameters must be none where each worker keeps all weights (stage "
+                f"{self.stage}), but got {self.offload.parameters!r}"
+            )
+        return self
+
+    @property
+    def kept_away(self) -> OffloadConfig:  # type: ignore[override]
+        """The scenario's."""
+        return self.offload
 
     @property
     def shards_in_part(self) -> bool:  # type: ignore[override]
@@ -202,18 +196,33 @@ class ShardedConfig(Aggregation):
         """The scenario's: without, whole gradients add up over a step's passes."""
         return self.gradients.sync_each_pass
 
-    def copied_bytes(self, passes: int) -> tuple[float, float]:
+    def host_copies(self, model: Model, mesh: Mesh) -> HostCopies:
+        """Shards of weights before each unit's passes, and of gradients after backward."""
+        shards = self.shard_size(mesh)
+        forward, backward, gradients = np.zeros((3, len(model.layers)))
+        if self.offload.optimizer != "none":
+            gradients = self.gradients.width * model.vector("trained_weights") / shards
+        for first, after, elements in (
+            self.units(model) if self.offload.parameters != "none" else ()
+        ):
+            forward[first] = elements * self.weight_bytes / shards
+            if self.reshard_after_forward and after > model.first_trained:
+                backward[after - 1] = forward[first]
+        return HostCopies(forward, backward, gradients)
+
+    def copied_bytes(self, model: Model) -> tuple[float, float]:
         """Weights are written where they are gathered; gradients are laid out in one piece.
 
         That reads and writes them in half precision; a cast to what they travel in does so again.
         """
         cast = self.gradients.width + _HALF if self.gradients.width != _HALF else 0
-        gradients = 2.0 * _HALF + cast
+        gradients = (2.0 * _HALF + cast) * model.trained
         if self.stage < 3:
             return 0.0, gradients
         # Weights that backward gathers once more are written once more.
-        again = self.weight_bytes if self.reshard_after_forward else 0
-        return float(self.weight_bytes), again + gradients
+        weights = float(self.weight_bytes * model.parameters)
+        again = weights if self.reshard_after_forward else 0.0
+        return weights, again + gradients
 
     @property
     def _has_owners(self) -> bool:
@@ -226,7 +235,7 @@ class ShardedConfig(Aggregation):
             return super().updated_part(model, mesh)
         # Whoever has most sets the pace: the others wait for its tensors at the next step's start.
         most = max(owned(model, self.shard_size(mesh)), default=0)
-        return most / max(model.parameters, 1)
+        return most / max(model.trained, 1)
 
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
@@ -243,7 +252,7 @@ class ShardedConfig(Aggregation):
         if self._has_owners:
             parts, collective, name = owned(model, self.shard_size(mesh)), "broadcast", "owner"
         else:
-            parts, collective, name = [model.parameters], "all-gather", "weights"
+            parts, collective, name = [model.trained], "all-gather", "weights"
         sizes = [elements * self.weight_bytes for elements in parts]
         sent = [CollectiveCall(name, size, 0, 0, collective, "weights") for size in sizes]
         return (*sent, *scatters)
@@ -328,8 +337,11 @@ class ShardedConfig(Aggregation):
         # Without a reduction in each pass gradients add up in place, and travel after the last.
         for number in range(program.passes) if each_pass else (program.last,):
             # Backwards, as their gradients become ready: a unit's with its first layer's.
-            for index, (first, _, elements) in reversed([*enumerate(self.units(model))]):
-                name, nbytes = f"unit{index}-gradients", elements * width
+            for index, (first, after, _) in reversed([*enumerate(self.units(model))]):
+                trained = sum(layer.trained_weights for layer in model.layers[first:after])
+                if not trained:
+                    continue
+                name, nbytes = f"unit{index}-gradients", trained * width
                 ready, end = program.after_backward(number, first), program.end
                 calls.append(
                     CollectiveCall(name, nbytes, ready, end, "reduce-scatter", width=width)
@@ -352,6 +364,7 @@ class ShardedConfig(Aggregation):
             back = [
                 (program.before_backward(number, after - 1), f"unit{index}-again", elements)
                 for index, (_, after, elements) in reversed([*enumerate(units)])
+                if after > model.first_trained
             ]
             places = forward + back if self.reshard_after_forward else forward
             all_needed = [needed for needed, *_ in places]

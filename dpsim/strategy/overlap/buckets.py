@@ -39,7 +39,7 @@ class BucketsConfig(Overlap):
 
     def most_calls(self, model: Model) -> int:
         """As many as are filled, and the first."""
-        filled = ceil(ELEMENT * model.parameters / self.bucket_size)
+        filled = ceil(ELEMENT * model.trained / self.bucket_size)
         return min(len(model.layers), 1 + filled)
 
     def plan(

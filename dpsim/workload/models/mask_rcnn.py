@@ -10,6 +10,7 @@ from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 from dpsim.workload.models.detection import FrozenNorms, over_levels, pyramid, resnet50
 from dpsim.workload.models.resnet import bottleneck
+from dpsim.workload.trainable import frozen_before
 
 _CLASSES = 81
 _SHAPES = 3  # of boxes at each place of a level
@@ -28,7 +29,8 @@ def mask_rcnn() -> Model:
     over_levels(b, levels, lambda level, tied: _proposals(b, f"rpn.{level}", tied))
     _boxes(b)
     _masks(b)
-    return b.build("mask-rcnn", "800x1344 image")
+    # The stem and the first stage stay as they were trained before.
+    return frozen_before(b.build("mask-rcnn", "800x1344 image"), "layer2.")
 
 
 def _proposals(b: Builder, name: str, tied: bool) -> None:

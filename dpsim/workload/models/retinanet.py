@@ -20,6 +20,7 @@ from dpsim.workload.models.detection import (
     resnet50,
 )
 from dpsim.workload.models.resnet import bottleneck
+from dpsim.workload.trainable import frozen_before
 
 
 def retinanet() -> Model:
@@ -27,7 +28,8 @@ def retinanet() -> Model:
     b = FrozenNorms((3, 800, 800))
     stages = resnet50(b, lambda *each: bottleneck(b, *each, inner=2 * each[1], groups=32))
     _heads(b, coarser_levels(b, pyramid(b, stages[1:])), boxes=9, classes=264, normed=False)
-    return b.build("retinanet", "800x800 image")
+    # The stem and the first stage stay as they were trained before.
+    return frozen_before(b.build("retinanet", "800x800 image"), "layer2.")
 
 
 def ssd320() -> Model:

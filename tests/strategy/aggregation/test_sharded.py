@@ -1,5 +1,7 @@
 """The order in which stage 3 gathers its units of layers, and how early."""
 
+from dataclasses import replace
+
 import pytest
 
 from dpsim import Scenario, simulate
@@ -125,6 +127,24 @@ def test_units_may_be_the_blocks_of_a_model_with_their_gradients():
         program.after_backward(0, first) for first, _, _ in reversed(units)
     ]
     assert sum(call.nbytes for call in sent) == 4 * model.parameters
+
+
+def test_frozen_weights_are_gathered_and_have_no_gradients():
+    frozen = replace(MODEL, layers=tuple(replace(each, frozen=True) for each in MODEL.layers[:3]))
+    model = replace(MODEL, layers=(*frozen.layers, MODEL.layers[3]))
+    config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB")
+    calls = config.calls(model, PROGRAM, batch=1, mesh=MESH)
+    weights = [(call.name, call.nbytes) for call in calls if call.payload == "weights"]
+    # Backward comes to the last layer alone.
+    assert weights == [
+        ("unit0", 2_000_000),
+        ("unit1", 2_000_000),
+        ("unit2", 3_000_000),
+        ("unit2-again", 3_000_000),
+    ]
+    assert [call.nbytes for call in calls if call.payload == "gradients"] == [3_000_000]
+    blocks = config.model_copy(update={"wrap": "block"}).calls(model, PROGRAM, batch=1, mesh=MESH)
+    assert sum(call.nbytes for call in blocks if call.payload == "gradients") == 3_000_000
 
 
 @pytest.mark.parametrize("library", ["gloo", "mpi"])

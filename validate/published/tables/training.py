@@ -20,7 +20,7 @@ _HALF = ("amp", "fp16", "mixed")
 
 
 def model_in(words: str) -> dict[str, Any]:
-    """``model`` and, where its name tells them, ``sequence_length`` and ``optimizer``.
+    """``model`` and what its name tells: ``sequence_length``, ``optimizer``, ``trainable``.
 
     Raises NotPredictedError for a model that the catalogue lacks.
     """
@@ -52,6 +52,7 @@ def workload_of(
         "gradient_accumulation": passes,
         "precision": precision_in(row.text("precision"), gpu),
         "optimizer": optimizer_in(said, model),
+        **({"trainable": model["trainable"]} if "trainable" in model else {}),
         **known_words(software),
     }
 

@@ -1,0 +1,254 @@
+"""Models of which a part is trained: frozen weights, and adapters beside them.
+
+Backward of a frozen layer computes the gradient by its input alone, and none at all before the
+first weights that are trained. Only trained weights have gradients, are communicated, updated, and
+keep an optimiser's state. An adapter (LoRA) is two thin products beside a frozen one, of which rank
+columns are between: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from pydantic import Field
+
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
+from dpsim.workload.layer import Layer, Model
+
+_ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
+_PRODUCTS = ("conv", "linear")
+
+
+class Adapters(Config):
+    """The adapters beside frozen products."""
+
+    rank: int = Field(16, ge=1, le=65_536, description="Columns between an adapter's products.")
+    on: Literal["attention", "all-linear"] = Field(
+        "attention",
+        description=(
+            "Which products have one: attention, its projections; all-linear, all linear layers "
+            "of the blocks."
+        ),
+    )
+
+
+class LoraConfig(Config):
+    """Low-rank adapters are trained, and nothing else."""
+
+    lora: Adapters
+
+
+class FractionConfig(Config):
+    """The last layers are trained."""
+
+    fraction: float = Field(
+        gt=0, le=1, description="At least this share of all weights, from the output backwards."
+    )
+
+
+Trainable = Literal["all"] | LoraConfig | FractionConfig | tuple[str, ...]
+
+
+def trained_in_part(model: Model, trainable: Trainable) -> Model:
+    """``model`` with what is not ``trainable`` frozen.
+
+    Raises DpsimError where nothing of it would be trained, and for one whose layers' times were
+    measured: they are of a step that trains all.
+    """
+    if trainable == "all":
+        return model
+    if model.measured is not None:
+        raise _problem("must be all for a model whose layers' times were measured")
+    if isinstance(trainable, LoraConfig):
+        return _with_adapters(model, trainable.lora)
+    if isinstance(trainable, FractionConfig):
+        return frozen(model, _last_layers(model, trainable.fraction))
+    return frozen(model, _named(model, trainable))
+
+
+def frozen(model: Model, trains: Sequence[bool]) -> Model:
+    """``model``, of which the layers that ``trains`` says are trained, as far as they have been."""
+    return replace(model, layers=tuple(_frozen(model.layers, trains, frozenset())))
+
+
+def frozen_before(model: Model, name: str) -> Model:
+    """``model`` with all layers before the first whose name starts with ``name`` frozen."""
+    first = next(at for at, layer in enumerate(model.layers) if layer.name.startswith(name))
+    return frozen(model, [at >= first for at in range(len(model.layers))])
+
+
+def _problem(rule: str) -> DpsimError:
+    return DpsimError(f"workload.trainable: {rule}")
+
+
+def _last_layers(model: Model, fraction: float) -> list[bool]:
+    trains, wanted = [False] * len(model.layers), fraction * model.parameters
+    for at in reversed(range(len(model.layers))):
+        if wanted <= 0:
+            break
+        trains[at] = bool(model.layers[at].own_weights)
+        wanted -= model.layers[at].own_weights
+    return _with_tied(model, trains)
+
+
+def _named(model: Model, patterns: Sequence[str]) -> list[bool]:
+    """Layers that match; raises DpsimError for a pattern that none with weights does."""
+    trains = [False] * len(model.layers)
+    for pattern in patterns:
+        found = [
+            at
+            for at, layer in enumerate(model.layers)
+            if layer.own_weights and fnmatchcase(layer.name, pattern)
+        ]
+        if not found:
+            weighty = [layer.name for layer in model.layers if layer.own_weights]
+            raise _problem(
+                f"must be patterns of the model's layers ({weighty[0]} ... {weighty[-1]}), but "
+                f"{pattern!r} matches none with weights"
+            )
+        for at in found:
+            trains[at] = True
+    return _with_tied(model, trains)
+
+
+def _with_tied(model: Model, trains: Sequence[bool]) -> list[bool]:
+    """The layers that are trained, and those that borrow a tensor of such a layer."""
+    pairs = list(zip(trains, model.layers, strict=True))
+    lent = {elements for chosen, layer in pairs if chosen for elements in layer.parameters}
+    return [chosen or layer.borrowed in lent for chosen, layer in pairs]
+
+
+def _with_adapters(model: Model, adapters: Adapters) -> Model:
+    """All frozen, with an adapter beside each product that is to have one."""
+    chosen = frozenset(
+        at for at, layer in enumerate(model.layers) if _is_adapted(layer, adapters.on)
+    )
+    if not chosen:
+        raise _problem(
+            f"must be on linear layers that {model.name} has, but it has none ({adapters.on})"
+        )
+    nothing = [False] * len(model.layers)
+    layers = _frozen(model.layers, nothing, chosen, rank=adapters.rank)
+    return replace(model, layers=tuple(layers))
+
+
+def _is_adapted(layer: Layer, on: str) -> bool:
+    """Whether a layer is a linear one of a block, and where wanted one of its attention."""
+    if layer.kind != "linear" or layer.shape is None or layer.block is None:
+        return False
+    return on == "all-linear" or _ATTENTION.search(layer.name) is not None
+
+
+def _frozen(
+    layers: Sequence[Layer], trains: Sequence[bool], adapted: frozenset[int], rank: int = 0
+) -> Iterator[Layer]:
+    """The layers with those frozen that are not trained, and adapters behind the ``adapted``."""
+    learned = False  # whether any weights before are trained
+    for at, layer in enumerate(layers):
+        trained = trains[at] and not layer.frozen and _has_weights(layer)
+        if trained:
+            yield layer if learned else _first_trained(layer)
+            learned = True
+            continue
+        idle = _unread(layers, trains, adapted, at)
+        yield _passing_on(layer, idle) if learned else _without_backward(layer)
+        if at in adapted:
+            yield from _adapter(layer, rank, learned)
+            learned = True
+
+
+def _first_trained(layer: Layer) -> Layer:
+    """The layer without the gradient by its input, which nobody wants."""
+    if layer.kind not in _PRODUCTS or layer.backward_flop <= layer.forward_flop:
+        return layer
+    return _one_gradient(layer)
+
+
+def _passing_on(layer: Layer, idle: bool) -> Layer:
+    """The layer frozen, with the gradient by its input alone; ``idle``: its output is not kept."""
+    kept = 0 if idle else layer.activations
+    if not _has_weights(layer):
+        return replace(layer, activations=kept)
+    if layer.kind == "embedding":
+        return replace(layer, backward_traffic=0, activations=kept, frozen=True)
+    if layer.kind in _PRODUCTS and layer.backward_flop > layer.forward_flop:
+        layer = _one_gradient(layer)
+    return replace(layer, activations=kept, frozen=True)
+
+
+def _one_gradient(layer: Layer) -> Layer:
+    """A product with one of its two gradients, each of which costs a forward."""
+    return replace(
+        layer,
+        backward_flop=layer.backward_flop - layer.forward_flop,
+        backward_traffic=layer.backward_traffic // 2,
+    )
+
+
+def _without_backward(layer: Layer) -> Layer:
+    weighty = _has_weights(layer)
+    return replace(layer, backward_flop=0, backward_traffic=0, activations=0, frozen=weighty)
+
+
+def _has_weights(layer: Layer) -> bool:
+    """Whether a layer has weights, its own or those of another."""
+    return bool(layer.parameters or layer.borrowed)
+
+
+def _unread(
+    layers: Sequence[Layer], trains: Sequence[bool], adapted: frozenset[int], at: int
+) -> bool:
+    """Whether no backward pass reads what leaves a layer.
+
+    Frozen products do not, nor does the layer's own: of a norm, or of a sum or product of several
+    tensors, which reads what entered.
+    """
+    layer = layers[at]
+    combines = layer.kind == "elementwise" and layer.forward_traffic > 2 * layer.activations
+    if layer.kind != "norm" and not combines:
+        return False
+    following = range(at + 1, len(layers))
+    read_by = _while(following, lambda place: layers[place].kind in _PRODUCTS)
+    return bool(read_by) and not any(trains[place] or place in adapted for place in read_by)
+
+
+def _while(places: range, holds: Callable[[int], bool]) -> list[int]:
+    found: list[int] = []
+    for place in places:
+        if not holds(place):
+            break
+        found.append(place)
+    return found
+
+
+def _adapter(layer: Layer, rank: int, learned: bool) -> Iterator[Layer]:
+    """The two products of an adapter, and the sum with what the frozen product made."""
+    assert layer.shape is not None
+    rows, inner, columns = layer.shape
+    leaving = rows * columns
+    for part, before, after in (("A", inner, rank), ("B", rank, columns)):
+        flop, moved = 2 * rows * before * after, rows * (before + after)
+        gradients = 2 if learned or part == "B" else 1
+        yield Layer(
+            f"{layer.name}.lora_{part}",
+            "linear",
+            (before * after,),
+            forward_flop=flop,
+            backward_flop=gradients * flop,
+            forward_traffic=moved,
+            backward_traffic=gradients * moved,
+            # The second product's gradient needs what leaves the first.
+            activations=rows * rank if part == "A" else 0,
+            shape=(rows, before, after),
+        )
+    yield Layer(
+        f"{layer.name}.lora_add",
+        "elementwise",
+        forward_traffic=3 * leaving,
+        backward_traffic=3 * rows * inner,
+    )
