@@ -64,7 +64,7 @@ Library = Annotated[
     str | None,
     typer.Option(
         help=(
-            "The library that runs it: auto (nccl on NVIDIA GPUs where it has the "
+            "The library that runs it: auto (nccl on GPUs of NVIDIA or AMD where it has the "
             "algorithm, else ideal), ideal (the schedule alone), nccl, gloo or "
             "mpi. If left out: ideal for algorithms given by name, which are "
             "compared as schedules, otherwise auto."

@@ -60,7 +60,7 @@ class Answers:
 
 _SHARDED = ("strategy.aggregation.kind", "sharded", "each GPU holds a part (ZeRO, FSDP)")
 _REPLICATED = ("strategy.aggregation.kind", "allreduce", "each GPU holds the whole model")
-_LIBRARY = ("strategy.aggregation.library", "auto", "NCCL's choices on NVIDIA GPUs")
+_LIBRARY = ("strategy.aggregation.library", "auto", "NCCL's choices, RCCL's on AMD's GPUs")
 _BUCKETS = ("strategy.overlap.kind", "buckets", "gradients go in buckets beside backward")
 _BUCKET = ("strategy.overlap.bucket_size", "25 MiB", "DDP's bucket_cap_mb")
 _BY_UNIT = ("strategy.overlap.kind", "wfbp", "each unit's gradient goes as soon as it is there")

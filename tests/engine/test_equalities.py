@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpsim import load_scenario, simulate
 from dpsim.engine import run_scenario
 from dpsim.engine.preparation import prepare
 from dpsim.engine.steps import Steps
@@ -67,6 +68,18 @@ def test_ssp_of_0_and_no_backups_are_bsp_at_a_parameter_server(
         "disturbance": disturbance,
     }
     assert_same_books(tiny(4, 1e-3, sync=sync, **both), tiny(4, 1e-3, sync="bsp", **both))
+
+
+@pytest.mark.parametrize("sync", ["{kind: ssp, staleness: 0}", "{kind: backup, backups: 0}"])
+def test_ssp_of_0_and_no_backups_answer_as_bsp_does(sync):
+    """Also how long training takes to its target, which is said of synchronous training alone."""
+    file = "scenarios/parameter-server.yaml"
+    answers = [
+        simulate(load_scenario(file, sets)).to_json() | {"provenance": None}
+        for sets in ([f"strategy.sync={sync}"], [])
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0]["to_target"]["time_s"] > 0
 
 
 @DISTURBANCES

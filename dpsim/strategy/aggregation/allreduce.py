@@ -62,8 +62,8 @@ class AllReduceConfig(Aggregation):
         default="auto",
         description=(
             "Whose all-reduce it is: ideal is the algorithm alone; nccl, gloo and mpi are timed "
-            "as those libraries run; auto is nccl on NVIDIA GPUs where it has the algorithm, else "
-            "ideal."
+            "as those libraries run; auto is nccl on GPUs of NVIDIA, or of AMD (RCCL), where it "
+            "has the algorithm, else ideal."
         ),
     )
 

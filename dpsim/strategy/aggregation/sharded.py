@@ -100,7 +100,8 @@ class ShardedConfig(Aggregation):
     library: Literal["auto", "ideal", "nccl", "gloo", "mpi"] = Field(
         default="auto",
         description=(
-            "Whose reduce-scatter and all-gather these are; auto: nccl on NVIDIA GPUs, else ideal."
+            "Whose reduce-scatter and all-gather these are; auto: nccl on GPUs of NVIDIA, or of "
+            "AMD (RCCL), else ideal."
         ),
     )
 

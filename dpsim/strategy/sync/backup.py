@@ -9,7 +9,7 @@ zeros to it. With b = 0 it is BSP. Source: Chen et al., "Revisiting distributed 
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, NonNegativeInt
 
@@ -21,14 +21,17 @@ from dpsim.strategy.sync.sync import Sync
 class BackupConfig(Sync):
     """The gradients of the last few workers of a step are dropped."""
 
-    difference: ClassVar[str] = "gradients are dropped"
-
     kind: Literal["backup"] = Field(
         description="The gradients of the last few workers of a step are dropped."
     )
     backups: NonNegativeInt = Field(
         default=1, description="How many of the cluster's workers are not waited for."
     )
+
+    @property
+    def difference(self) -> str:  # type: ignore[override]
+        """Late ones are, where there is somebody to spare."""
+        return "gradients are dropped" if self.backups else ""
 
     def gate(self, workers: int) -> Gate:
         """All but the backups are an update. Raises DpsimError where none are left."""

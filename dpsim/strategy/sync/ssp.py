@@ -21,12 +21,15 @@ from dpsim.strategy.sync.sync import Sync
 class SspConfig(Sync):
     """Workers may be a few iterations apart."""
 
-    difference: ClassVar[str] = "gradients are stale"  # others may be applied in between
-
     kind: Literal["ssp"] = Field(description="Workers may be a few iterations apart.")
     staleness: NonNegativeInt = Field(
         default=3, description="s: how many iterations the fastest may be ahead of the slowest."
     )
+
+    @property
+    def difference(self) -> str:  # type: ignore[override]
+        """Others may be applied in between, unless nobody may be ahead."""
+        return "gradients are stale" if self.staleness else ""
 
     @property
     def lag(self) -> int:  # type: ignore[override]
