@@ -325,6 +325,38 @@ def test_what_is_taken_otherwise_is_said_with_its_effect(dpsim, tmp_path, name, 
     assert line in err
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "kept"),
+    [
+        (
+            "ds_config.json",
+            '"stage": 2',
+            '"stage": 3, "offload_optimizer": {"device": "nvme"}, "offload_param": {"device": "cpu"}',
+            {"optimizer": "nvme", "parameters": "cpu"},
+        ),
+        (
+            "accelerate_fsdp.yaml",
+            "fsdp_offload_params: false",
+            "fsdp_offload_params: true",
+            {"optimizer": "cpu", "parameters": "cpu"},
+        ),
+        (
+            "torchtitan_llama3_8b.toml",
+            "[training]",
+            "[training]\nenable_cpu_offload = true",
+            {"optimizer": "cpu", "parameters": "cpu"},
+        ),
+    ],
+)
+def test_what_is_offloaded_is_taken_over(dpsim, tmp_path, name, old, new, kept):
+    written = tmp_path / "scenario.yaml"
+    changed_file = changed(tmp_path, name, old, new)
+    code, _, err = dpsim("import", FILES[name], changed_file, "-o", written)
+    assert code == 0, err
+    offload = load_scenario(written).strategy.aggregation.offload
+    assert {part: getattr(offload, part) for part in offload.parts} == kept
+
+
 def test_no_wrapping_is_one_unit_of_the_whole_model(dpsim, tmp_path):
     file = changed(tmp_path, "accelerate_fsdp.yaml", "TRANSFORMER_BASED_WRAP", "NO_WRAP")
     code, _, err = dpsim("import", "accelerate", file, "-o", tmp_path / "s.yaml")
