@@ -76,7 +76,7 @@ def test_mlperf_takes_samples_from_the_reference_points():
     ("changes", "message"),
     [
         ({"hardware": "Cerebras"}, "hardware not known: Cerebras"),
-        ({"model": "Mask R-CNN (MLPerf)"}, "model not known: Mask R-CNN"),
+        ({"model": "MiniGo (MLPerf)"}, "model not known: MiniGo"),
         ({"accelerators": ""}, "number of accelerators not stated"),
         ({"accelerators": "1e400"}, "or above 1,000,000"),
         ({"global_batch": 400 * "9"}, "global batch above 1,000,000,000"),
