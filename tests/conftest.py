@@ -73,6 +73,7 @@ TOGETHER = {
 # What takes long, lest one process waits for it.
 FIRST = (
     "ranks",
+    "laws/test_scenarios.py",
     "fuzz/test_hostile_commands.py",
     "fuzz/test_hostile_scenarios.py",
     "test_determinism.py",

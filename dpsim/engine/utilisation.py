@@ -129,7 +129,11 @@ def fastest_factors(job: Job) -> FloatArray:
     peaks = [_peak(gpu, scenario.workload.precision) for gpu, _ in cluster.accelerators]
     # GPUs of a cell share the FLOP of one worker.
     at_peak = [each / scenario.cell / peak if peak else 0.0 for peak in peaks]
-    shares = [least / times.step for least, times in zip(at_peak, job.times, strict=True)]
+    # Of the passes: the update is not always the workers' own.
+    shares = [
+        least / (times.step - times.optimizer)
+        for least, times in zip(at_peak, job.times, strict=True)
+    ]
     return np.minimum(shares, 1.0)[job.kind_of]
 
 

@@ -1,0 +1,171 @@
+"""Valid scenarios and clusters, drawn from the schema itself by the generator of tests/fuzz.
+
+A new kind or field is drawn by being there. Each is drawn until all its parts go together and it is
+cheap enough to be simulated several times; a number draws the same on every machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from dpsim.base.errors import DpsimError
+from dpsim.disturbance import DisturbanceConfig
+from dpsim.engine import Job, prepare, prepared_by, run_scenario
+from dpsim.engine.run import Run
+from dpsim.engine.run_length import counted_steps, settled_length
+from dpsim.scenario import CostConfig, RunConfig, Scenario
+from dpsim.strategy import StrategyConfig
+from dpsim.topology import ClusterConfig
+from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, WorkloadConfig
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
+from hostile_values import Generator
+
+_PROFILES = 8  # models of a few measured layers, beside those of the catalogue
+_MOST_WORKERS = 16
+_TRIES = 30
+_MOST_STEPS = 12
+_MOST_CALLS = 2_000  # workers x stages of collectives in a run
+_MOST_MESSAGES = 500  # squared workers x stages, where each message is simulated by itself
+_MOST_LAYERS = 600
+
+# Fields that are seldom drawn by chance alone, and are what a scenario is about.
+_OFTEN: dict[type[BaseModel], tuple[str, ...]] = {
+    ClusterConfig: ("network",),
+    StrategyConfig: ("aggregation", "sync", "overlap", "compression"),
+    DisturbanceConfig: ("jitter", "slow"),
+}
+
+
+def profiles(folder: Path) -> list[str]:
+    """Files of models of one to five layers, with measured times."""
+    return [_profile(folder / f"model{number}.json", number) for number in range(_PROFILES)]
+
+
+def _profile(path: Path, seed: int) -> str:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 6))
+    forward = tuple(map(float, random.uniform(1e-4, 5e-3, count)))
+    times = MeasuredTimes(
+        batch_sizes=(8,),
+        forward_s=(forward,),
+        backward_s=(tuple(2 * each for each in forward),),
+        optimizer_s=(1e-3,),
+    )
+    layers = tuple(
+        Layer(f"layer{number}", "linear", (int(elements),))
+        for number, elements in enumerate(random.integers(1, 2_000_000, count))
+    )
+    path.write_text(ModelProfile.of(Model(f"drawn{seed}", layers, "sample", times), {}).to_json())
+    return str(path)
+
+
+def run(number: int, models: list[str]) -> Run:
+    """The run of the valid scenario of this number."""
+    random = Random(f"scenario {number}")
+    while True:
+        try:
+            drawn = Scenario.model_validate(_content(random, models))
+            if not _is_small(drawn):
+                continue
+            job = prepare(settled_length(drawn))
+            if _is_cheap(job):
+                # What is prepared to be looked at is not prepared again.
+                with prepared_by(lambda one, job=job: job if one == job.scenario else prepare(one)):
+                    found = run_scenario(drawn)
+                    assert found.result.step_time_s["mean"] > 0
+                return found
+        except (DpsimError, ValidationError):
+            continue  # parts that do not go together
+
+
+def cluster(number: int) -> ClusterConfig:
+    """The valid cluster of this number, of two workers or more."""
+    random = Random(f"cluster {number}")
+    while True:
+        drawn = ClusterConfig.model_validate(_part(random, ClusterConfig))
+        if 2 <= drawn.ranks <= 4 * _MOST_WORKERS:
+            return drawn
+
+
+def _generator(random: Random) -> Generator:
+    """One that draws nothing that a field does not take."""
+    generator = Generator(random)
+    generator.odd = generator.extreme = 0.0
+    return generator
+
+
+def _part(random: Random, model: type[BaseModel]) -> dict[str, Any]:
+    """A part that is valid by itself: were whole scenarios drawn, only simple ones would be left.
+
+    The first of the fields that matter stays for some tries, since it says what goes with it.
+    """
+    first, *others = _OFTEN.get(model, (None,))
+    for turn in count():
+        if turn % _TRIES == 0 and first is not None:
+            chosen = _generator(random).value(model, first)
+        generator = _generator(random)
+        content = generator.mapping(model)
+        for field in others:
+            if random.random() < 0.6:
+                content[field] = generator.value(model, field)
+            else:
+                content.pop(field, None)
+        if first is not None:
+            content[first] = chosen
+        if model is ClusterConfig and "groups" in content:
+            content = {key: content[key] for key in ("groups", "network") if key in content}
+        with suppress(DpsimError, ValidationError):
+            model.model_validate(content)
+            return content
+    raise AssertionError("count ends never")
+
+
+def _content(random: Random, models: list[str]) -> dict[str, Any]:
+    content = {
+        "name": "drawn",
+        "cluster": _part(random, ClusterConfig),
+        "workload": _workload(random, models),
+        "strategy": _part(random, StrategyConfig),
+        "disturbance": _part(random, DisturbanceConfig),
+        "run": _part(random, RunConfig),
+        "cost": _part(random, CostConfig),
+    }
+    content["run"] |= {
+        "steps": random.randint(2, 4),
+        "warmup": random.randint(0, 1),
+        "allow_out_of_memory": True,
+    }
+    return content
+
+
+def _workload(random: Random, models: list[str]) -> dict[str, Any]:
+    content = _part(random, WorkloadConfig)
+    if random.random() < 0.5:
+        content["model"] = {"profile": random.choice(models)}
+        for of_text in ("sequence_length", "attention"):
+            content.pop(of_text, None)
+    return content
+
+
+def _is_small(drawn: Scenario) -> bool:
+    """Whether it has few workers, steps and slices of gradients, before anything is prepared."""
+    if drawn.cluster.ranks > _MOST_WORKERS or counted_steps(drawn) > _MOST_STEPS:
+        return False
+    slices = getattr(drawn.strategy.overlap, "slice_size", None)
+    return slices is None or 4 * drawn.build_model().parameters < _MOST_CALLS * slices
+
+
+def _is_cheap(job: Job) -> bool:
+    stages = sum(len(call.stages) for call in job.calls(0)) * job.counted.stop
+    messages = job.workers**2 * stages if job.by_messages or job.acts_alone else 0
+    few = job.workers * stages <= _MOST_CALLS and messages <= _MOST_MESSAGES
+    return few and len(job.model.layers) <= _MOST_LAYERS
