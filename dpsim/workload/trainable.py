@@ -146,20 +146,32 @@ def _is_adapted(layer: Layer, on: str) -> bool:
 
 def _frozen(
     layers: Sequence[Layer], trains: Sequence[bool], adapted: frozenset[int], rank: int = 0
-) -> Iterator[Layer]:
+) -> list[Layer]:
     """The layers with those frozen that are not trained, and adapters behind the ``adapted``."""
+    found: list[Layer] = []
     learned = False  # whether any weights before are trained
     for at, layer in enumerate(layers):
         trained = trains[at] and not layer.frozen and _has_weights(layer)
+        if not learned and (trained or at in adapted):
+            _keep_input(found, layers[:at])
         if trained:
-            yield layer if learned else _first_trained(layer)
+            found.append(layer if learned else _first_trained(layer))
             learned = True
             continue
         idle = _unread(layers, trains, adapted, at)
-        yield _passing_on(layer, idle) if learned else _without_backward(layer)
+        found.append(_passing_on(layer, idle) if learned else _without_backward(layer))
         if at in adapted:
-            yield from _adapter(layer, rank, learned)
+            found += _adapter(layer, rank, learned)
             learned = True
+    return found
+
+
+def _keep_input(found: list[Layer], before: Sequence[Layer]) -> None:
+    """Keeps what enters the first trained layer, which the gradient by its weights needs."""
+    for at in reversed(range(len(before))):
+        if before[at].activations:
+            found[at] = replace(found[at], activations=before[at].activations)
+            return
 
 
 def _first_trained(layer: Layer) -> Layer:

@@ -26,7 +26,8 @@ def three_products():
 
 def test_backward_is_that_of_inputs_behind_what_is_trained_and_none_before_it():
     model = frozen(three_products(), [False, False, True, False, False, False])
-    first, _, second, _, third, relu = model.layers
+    first, entering, second, _, third, relu = model.layers
+    assert entering.activations == 80  # the gradient by the second's weights needs it
     assert (first.frozen, second.frozen, third.frozen, relu.frozen) == (True, False, True, False)
     assert first.backward_flop == first.backward_traffic == first.activations == 0
     assert second.backward_flop == second.forward_flop  # by its weights alone
