@@ -1,6 +1,6 @@
-"""A plan for one borrowed GPU: what it can show, in pieces that resume.
+"""A plan for borrowed GPUs: what one of them, a node, or several nodes can show, item by item.
 
-Knows the node's runs and microbenchmarks; needs torch, and no network.
+Knows the node's measurements and runs; needs torch, and no network.
 """
 
 __all__: list[str] = []

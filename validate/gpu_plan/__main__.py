@@ -1,103 +1,86 @@
-"""What one borrowed GPU can show, in pieces: ``python -m validate.gpu_plan -o DIR``.
+"""What borrowed GPUs can show, in calls of under ten minutes.
 
-Each piece is a process of under ten minutes that writes what it measured as it goes. A plan that
-was interrupted, or whose time was used up, goes on where it was. It needs no network. At the end
-one table stands on stdout: measured steps and peak memory beside predictions by specification and
-by this node's own profile.
+Every row is written as it is made, to DIR/rows.jsonl. A call goes on where the last one ended, was
+cut off or failed, the most telling first, and says what is left over. It needs no network. Each
+ends with DIR/profile.json, DIR/record.json (some kB, to be kept), DIR/table.md, DIR/page.html, and
+a table on stdout: measured steps, communication and memory beside predictions by specification and
+by the profile.
 
-    python -m validate.gpu_plan -o DIR --device cpu --small      # the same on a processor
+    python -m validate.gpu_plan -o DIR                             # one GPU, or all of this node
+    torchrun --nnodes 2 --nproc-per-node 8 ... -m validate.gpu_plan -o DIR       # several nodes
+    python -m validate.gpu_plan -o DIR --device cpu --small        # the same on a processor
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show
-from validate.gpu_plan.pieces import Clock, Plan
+from dpsim.base.terminal import narrate, show, write_whole
+from validate.gpu_plan.plan import PARTS, Plan
+from validate.gpu_plan.report import lines_of, markdown, page, table
 from validate.gpu_plan.sizes import GPU, SMALL
-from validate.gpu_plan.table import rows_in, table_of
+from validate.microbench import provenance
+from validate.node import Item, Rows, carry, here, profile_in, scenario_here
+from validate.ranks.orders import orders_here
+from validate.ranks.processes import ranks_of_launcher
 
-_PIECE_S = 590.0  # of any piece at most
-_GRACE_S = 60.0  # of it for what had begun when its time was used up
-_MINUTES = 19.0  # and the table
-
-
-def carry_piece(plan: Plan, name: str, seconds: float) -> None:
-    """One piece: every row to its file as it is made; the file gets its name when it is whole.
-
-    Raises OutOfTime after ``seconds``, with what was measured until then in the file.
-    """
-    # A piece that is cut off leaves this file: the table reads it, and the next run goes on.
-    unfinished = plan.folder / f"{name}.part"
-    clock = Clock(seconds, list(rows_in(unfinished)))
-    with unfinished.open("w") as file:
-        for row in plan.pieces()[name](clock):
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-    unfinished.rename(plan.folder / f"{name}.jsonl")
+_MINUTES = 9.5
+_SMALL_RANKS = 2  # processes that stand for a node's GPUs
 
 
-def carry_all(plan: Plan, minutes: float, command: Sequence[str]) -> None:
-    """Every piece that is not there yet, in a process of its own, while there is time.
-
-    Each has its share of the time that is left, and what one does not use the others have.
-    """
-    end = time.monotonic() + 60 * minutes
-    waiting = [name for name in plan.pieces() if not (plan.folder / f"{name}.jsonl").exists()]
-    for name in plan.pieces():
-        if name not in waiting:
-            narrate(f"{name}: is there")
-            continue
-        left = end - time.monotonic()
-        share = left * plan.share(name) / sum(map(plan.share, waiting))
-        waiting.remove(name)
-        if left <= 0:
-            narrate(f"{name}: no time is left; the next run takes it up")
-            continue
-        narrate(f"{name}: {how_it_went(name, command, min(share, _PIECE_S - _GRACE_S))}")
-
-
-def how_it_went(name: str, command: Sequence[str], seconds: float) -> str:
-    """Carry out a piece that is to take ``seconds``, and say how that ended."""
-    begin = time.monotonic()
-    own = [sys.executable, "-m", "validate.gpu_plan", *command, "--piece", name]
+def write_report(plan: Plan, items: Sequence[Item], rows: Rows) -> None:
+    """Write all that follows from the rows, and show the table."""
     try:
-        # A process of its own gives the device's memory back, however it ends.
-        ran = subprocess.run(
-            [*own, "--seconds", f"{seconds:.1f}"], check=False, timeout=seconds + _GRACE_S
-        )
-        how = "done" if ran.returncode == 0 else f"ended with {ran.returncode}"
-    except subprocess.TimeoutExpired:
-        how = "was cut off; what it measured is kept"
-    return f"{how} after {time.monotonic() - begin:.0f} s"
+        scenario = scenario_here(plan.node, plan.ranks)
+        profile = profile_in(rows, plan.profiled(), scenario, "plan")
+        write_whole(plan.profile, profile.to_json())
+    except DpsimError as error:
+        narrate(f"no profile: {error}")
+    lines = list(lines_of(plan, items, rows))
+    title = f"{plan.ranks} x {plan.node.name}"
+    record = {"of": title, "lines": [each.record() for each in lines], "provenance": provenance()}
+    write_whole(plan.folder / "record.json", json.dumps(record, indent=1) + "\n")
+    write_whole(plan.folder / "table.md", markdown(lines))
+    write_whole(plan.folder / "page.html", page(title, lines))
+    show(table(lines))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Parse, carry out, print."""
+    """Parse, measure, report."""
     parser = argparse.ArgumentParser("validate.gpu_plan", description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the records")
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--small", action="store_true", help="sizes for a processor")
-    parser.add_argument("--minutes", type=float, default=_MINUTES, help="for all pieces")
-    parser.add_argument("--piece", default="", help="this one alone")
-    parser.add_argument("--seconds", type=float, default=_PIECE_S, help="for that piece")
+    parser.add_argument("--minutes", type=float, default=_MINUTES, help="for this call")
+    parser.add_argument(
+        "--part",
+        action="append",
+        choices=PARTS,
+        help="what one device shows, those of a node, or of several; all that can be, if left out",
+    )
     told = parser.parse_args(arguments)
-    told.output.mkdir(parents=True, exist_ok=True)
-    backend = "nccl" if told.device == "cuda" else "gloo"
-    plan = Plan(told.output, told.device, backend, SMALL if told.small else GPU)
-    if told.piece:
-        carry_piece(plan, told.piece, told.seconds)
+    node = here(told.device)
+    orders = orders_here()
+    if orders is None:
         return
-    command = ["-o", str(told.output), "--device", told.device]
-    carry_all(plan, told.minutes, [*command, "--small"] if told.small else command)
-    show(table_of(plan))
+    told.output.mkdir(parents=True, exist_ok=True)
+    usual = node.count if node.kind == "cuda" else _SMALL_RANKS
+    plan = Plan(told.output, node, ranks_of_launcher() or usual, SMALL if told.small else GPU)
+    items = plan.items(tuple(told.part or PARTS))
+    rows = Rows(told.output / "rows.jsonl")
+    try:
+        left = carry(items, rows, orders, device=node.kind, minutes=told.minutes)
+    finally:
+        orders.close()
+    write_report(plan, items, rows)
+    if left:
+        seconds = sum(item.seconds for item in left)
+        narrate(f"left over, about {seconds / 60:.0f} minutes: {'; '.join(i.name for i in left)}")
 
 
 if __name__ == "__main__":

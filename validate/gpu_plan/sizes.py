@@ -1,75 +1,94 @@
-"""How large the plan's models, batches and messages are: for a GPU, or small for a processor."""
+"""How large the plan's models, batches and messages are: for GPUs, or small for a processor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+Words = Mapping[str, Any]
+
+# What workers do together, by the name that tables have, the most usual first.
+_STRATEGIES: Mapping[str, Words] = {
+    "ddp": {"overlap": {"kind": "buckets"}},
+    "fsdp": {"aggregation": {"kind": "sharded"}},
+    "zero-1": {
+        "aggregation": {
+            "kind": "sharded",
+            "stage": 1,
+            "gradients": {"collective": "all-reduce"},
+        }
+    },
+    "local-sgd": {"sync": {"kind": "local-sgd", "every": 2}, "overlap": {"kind": "sequential"}},
+    "servers": {
+        "aggregation": {"kind": "parameter-server", "servers": 1},
+        "overlap": {"kind": "sequential"},
+    },
+}
+_HYBRID: Words = {"aggregation": {"kind": "sharded", "shard_group": "node"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large everything is: of a GPU, or small for a processor.
+    """How large everything is.
 
-    ``variants`` are precision, execution and checkpointing of a step, the most telling first;
-    ``seconds`` what pieces take about, by which the plan's time is divided.
+    ``variants`` are words of the workload, the most telling first, each measured at ``batches``
+    batch sizes of each model; ``measured`` are the models of the profile. ``seconds`` is what an
+    item takes about: a step by one rank, or by several, and a trace.
     """
 
-    models: Mapping[str, tuple[int, ...]]  # batch sizes by model
-    measured: tuple[str, ...]  # whose layers the profile has; the node's usual ones if none
+    models: tuple[str, ...]
+    together: tuple[str, ...]
+    measured: tuple[str, ...]
+    variants: tuple[Words, ...]
+    strategies: Mapping[str, Words]
+    across_nodes: Mapping[str, Words]
     sequence: int | None
-    variants: tuple[tuple[str, str, str], ...]
+    most_batch: int
+    batches: int
     steps: int
-    largest: int  # bytes of codecs and copies
     seconds: Mapping[str, float]
 
 
 GPU = Size(
-    {
-        "resnet50": (32, 128),
-        "bert-large": (4, 16),
-        "gpt2": (4, 16),
-        "gpt2-medium": (4, 8),
-        "gpt2-large": (2, 4),
-        "gpt2-xl": (1, 2),
-        "llama3.2-1b": (1, 2),
-        "llama3.2-3b": (1,),
-    },
-    ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
-    None,
-    (
-        ("bf16", "eager", "none"),
-        ("fp32", "eager", "none"),
-        ("bf16", "eager", "full"),
-        ("tf32", "eager", "none"),
-        # Last: compiling takes as long as all the others.
-        ("bf16", "compile", "none"),
+    models=(
+        "resnet50",
+        "bert-large",
+        "gpt2",
+        "llama3.2-1b",
+        "gpt2-medium",
+        "gpt2-large",
+        "gpt2-xl",
+        "llama3.2-3b",
     ),
-    8,
-    2**27,
-    {
-        "node": 270,
-        "steps": 75,
-        "shared": 150,
-        "codecs": 30,
-        "copies": 20,
-        "learners": 40,
-        "trace": 60,
-    },
+    together=("resnet50", "bert-large", "llama3.2-1b"),
+    measured=("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
+    variants=(
+        {"precision": "bf16"},
+        {"precision": "fp32"},
+        {"precision": "bf16", "checkpoint": "full"},
+        {"precision": "tf32"},
+        # Last: compiling takes as long as all the others.
+        {"precision": "bf16", "execution": "compile"},
+    ),
+    strategies=_STRATEGIES,
+    across_nodes={**_STRATEGIES, "hsdp": _HYBRID},
+    sequence=None,
+    most_batch=256,
+    batches=2,
+    steps=8,
+    seconds={"step": 8.0, "compile": 45.0, "together": 12.0, "trace": 20.0, "other": 15.0},
 )
 SMALL = Size(
-    {"resnet18": (1, 2), "gpt2": (1,)},
-    (),
-    16,
-    (("fp32", "eager", "none"), ("fp32", "eager", "full")),
-    3,
-    2**18,
-    {
-        "node": 120,
-        "steps": 60,
-        "shared": 120,
-        "codecs": 10,
-        "copies": 5,
-        "learners": 10,
-        "trace": 30,
-    },
+    models=("resnet18", "gpt2"),
+    together=("resnet18",),
+    measured=("small-cnn",),
+    variants=({"precision": "fp32"}, {"precision": "fp32", "checkpoint": "full"}),
+    strategies={name: _STRATEGIES[name] for name in ("ddp", "fsdp")},
+    across_nodes={"ddp": _STRATEGIES["ddp"]},
+    sequence=16,
+    most_batch=1,
+    batches=1,
+    steps=3,
+    seconds={"step": 10.0, "compile": 60.0, "together": 15.0, "trace": 15.0, "other": 10.0},
 )

@@ -4,12 +4,13 @@ One file a benchmark. Knows ranks and the collectives that they carry out, and n
 """
 
 from validate.microbench.benchmark import Benchmark
-from validate.microbench.benchmarks import BENCHMARKS
+from validate.microbench.benchmarks import BENCHMARKS, run_benchmarks
 from validate.microbench.layers import profile
 from validate.microbench.machine import machine, provenance
+from validate.microbench.models import subject
 from validate.microbench.precision import FORMATS, casting, computing_in, products_in
 from validate.microbench.run_file import RankPlace, RunFile, load_run_file
-from validate.microbench.runs import here, launched
+from validate.microbench.runs import here, launched, place_of
 from validate.microbench.settings import ALL, LIBRARY, Settings
 from validate.microbench.tables import parts
 from validate.microbench.torch_codecs import TorchEncoded, decode, encode
@@ -35,7 +36,10 @@ __all__ = [
     "load_run_file",
     "machine",
     "parts",
+    "place_of",
     "products_in",
     "profile",
     "provenance",
+    "run_benchmarks",
+    "subject",
 ]

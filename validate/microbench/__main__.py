@@ -1,16 +1,13 @@
 """What each started rank runs: ``python -m validate.microbench SETTINGS``, the settings as JSON."""
 
-import os
 import sys
 
 from validate.microbench.runs import as_rank
 from validate.microbench.settings import Settings
-from validate.ranks.processes import first_line
+from validate.ranks.processes import leave
 
 if __name__ == "__main__":
     try:
         as_rank(Settings.model_validate_json(sys.argv[1]))
     except Exception as error:
-        if os.environ.get("DPSIM_DEBUG"):
-            raise
-        sys.exit(first_line(error))  # one line, which the launcher gives as the rank's last words
+        leave(error)

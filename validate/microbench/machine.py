@@ -13,6 +13,7 @@ import torch
 from dpsim.base.provenance import stamp
 from validate.ranks.device import processor
 from validate.ranks.processes import World
+from validate.ranks.smi import ask
 
 # nvidia-smi's names. Of clocks the one that applications asked for, and the highest.
 _STATE = (
@@ -23,7 +24,6 @@ _STATE = (
     "ecc.mode.current",
     "mig.mode.current",
 )
-_SMI_S = 20.0  # it waits for the driver, which may sleep
 
 
 def device_name(world: World) -> str:
@@ -64,12 +64,11 @@ def provenance() -> dict[str, str]:
 
 def gpu_state() -> str:
     """Driver, limits and modes of the first GPU, which times depend on; "" where nobody says."""
-    asked = ["nvidia-smi", f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0"]
     try:
-        said = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=_SMI_S)
+        said = ask(f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0")
     except (OSError, subprocess.SubprocessError):
         return ""
-    values = said.stdout.strip().split(", ")
+    values = said.split(", ")
     if len(values) != len(_STATE):
         return ""
     return ", ".join(f"{name} {value}" for name, value in zip(_STATE, values, strict=True))

@@ -77,7 +77,7 @@ def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress
     """
     with joined(settings.backend, settings.device, settings.timeout) as world:
         connected()
-        places = world.gather(_place(world))
+        places = world.gather(place_of(world).model_dump())
         if world.rank == 0:
             about = {
                 "backend": world.backend,
@@ -109,15 +109,15 @@ def _known(settings: Settings) -> None:
         BENCHMARKS[name]  # raises for one that is not known
 
 
-def _place(world: World) -> Row:
-    where = RankPlace(
+def place_of(world: World) -> RankPlace:
+    """Where this rank runs."""
+    return RankPlace(
         rank=world.rank,
         host=socket.gethostname(),
         pid=os.getpid(),
         device=str(world.device),
         device_name=device_name(world),
     )
-    return where.model_dump()
 
 
 def _listener(progress: Progress) -> Callable[[int, str, str], None]:

@@ -13,23 +13,37 @@ from dpsim.base.errors import DpsimError, how_to_install
 if find_spec("torch") is None:
     raise DpsimError(f"runs on a node need torch; {how_to_install('validate')}")
 
+from validate.node.doctor import diagnosis
 from validate.node.hardware import Here, as_here, check, here
+from validate.node.items import Item
+from validate.node.measure import items_of
 from validate.node.methods import method_on
-from validate.node.node_profile import node_profile, scenario_here
+from validate.node.node_profile import best_of, node_profile, profile_in, scenario_here
+from validate.node.plan_runner import carry
 from validate.node.program import carry_out, twin_of
-from validate.node.run import on_node
+from validate.node.rows import Attempt, Rows
+from validate.node.run import beside_prediction, on_node
 from validate.node.task import ScenarioTask
 
 __all__ = [
+    "Attempt",
     "Here",
+    "Item",
+    "Rows",
     "ScenarioTask",
     "as_here",
+    "beside_prediction",
+    "best_of",
+    "carry",
     "carry_out",
     "check",
+    "diagnosis",
     "here",
+    "items_of",
     "method_on",
     "node_profile",
     "on_node",
+    "profile_in",
     "scenario_here",
     "twin_of",
 ]

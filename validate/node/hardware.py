@@ -15,7 +15,7 @@ from dpsim.engine import memory_use
 from dpsim.hardware import gpu_named_in, gpus, nodes
 from dpsim.scenario import Scenario
 from validate.emulate import Case, placement
-from validate.ranks.device import CpuFace, CudaFace
+from validate.ranks.device import CpuFace, CudaFace, why_no_gpu
 from validate.ranks.processes import AUTO, DEVICES, place_from_environment
 
 # Processes of one machine send through its memory: no measured figure, but above what gloo reaches
@@ -43,7 +43,8 @@ def here(device: str) -> Here:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "cuda" and not gpus:
         raise DpsimError(
-            "--device must be one of this machine's, but got cuda, and torch sees no GPU here"
+            "--device must be one of this machine's, but got cuda, and torch sees no GPU here: "
+            f"{why_no_gpu()}"
         )
     if gpus and device != "cpu":
         face = CudaFace(0)

@@ -1,137 +1,154 @@
-"""Measures a node for its profile: one run of microbenchmarks after another, within the minutes."""
+"""What is measured of a node for its profile, the most useful first."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate
-from validate.microbench import RunFile, Settings, here, launched
+from dpsim.engine import memory_use
+from dpsim.scenario import Scenario
+from dpsim.workload import MODELS, WorkloadConfig
+from validate.microbench import Settings, subject
 from validate.node.hardware import Here
-from validate.ranks.launch import loopback
-from validate.ranks.processes import meet, place_from_environment
+from validate.node.items import PATIENCE_S, Item
 
-Progress = Callable[[str, int, int], None]
-_OPERATIONS = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all")
-# Up to which bytes collectives and copies are measured, and what models train on, by device.
-_LARGEST = {"cpu": 2**24, "cuda": 2**30}
-_BATCHES = {"cpu": (2, 4, 8, 16), "cuda": (4, 8, 16, 32)}
 MODELS_OF = {
     "cpu": ("small-cnn", "small-transformer"),
     "cuda": ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
 }
-_PRECISIONS = {"cpu": ("fp32",), "cuda": ("fp32", "bf16")}
-_PATIENCE_S = 300.0
-_START_S = 10.0  # that a run takes before it measures anything
+# Up to which bytes collectives and copies are measured, and what models train in, the usual first.
+_LARGEST = {"cpu": 2**24, "cuda": 2**30}
+_PRECISIONS = {"cpu": ("fp32",), "cuda": ("bf16", "fp32")}
+_MOST_BATCH = {"cpu": 16, "cuda": 64}
+_FILLED = 0.8  # of the memory, by what is predicted
+_FIRST_MODELS = 2  # that come before what all models need
+# Collectives of which a profile has use, those of most strategies first.
+_OPERATIONS = (("all-reduce",), ("reduce-scatter", "all-gather"), ("broadcast", "all-to-all"))
+# What an item takes about, by device: for each operation, model, and other benchmark.
+_SECONDS = {
+    "cpu": {"operation": 6.0, "model": 20.0, "spread": 10.0, "other": 6.0},
+    "cuda": {"operation": 8.0, "model": 25.0, "spread": 12.0, "other": 8.0},
+}
 
 
-def measured_runs(
-    node: Here,
-    ranks: int,
-    backend: str,
-    minutes: float,
-    models: Sequence[str],
-    progress: Progress,
-) -> Iterator[RunFile]:
-    """The runs that there is time for, the most useful first.
-
-    Under a launcher its ranks measure, and rank 0 has the answers and the clock. A run that fails
-    is told of, and the next follows.
-    """
-    end = time.monotonic() + 60 * minutes
-    agreed = _by_rank_0() if "RANK" in os.environ else _by_itself
-    for number, (settings, count) in enumerate(_plan(node, ranks, backend, models)):
-        left = end - time.monotonic()
-        if not agreed(f"node/{number}", left >= _START_S):
-            if int(os.environ.get("RANK", "0")) == 0:
-                narrate(f"no time is left for {', '.join(settings.what)} by {count} ranks")
-            continue
-        try:
-            run = _run(settings, count, progress, left)
-        except DpsimError as error:
-            narrate(f"{', '.join(settings.what)} by {count} ranks: {error}")
-            continue
-        if run is not None:
-            if run.failed:
-                narrate(run.failed)
-            for what, why in run.not_run.items():
-                narrate(f"{what}: not measured: {why}")
-            yield run
-
-
-def _by_itself(name: str, mine: bool) -> bool:
-    return mine
-
-
-def _by_rank_0() -> Callable[[str, bool], bool]:
-    """What rank 0 says of a question, which all ranks ask: all must take the same runs."""
-    place = place_from_environment()
-    store = meet(place, _PATIENCE_S)
-
-    def agreed(name: str, mine: bool) -> bool:
-        if place.rank == 0:
-            store.set(name, "yes" if mine else "no")
-        return bool(store.get(name) == b"yes")
-
-    return agreed
-
-
-def _run(settings: Settings, ranks: int, progress: Progress, timeout_s: float) -> RunFile | None:
-    if "RANK" in os.environ:
-        return here(settings, progress)
-    return launched(settings, loopback(ranks), progress, timeout=timeout_s)
-
-
-def _plan(
-    node: Here, ranks: int, backend: str, models: Sequence[str]
-) -> Iterator[tuple[Settings, int]]:
-    """Settings and ranks of each run: collectives, what all models need, then single models.
+def items_of(
+    node: Here, here: Scenario, ranks: int, backend: str, models: Sequence[str]
+) -> list[Item]:
+    """All that makes up a profile of ``node``, which ``here`` describes.
 
     Collectives by all ranks, and by two of them where they are more: from both it is known how they
-    grow with ranks. The same for how far ranks' computing spreads. Under a launcher its ranks are
-    what there is.
+    grow with ranks. The same for how far ranks' computing spreads. Raises DpsimError for a model
+    that cannot be built here.
     """
-    common: dict[str, Any] = {
-        "device": node.kind,
-        "backend": backend,
-        "at_once": True,
-        # Many long messages in a row over a slow network take minutes, and none is lost.
-        "timeout": _PATIENCE_S,
-    }
-    largest = _LARGEST[node.kind]
-    collectives = Settings(
-        what=("collectives",),
-        operations=_OPERATIONS,
-        begin=1024,
-        end=largest,
-        factor=4,
-        iterations=10,
-        **common,
-    )
-    rest = Settings(
-        what=("products", "copies", "point-to-point", "optimizer", "codecs"),
-        begin=2**16,
-        end=min(largest, 2**24),
-        factor=16,
-        iterations=5,
-        **common,
-    )
-    counts = [ranks] if "RANK" in os.environ else sorted({min(2, ranks), ranks})
+    for model in models:
+        subject(Settings(what=("layers",), model=model))
+    told = node, here, ranks, backend, models
+    return [*_by_all(*told), *_by_two(*told)]
+
+
+def _by_all(
+    node: Here, here: Scenario, ranks: int, backend: str, models: Sequence[str]
+) -> Iterator[Item]:
+    make = _Maker(node, here, ranks, backend)
+    usual, *others = _PRECISIONS[node.kind]
     # One rank alone has nobody to send to.
-    yield from ((collectives.checked(), count) for count in counts if count > 1)
-    yield rest.checked(), ranks
-    for model, precision, count in product(models, _PRECISIONS[node.kind], reversed(counts)):
-        steps = Settings(
-            # All ranks say what layers take; fewer at once, by how much they are faster.
-            what=("layers", "spread") if count == ranks else ("spread",),
+    collectives = [make.collectives(names) for names in _OPERATIONS if ranks > 1]
+    yield from collectives[:1]
+    yield from (make.model(model, usual) for model in models[:_FIRST_MODELS])
+    yield make.other("products", "optimizer", "copies")
+    yield from collectives[1:]
+    yield from (make.model(model, usual) for model in models[_FIRST_MODELS:])
+    yield make.other("codecs", *(["point-to-point"] if ranks > 1 else []))
+    yield from (make.model(model, precision) for precision, model in product(others, models))
+
+
+def _by_two(
+    node: Here, here: Scenario, ranks: int, backend: str, models: Sequence[str]
+) -> Iterator[Item]:
+    if ranks <= 2:
+        return
+    make = _Maker(node, here, 2, backend)
+    yield from map(make.collectives, _OPERATIONS)
+    for precision, model in product(_PRECISIONS[node.kind], models):
+        yield make.model(model, precision, "spread")
+
+
+class _Maker:
+    """Makes items for so many ranks of a node."""
+
+    def __init__(self, node: Here, here: Scenario, ranks: int, backend: str) -> None:
+        self._node = node
+        self._here = here
+        self._ranks = ranks
+        self._backend = backend
+        self._seconds = _SECONDS[node.kind]
+
+    def collectives(self, names: Sequence[str]) -> Item:
+        """Operations by the library, over all sizes."""
+        return self._item(
+            ", ".join(names),
+            len(names) * self._seconds["operation"],
+            what=("collectives",),
+            operations=tuple(names),
+            begin=1024,
+            end=_LARGEST[self._node.kind],
+            factor=4,
+            iterations=10,
+        )
+
+    def other(self, *what: str) -> Item:
+        """Benchmarks that know no model."""
+        return self._item(
+            ", ".join(what),
+            len(what) * self._seconds["other"],
+            what=what,
+            begin=2**16,
+            end=min(_LARGEST[self._node.kind], 2**24),
+            factor=16,
+            iterations=5,
+        )
+
+    def model(self, model: str, precision: str, *what: str) -> Item:
+        """Steps of a model over batch sizes, all ranks at once; its layers too, if not said else.
+
+        All ranks say what layers take; fewer at once, by how much they are faster.
+        """
+        return self._item(
+            f"{model} in {precision}",
+            self._seconds["spread" if what else "model"],
+            what=what or ("layers", "spread"),
             model=model,
             precision=precision,
-            batch_sizes=_BATCHES[node.kind],
+            batch_sizes=self._batches(model, precision),
             iterations=8,
-            **common,
         )
-        yield steps.checked(), count
+
+    def _batches(self, model: str, precision: str) -> tuple[int, ...]:
+        """Four batch sizes, each twice the one before, of which the largest should fit."""
+        largest = _MOST_BATCH[self._node.kind]
+        while model in MODELS and largest > 1 and not self._fits(model, precision, largest):
+            largest //= 2
+        return tuple(sorted({max(largest >> power, 1) for power in range(4)}))
+
+    def _fits(self, model: str, precision: str, batch: int) -> bool:
+        workload = WorkloadConfig(model=model, batch_per_gpu=batch, precision=precision)
+        use = memory_use(self._here.model_copy(update={"workload": workload}))
+        return use.held.total <= _FILLED * self._node.memory
+
+    def _item(self, name: str, seconds: float, **settings: Any) -> Item:
+        told = Settings(
+            device=self._node.kind,
+            backend=self._backend,
+            at_once=True,
+            # Many long messages in a row over a slow network take minutes, and none is lost.
+            timeout=PATIENCE_S,
+            **settings,
+        )
+        return Item(
+            name=f"{name} by {self._ranks} ranks",
+            ranks=self._ranks,
+            backend=self._backend,
+            seconds=seconds,
+            settings=told.checked(),
+        )

@@ -3,24 +3,55 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import Scenario
 from validate.emulate import Case
-from validate.microbench import provenance
+from validate.microbench import RunFile, machine, provenance
 from validate.node.hardware import Here, as_here, here
-from validate.node.measure import MODELS_OF, Progress, measured_runs
+from validate.node.items import Item
+from validate.node.measure import MODELS_OF, items_of
+from validate.node.plan_runner import Progress, carry
 from validate.node.profile import profile_of
+from validate.node.rows import Attempt, Rows
+from validate.ranks.orders import orders_here
 from validate.ranks.processes import ranks_of_launcher
 
 _RANKS_ON_A_PROCESSOR = 4
 
 
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What `node_profile` measures here: ``items`` on ``node``, which ``scenario`` describes."""
+
+    node: Here
+    scenario: Scenario
+    items: tuple[Item, ...]
+
+
+def node_plan(
+    device: str = "auto",
+    backend: str = "auto",
+    ranks: int | None = None,
+    models: Sequence[str] = (),
+) -> NodePlan:
+    """The plan for this node. Raises DpsimError for one that cannot be measured."""
+    found = here(device)
+    usual = found.count if found.kind == "cuda" else _RANKS_ON_A_PROCESSOR
+    count = ranks_of_launcher() or ranks or usual
+    scenario = scenario_here(found, count)
+    items = items_of(found, scenario, count, backend, models or MODELS_OF[found.kind])
+    return NodePlan(found, scenario, tuple(items))
+
+
 def node_profile(
+    rows: Path,
     *,
     device: str = "auto",
     backend: str = "auto",
@@ -30,15 +61,85 @@ def node_profile(
     name: str = "node",
     progress: Progress = lambda what, done, total: None,
 ) -> CalibrationProfile | None:
-    """The profile of this node; under a launcher None but on rank 0. Raises DpsimError."""
-    found = here(device)
-    usual = found.count if found.kind == "cuda" else _RANKS_ON_A_PROCESSOR
-    count = ranks_of_launcher() or ranks or usual
-    chosen = models or MODELS_OF[found.kind]
-    runs = list(measured_runs(found, count, backend, minutes, chosen, progress))
-    if int(os.environ.get("RANK", "0")):
+    """The profile of this node; under a launcher None but on rank 0.
+
+    What is measured goes to the file ``rows``, where a second call goes on. Raises DpsimError.
+    """
+    plan = node_plan(device, backend, ranks, models)
+    orders = orders_here()
+    if orders is None:
         return None
-    return profile_of(runs, scenario_here(found, count), name, provenance())
+    measured = Rows(rows)
+    _check_machine(measured)
+    try:
+        left = carry(
+            plan.items,
+            measured,
+            orders,
+            device=plan.node.kind,
+            minutes=minutes,
+            progress=progress,
+        )
+    finally:
+        orders.close()
+    if left:
+        seconds = sum(item.seconds for item in left)
+        narrate(
+            f"left over, about {seconds:.0f} s: {'; '.join(item.name for item in left)}. The same "
+            f"command goes on there, by {rows}"
+        )
+    return profile_in(measured, plan.items, plan.scenario, name)
+
+
+def profile_in(
+    rows: Rows, items: Sequence[Item], scenario: Scenario, name: str
+) -> CalibrationProfile:
+    """The profile of what ``rows`` have of ``items``. Raises DpsimError where it is too little."""
+    runs = list(_runs(items, rows))
+    if not runs:
+        raise DpsimError("a profile must have measurements, but there are none: give it more time")
+    notes = [*dict.fromkeys(note for each in best_of(items, rows) for note in each.notes)]
+    for note in notes:
+        narrate(note)
+    made = {**provenance(), **runs[0].provenance}
+    if notes:
+        made["disturbed"] = "; ".join(notes)
+    return profile_of(runs, scenario, name, made)
+
+
+def best_of(items: Sequence[Item], rows: Rows) -> list[Attempt]:
+    """What there is of ``items``, each at its best."""
+    found = [rows.best(item.name, item.identity) for item in items]
+    return [each for each in found if each is not None]
+
+
+def _check_machine(rows: Rows) -> None:
+    """Raise DpsimError for rows of another machine."""
+    rows.refresh()
+    own = machine()
+    for what in ("cpu", "gpus"):
+        theirs = rows.world.get("machine", own)[what]
+        if theirs != own[what]:
+            raise DpsimError(
+                f"{rows.path}: must be of this machine, where {what} is {own[what]}, but got "
+                f"{theirs}: remove it, or write to another file"
+            )
+
+
+def _runs(items: Sequence[Item], rows: Rows) -> Iterator[RunFile]:
+    for item in items:
+        found = rows.best(item.name, item.identity)
+        if found is None or item.settings is None or not found.rows:
+            continue
+        for what, why in ((row["what"], row["not_run"]) for row in found.rows if "not_run" in row):
+            narrate(f"{item.name}: {what}: not measured: {why}")
+        yield RunFile(
+            what=item.settings.what,
+            settings=item.settings,
+            rows=tuple(row for row in found.rows if "not_run" not in row),
+            failed=found.why or None,
+            **found.world,
+        )
 
 
 def scenario_here(node: Here, ranks: int) -> Scenario:

@@ -72,9 +72,9 @@ def on_node(
     told = [case.file, case.set, device, backend, compute]
     if launched is not None:
         gathered = _as_launched(told)
-        return None if gathered is None else _beside_prediction(case, found, gathered, "")
+        return None if gathered is None else beside_prediction(case, found, gathered, "")
     rows, failed = _on_own_ranks(told, placement(scenario), timeout_s or _TIMEOUT_S)
-    run = _beside_prediction(case, found, rows, failed)
+    run = beside_prediction(case, found, rows, failed)
     if failed:
         raise PartialRunError(failed, [run])
     return run
@@ -116,8 +116,11 @@ def _as_launched(told: Sequence[Any]) -> list[Row] | None:
     return None if world.rank else rows
 
 
-def _beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) -> StepRun:
-    """What was measured beside the prediction, which comes from the scenario alone."""
+def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) -> StepRun:
+    """What was measured beside the prediction, which comes from the scenario alone.
+
+    Raises DpsimError where no step counts.
+    """
     job = case.job()
     ordered = sorted(rows, key=lambda row: row["rank"])
     predicted = run_job(job, EVERY_STEP)

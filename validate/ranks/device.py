@@ -7,6 +7,7 @@ computing. What is said here of CUDA has run against a fake of ``torch.cuda`` al
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import socket
@@ -21,6 +22,8 @@ from statistics import median
 from typing import Any
 
 import torch
+
+from validate.ranks.smi import why_silent
 
 _TRIAL_CYCLES = 10_000_000  # 5 ms at 2 GHz: long beside a launch
 _TRIALS, _COUNTED = 20, 5  # an idle GPU runs slowly at first: the last ones count
@@ -159,7 +162,13 @@ class CpuFace(DeviceFace):
         """A processor does all at once."""
 
     def reset_peak(self) -> None:
-        """By Linux's ``clear_refs``; elsewhere the peak counts from the start of the process."""
+        """By Linux's ``clear_refs``; elsewhere the peak counts from the start of the process.
+
+        What is cached for nobody goes back first, where the C library can do so.
+        """
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
         clear = Path("/proc/self/clear_refs")
         if clear.exists():
             # 5 sets VmHWM back to what is resident now, and clears nothing else: see proc(5).
@@ -282,6 +291,19 @@ class CudaFace(DeviceFace):
 def cuda_place(index: int) -> Any:
     """Where tensors of a GPU are: apart, so that a stand-in for CUDA can keep them on the host."""
     return torch.device("cuda", index)
+
+
+def why_no_gpu() -> str:
+    """Why torch sees no GPU here, in one line."""
+    if torch.version.cuda is None and torch.version.hip is None:
+        return f"torch {torch.__version__} was built for processors alone"
+    if said := why_silent():
+        return said
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as error:
+        return str(error).strip().splitlines()[0]
+    return "there is none"
 
 
 def processor() -> str:

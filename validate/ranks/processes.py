@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -24,15 +25,23 @@ from torch.distributed.rendezvous import rendezvous
 
 from dpsim.base.errors import DpsimError, FailedError, UnknownNameError
 from dpsim.base.terminal import narrate
-from validate.ranks.device import CpuFace, CudaFace, DeviceFace
+from validate.ranks.device import CpuFace, CudaFace, DeviceFace, why_no_gpu
 
 BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 _ALONE = timedelta(hours=1)
+# What gloo and NCCL say of a rank that is gone.
+_OF_LOST = re.compile(
+    "closed by peer|reset by peer|broken pipe|remote process exited", re.IGNORECASE
+)
 DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
 # How many tasks each has started, of which this process is one.
 _OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
+LOST = 2
+"""The exit code of a rank that fails since another one is gone."""
+ORDER = "DPSIM_ORDER"
+"""The variable that tells the ranks of one order apart from those of others at the same store."""
 IMPORTED_LATE = "torch._dynamo"
 """What torch imports, and sympy with it, in the first pass of DDP: a second of each rank."""
 
@@ -186,7 +195,8 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "cuda" and not gpus:
         raise DpsimError(
-            "--device must be one of this machine's, but got cuda, and torch sees no GPU here"
+            "--device must be one of this machine's, but got cuda, and torch sees no GPU here: "
+            f"{why_no_gpu()}"
         )
     if device == AUTO:
         device = "cuda" if gpus else "cpu"
@@ -269,8 +279,9 @@ def joined(
 
 def _anew(store: Any, place: Place) -> Any:
     """The part of ``store`` for this joining: torchrun's outlives it, with its ranks' addresses."""
-    times = store.add(f"joined/{place.rank}", 1)
-    return dist.PrefixStore(f"run/{times}", store)
+    own = dist.PrefixStore(os.environ.get(ORDER, ""), store)
+    times = own.add(f"joined/{place.rank}", 1)
+    return dist.PrefixStore(f"run/{times}", own)
 
 
 @contextmanager
@@ -339,6 +350,21 @@ def first_line(error: BaseException) -> str:
     # NCCL says why below that, after these words: no room in /dev/shm, no way to a peer.
     reason = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
     return f"{kind}: {first}" + (f" ({reason[0].strip()})" if reason else "")
+
+
+def leave(error: Exception) -> NoReturn:
+    """End this rank at once, with the error in one line as its last words.
+
+    Not by way of the interpreter's end, where NCCL would wait for what ranks owe each other.
+    """
+    if os.environ.get("DPSIM_DEBUG"):
+        raise error
+    said = first_line(error)
+    sys.stderr.write(f"{said}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # By a code of its own where another rank has left: that one is the cause.
+    os._exit(LOST if _OF_LOST.search(said) else 1)
 
 
 def same_clock(world: World) -> bool:

@@ -12,6 +12,7 @@ class _ValidateCommands(Group):
         "backends": "dpsim.commands.validate.backends:backends",
         "calibrate": "dpsim.commands.validate.calibrate:calibrate",
         "compare": "dpsim.commands.validate.compare:compare",
+        "doctor": "dpsim.commands.validate.doctor:doctor",
         "microbench": "dpsim.commands.validate.microbench:microbench",
         "node": "dpsim.commands.validate.node:node",
         "reference": "dpsim.commands.validate.reference:reference",

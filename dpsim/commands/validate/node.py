@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 _NOT = "not measured"
 
-Output = Annotated[Path, typer.Option("-o", "--output", help="Write the profile to this file.")]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Write the profile to this file; its rows go beside it, to NAME.rows.jsonl.",
+    ),
+]
 Ranks = Annotated[
     int | None,
     typer.Option(
@@ -32,7 +39,7 @@ Ranks = Annotated[
 ]
 Minutes = Annotated[
     float,
-    typer.Option(min=0.1, help="Time for all; measurements that would begin later are left out."),
+    typer.Option(min=0.1, help="Time for this call; another one goes on where it ended."),
 ]
 Models = Annotated[
     str,
@@ -59,7 +66,9 @@ def node(
     It measures matrix products, memory, layers of models, the optimiser, codecs, copies, the
     library's collectives, and how far ranks' compute times spread when all run at once. A scenario
     uses it by calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes
-    is held out, and gives the profile's error. Under torchrun its ranks measure.
+    is held out, and gives the profile's error. Every row is written as it is made: what fails or
+    is cut off costs nothing else, and a second call measures what is left over. Under torchrun its
+    ranks measure. Ask dpsim validate doctor first.
 
     Example: dpsim validate node -o profile.json
     Example: dpsim validate node --device cpu --ranks 2 --minutes 2 -o profile.json
@@ -71,6 +80,7 @@ def node(
     chosen = [each.strip() for each in models.split(",") if each.strip()]
     with bars() as progress:
         profile = node_profile(
+            output.with_suffix(".rows.jsonl"),
             device=device,
             backend=backend,
             ranks=ranks,

@@ -1,142 +1,155 @@
-"""The plan for a borrowed GPU: pieces that resume, that are cut off, and one table of all."""
+"""The plan for borrowed GPUs: its order, what follows from its rows, and that it loses nothing."""
 
 import dataclasses
-import io
 import json
+import os
+import random
+import signal
 import subprocess
+import sys
+import time
 
 import pytest
 
 pytest.importorskip("torch")
 
-from rich.console import Console
+from fake_cuda import stand_in
 
-from validate.gpu_plan import __main__ as plan_main
-from validate.gpu_plan.pieces import Clock, OutOfTime, Plan
+from validate.gpu_plan.plan import Plan
+from validate.gpu_plan.report import lines_of, markdown, page
 from validate.gpu_plan.sizes import GPU, SMALL
-from validate.gpu_plan.table import rows_of, table_of
+from validate.node import Here, Rows, here
 
 pytestmark = pytest.mark.torch
 
-
-class Few(Plan):
-    """Two pieces, of which the second fails in the middle."""
-
-    def pieces(self):
-        first = [{"what": "a"}, {"what": "b"}]
-        return {"node": lambda clock: iter(first), "shared": self._broken}
-
-    def _broken(self, clock):
-        yield {"what": "c"}
-        raise RuntimeError("the GPU is gone")
+CPU = Here("cpu", 32, "a processor", 2**34)
+HEADER = "| what | measured | by specification | calibrated |"
 
 
-@pytest.fixture
-def few(tmp_path):
-    return Few(tmp_path, "cpu", "gloo", SMALL)
+def gpus(monkeypatch, tmp_path, count, ranks):
+    stand_in(monkeypatch, uuids=[f"GPU-{n}" for n in range(count)])
+    return Plan(tmp_path, here("cuda"), ranks, GPU)
 
 
-def test_a_piece_that_fails_keeps_what_it_measured(few):
-    plan_main.carry_piece(few, "node", 60)
-    with pytest.raises(RuntimeError, match="the GPU is gone"):
-        plan_main.carry_piece(few, "shared", 60)
-    assert sorted(file.name for file in few.folder.iterdir()) == ["node.jsonl", "shared.part"]
-    assert [row["what"] for row in rows_of(few.folder)] == ["a", "b", "c"]
+def test_one_gpu_shows_every_variant_of_every_model_the_usual_one_first(monkeypatch, tmp_path):
+    items = gpus(monkeypatch, tmp_path, 1, 1).items()
+    steps = [item for item in items if item.scenario and item.ranks == 1]
+    assert [item.name for item in steps[:3]] == [
+        "resnet50, batch 64, bf16",
+        "resnet50, batch 256, bf16",
+        "bert-large, batch 64, bf16",
+    ]
+    assert steps[-1].name == "llama3.2-3b, batch 1, bf16, compile"
+    assert len({item.name for item in items}) == len(items)
+    # First the profile, of which two models come first; nothing in it needs a second rank.
+    assert [item.name for item in items[:2]] == [
+        "resnet50 in bf16 by 1 ranks",
+        "bert-large in bf16 by 1 ranks",
+    ]
+    assert {item.backend for item in items if "on one device" in item.name} == {"gloo"}
 
 
-def test_half_a_line_of_a_piece_that_was_killed_is_passed_over(few):
-    (few.folder / "shared.part").write_text('{"what": "c"}\n{"what": "d", "ti')
-    assert [row["what"] for row in rows_of(few.folder)] == ["c"]
+def test_a_node_shows_its_collectives_and_strategies_before_what_one_gpu_shows(
+    monkeypatch, tmp_path
+):
+    plan = gpus(monkeypatch, tmp_path, 8, 8)
+    names = [item.name for item in plan.items()]
+    assert names[0] == "all-reduce by 8 ranks"
+    first = names.index("resnet50, batch 256, ddp by 8 ranks")
+    assert first < names.index("resnet50, batch 64, bf16")
+    assert {item.ranks for item in plan.items(("node",))} == {2, 8}
+    assert {item.ranks for item in plan.items(("one",)) if "on one" not in item.name} == {1, 2}
 
 
-def told_to_start(few, minutes, monkeypatch, ending):
-    """Which pieces were started, for how many seconds, and when they would be killed."""
-    started = []
-
-    def run(command, check, timeout):
-        name, seconds = command[-3], float(command[-1])
-        started.append((name, seconds, timeout))
-        return ending(command, timeout)
-
-    monkeypatch.setattr(plan_main.subprocess, "run", run)
-    plan_main.carry_all(few, minutes, ["-o", "there"])
-    return started
+def test_several_nodes_show_what_crosses_them_first(monkeypatch, tmp_path):
+    plan = gpus(monkeypatch, tmp_path, 8, 16)
+    items = plan.items()
+    assert items[0].name == "all-reduce by 16 ranks"
+    (hybrid,) = [item for item in items if item.name.startswith("resnet50, batch 256, hsdp")]
+    cluster = plan.case(hybrid).scenario().cluster
+    assert (cluster.nodes, cluster.gpus_per_node, hybrid.ranks) == (2, 8, 16)
+    # The profile is of all ranks: it stands in no other part.
+    assert not [i for i in plan.items(("node", "one")) if i.name == "all-reduce by 8 ranks"]
 
 
-def cut_off(command, timeout):
-    raise subprocess.TimeoutExpired(command, timeout)
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "zero-1", "local-sgd", "servers"])
+def test_ranks_of_an_item_are_those_of_its_scenario(tmp_path, kind):
+    from validate.emulate import placement
+    from validate.node import method_on
+
+    plan = Plan(tmp_path, CPU, 3, dataclasses.replace(SMALL, strategies=GPU.strategies))
+    (item,) = [i for i in plan.items(("node",)) if f"resnet18, batch 1, {kind}" in i.name]
+    scenario = plan.case(item).scenario()
+    assert placement(scenario).ranks == item.ranks == 3
+    assert method_on(scenario) is not None
 
 
-def test_it_resumes_and_each_piece_ends_within_ten_minutes(few, monkeypatch, capsys):
-    plan_main.carry_piece(few, "node", 60)
-    ((name, _, limit),) = told_to_start(few, 20.0, monkeypatch, cut_off)
-    assert name == "shared"
-    assert limit <= 590
-    said = capsys.readouterr().err
-    assert "node: is there" in said
-    assert "shared: was cut off; what it measured is kept" in said
+def measured(plan, items, *ends):
+    """Rows in which the first scenarios ended so."""
+    rows = Rows(plan.folder / "rows.jsonl")
+    rows.write({"world": {"backend": "gloo", "ranks": [], "machine": {}}})
+    for item, end in zip(items, ends, strict=False):
+        rows.write({"begin": item.name, "item": item.identity})
+        for rank in range(item.ranks):
+            own = {"step_s": [9.0, 9.0, 9.0, 0.1, 0.3, 0.2], "alone_s": 0.1, "carried": [[]] * 6}
+            told = {"device": "cpu", "backend": "gloo", "hides": False, "held_before_bytes": 0}
+            sides = {"parts_s": {}, "pauses_s": [0.0] * 6, "peak_bytes": 10**9}
+            rows.write({"of": item.name, "rank": rank, **own, **told, **sides})
+        rows.write({"end": item.name, **end})
+    rows.refresh()
+    return rows
 
 
-def test_pieces_share_the_time_that_is_left(few, monkeypatch):
-    done = subprocess.CompletedProcess([], 0)
-    started = told_to_start(few, 4.0, monkeypatch, lambda command, timeout: done)
-    seconds = {name: share for name, share, _ in started}
-    # Both are worth as much, and the second has what the first, which took no time, has left.
-    assert seconds == {"node": pytest.approx(120, abs=1), "shared": pytest.approx(240, abs=2)}
+def test_measured_steps_stand_beside_predictions_in_table_page_and_record(tmp_path):
+    plan = Plan(tmp_path, CPU, 1, SMALL)
+    items = [item for item in plan.items() if item.scenario and item.ranks == 1]
+    rows = measured(plan, items, {"seconds": 1.0}, {"failed": "OutOfMemoryError: no <room>"})
+    done, failed = lines = list(lines_of(plan, items, rows))
+    assert done.cells()[:2] == ["resnet18, batch 1, fp32", "200 ms"]
+    assert failed.cells() == ["gpt2, batch 1, fp32", "OutOfMemoryError: no <room>"]
+    assert markdown(lines).startswith(HEADER)
+    assert len(markdown(lines).splitlines()) == 4
+    assert "no &lt;room&gt;" in page("a title", lines)
+    record = done.record()
+    assert record["measured"]["step_time_s"] == pytest.approx(0.2)
+    predicted = done.run.predicted.step_time_s["mean"]
+    assert record["error"] == {"specification": pytest.approx(predicted / 0.2 - 1)}
+    assert len(json.dumps(record)) < 1200
 
 
-def test_no_plan_of_a_gpu_is_longer_than_it_may_be(tmp_path):
-    plan = Plan(tmp_path, "cuda", "nccl", GPU)
-    assert sum(map(plan.share, plan.pieces())) <= 20 * 60
-
-
-def test_a_piece_goes_on_where_its_time_was_used_up(tmp_path, monkeypatch):
-    taken = []
-
-    def carry_out(job, world, compute):
-        taken.append(job.scenario.workload.batch_per_gpu)
-        return {"step_s": [1.0], "alone_s": 1.0, "peak_bytes": 1, "device_name": "a GPU"}
-
-    monkeypatch.setattr("validate.gpu_plan.pieces.carry_out", carry_out)
-    size = dataclasses.replace(SMALL, variants=(("fp32", "eager", "none"),))
-    plan = Plan(tmp_path, "cpu", "gloo", size)
-    with pytest.raises(OutOfTime, match="the next run goes on here"):
-        plan_main.carry_piece(plan, "steps-resnet18", 0)
-    assert taken == []
-    first = next(plan.pieces()["steps-resnet18"](Clock(60)))
-    (tmp_path / "steps-resnet18.part").write_text(json.dumps(first) + "\n")
-    plan_main.carry_piece(plan, "steps-resnet18", 60)
-    assert taken == [1, 2]  # the batch of 1 once, before it was cut off
-    assert len([*rows_of(tmp_path)]) == 2
-
-
-def test_every_model_that_it_names_has_a_twin(tmp_path):
+def test_every_model_that_it_names_has_a_twin():
     from dpsim.workload import WorkloadConfig
     from validate.twins import subject_of
 
     for size in (GPU, SMALL):
         for model in size.models:
             assert subject_of(WorkloadConfig(model=model, batch_per_gpu=1)) is not None
-    names = [*Plan(tmp_path, "cpu", "gloo", GPU).pieces()]
-    assert names[0] == "node"
-    assert {"codecs", "copies", "learners", "trace", "shared"} <= {*names}
 
 
-def test_the_table_lays_measured_steps_beside_predictions(tmp_path):
-    plan = Plan(tmp_path, "cpu", "gloo", SMALL)
-    case, *_ = plan._variants("gpt2")
-    row = {"what": "step", "model": "gpt2", "set": list(case.set), "peak_bytes": 10**9}
-    (tmp_path / "steps-gpt2.jsonl").write_text(
-        "\n".join(
-            json.dumps(each)
-            for each in (
-                {**row, "step_s": [9.0, 9.0, 9.0, 0.1, 0.3, 0.2]},
-                {"what": "step", "model": "gpt2", "set": list(case.set), "failed": "out of memory"},
-            )
-        )
-    )
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(table_of(plan))
-    said = console.export_text()
-    assert "200 ms" in said  # the median of those after the warm-up
-    assert "out of memory" in said
+@pytest.mark.wide  # a minute or two of both processors
+def test_a_plan_that_is_killed_at_any_moment_is_resumed_to_the_whole_table(tmp_path):
+    command = [sys.executable, "-m", "validate.gpu_plan", "-o", str(tmp_path), "--device", "cpu"]
+    command += ["--small", "--part", "node", "--minutes", "8"]
+    chance = random.Random(time.time_ns())
+    whole = {item.name for item in Plan(tmp_path, CPU, 2, SMALL).items(("node",))}
+    rows_file = tmp_path / "rows.jsonl"
+    kept = []
+    for _ in range(3):
+        running = subprocess.Popen(command, stderr=subprocess.PIPE, process_group=0)
+        time.sleep(chance.uniform(3, 25))
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+        time.sleep(3)  # its ranks end by themselves
+        kept.append(rows_file.read_text() if rows_file.exists() else "")
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "left over" not in ran.stderr, ran.stderr
+    # Nothing that was there has gone, and what was whole was not measured again.
+    text = rows_file.read_text()
+    assert all(text.startswith(before.rpartition("\n")[0]) for before in kept)
+    rows = Rows(rows_file)
+    rows.refresh()
+    done = [attempt.name for attempt in rows.attempts if attempt.ended == "done"]
+    assert sorted(done) == sorted(whole)
+    table = (tmp_path / "table.md").read_text()
+    assert len(table.splitlines()) == 2 + sum("ddp" in name or "fsdp" in name for name in whole)

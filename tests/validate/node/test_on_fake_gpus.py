@@ -26,7 +26,8 @@ from validate.microbench.point_to_point import BURST, _burst
 from validate.microbench.settings import Settings
 from validate.microbench.spread import SPREAD
 from validate.node import Here, as_here, check, here, on_node
-from validate.node.measure import _plan
+from validate.node.measure import items_of
+from validate.node.node_profile import scenario_here
 from validate.node.program import carry_out
 from validate.node.run import _crowded
 from validate.ranks.device import CudaFace
@@ -295,16 +296,33 @@ def test_versions_of_cuda_and_nccl_are_told_where_torch_has_them(cuda, monkeypat
 
 
 def test_on_gpus_a_node_is_measured_in_the_precisions_and_sizes_of_gpus():
-    runs = list(_plan(Here("cuda", 8, "NVIDIA H100 80GB HBM3", 80 * GIB), 8, "nccl", ["gpt2"]))
-    assert [(settings.what[0], count) for settings, count in runs] == [
-        ("collectives", 2),
-        ("collectives", 8),
-        ("products", 8),
-        *(("layers", 8), ("spread", 2)) * 2,
+    node = Here("cuda", 8, "NVIDIA H100 80GB HBM3", 80 * GIB)
+    models = ["gpt2", "llama3.2-1b", "resnet50"]
+    items = items_of(node, scenario_here(node, 8), 8, "nccl", models)
+    # A collective and two models come before all else.
+    assert [(item.settings.what, item.ranks) for item in items] == [
+        (("collectives",), 8),
+        *[(("layers", "spread"), 8)] * 2,
+        (("products", "optimizer", "copies"), 8),
+        *[(("collectives",), 8)] * 2,
+        (("layers", "spread"), 8),
+        (("codecs", "point-to-point"), 8),
+        *[(("layers", "spread"), 8)] * 3,
+        *[(("collectives",), 2)] * 3,
+        *[(("spread",), 2)] * 6,
     ]
-    assert {(settings.device, settings.backend) for settings, _ in runs} == {("cuda", "nccl")}
-    assert runs[1][0].sizes()[-1] == GIB
-    assert [settings.precision for settings, _ in runs[3:]] == ["fp32", "fp32", "bf16", "bf16"]
+    assert {(item.settings.device, item.settings.backend) for item in items} == {("cuda", "nccl")}
+    assert items[0].settings.sizes()[-1] == GIB
+    assert [item.settings.precision for item in items[8:11]] == ["fp32"] * 3
+    # What fits into the memory by what is predicted, at sequences of the model's own length.
+    assert items[2].settings.batch_sizes == (1,)
+    assert items[6].settings.batch_sizes == (8, 16, 32, 64)
+
+
+def test_a_model_that_cannot_be_built_is_refused_before_anything_is_measured():
+    node = Here("cpu", 8, "a processor", 80 * GIB)
+    with pytest.raises(DpsimError, match="--model must be"):
+        items_of(node, scenario_here(node, 2), 2, "gloo", ["resnet5O"])
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,9 @@ from again import from_known, measured_again
 from dpsim.base.errors import DpsimError
 from validate.emulate import Case
 from validate.node.account import bucket_seconds, steps_of
-from validate.node.hardware import Here
-from validate.node.measure import measured_runs
+from validate.node.node_profile import node_profile
 from validate.node.program import carry_out
 from validate.ranks.launch import launch, loopback
-from validate.ranks.launch.environment import free_port
 from validate.ranks.processes import joined
 
 pytestmark = pytest.mark.torch
@@ -269,11 +267,16 @@ def test_passes_by_the_clock_are_never_compiled(monkeypatch):
         assert len(carry_out(job, world, "timed")["step_s"]) == 3
 
 
-def test_under_a_launcher_the_minutes_count_as_well(monkeypatch, capsys):
-    variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    for name, value in {**variables, "MASTER_PORT": str(free_port())}.items():
-        monkeypatch.setenv(name, value)
-    node = Here("cpu", 1, "a processor", 2**34)
-    told = (node, 1, "gloo", 0.1, ["small-cnn"], lambda what, done, total: None)
-    assert list(measured_runs(*told)) == []
-    assert "no time is left for layers, spread by 1 ranks" in capsys.readouterr().err
+def test_without_time_nothing_is_measured_and_all_is_left_over(tmp_path, capsys):
+    with pytest.raises(DpsimError, match="must have measurements, but there are none"):
+        node_profile(tmp_path / "rows.jsonl", device="cpu", ranks=1, minutes=0.1)
+    said = capsys.readouterr().err
+    assert "left over, about" in said
+    assert "small-cnn in fp32 by 1 ranks; small-transformer in fp32 by 1 ranks" in said
+
+
+def test_rows_of_another_machine_are_refused(tmp_path):
+    theirs = {"world": {"machine": {"cpu": "another", "gpus": []}}}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(theirs) + "\n")
+    with pytest.raises(DpsimError, match=r"must be of this machine, where cpu is .* got another"):
+        node_profile(tmp_path / "rows.jsonl", device="cpu", ranks=1)

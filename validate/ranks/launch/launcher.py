@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
@@ -37,14 +37,16 @@ def launch(
     realtime: bool = True,
     environment: Mapping[str, str] | None = None,
     on_line: OnLine | None = None,
+    look: Callable[[], object] = lambda: None,
 ) -> Run:
     """Run ``command`` once on each of ``hosts``, rank 0 on the first, until all have exited with 0.
 
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
     call `connected` in time. ``preload`` names modules that take long to import: ranks of
     ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process that has
-    them already. Raises RunFailed as soon as one rank fails or a limit is passed; DpsimError where
-    the command or an argument cannot be used.
+    them already. ``look`` is called ten times a second; what it raises ends all ranks and is raised
+    here. Raises RunFailed as soon as one rank fails or a limit is passed; DpsimError where the
+    command or an argument cannot be used.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
@@ -68,7 +70,7 @@ def launch(
             output.add(rank, "stdout", process.stdout)
             output.add(rank, "stderr", process.stderr)
         limits = Limits(began, timeout_s, connect_timeout_s)
-        trouble = Watch(group.processes, output, folder).wait(limits)
+        trouble = Watch(group.processes, output, folder, look).wait(limits)
         # Before the rest are killed: who still ran then has no code of its own.
         codes = [process.poll() for process in group.processes]
         # The time to end is divided: half for killing, a quarter for the last of the output.

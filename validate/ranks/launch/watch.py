@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +39,15 @@ class Trouble:
 class Watch:
     """Watches running ranks: whether they ended, what they say, and when they last did anything."""
 
-    def __init__(self, processes: Sequence[Process], output: Output, folder: Path) -> None:
+    def __init__(
+        self,
+        processes: Sequence[Process],
+        output: Output,
+        folder: Path,
+        look: Callable[[], object] = lambda: None,
+    ) -> None:
         self._processes = processes
+        self._look = look
         self._output = output
         self._folder = folder
         # By the wall clock, as the times of the files that ranks write rows to.
@@ -55,6 +62,7 @@ class Watch:
         while True:
             for rank in self._output.read(_LOOK_EVERY_S):
                 self._spoke[rank] = time.time()
+            self._look()
             codes = [process.poll() for process in self._processes]
             trouble = self._failed(codes, limits) or self._late(codes, limits)
             if trouble or all(code == 0 for code in codes):
@@ -63,12 +71,13 @@ class Watch:
     def _failed(self, codes: list[int | None], limits: Limits) -> Trouble | None:
         """What ranks failed of since the last look.
 
-        One that was killed comes before those that gave up because it was gone.
+        One that was killed comes before those that gave up because it was gone, whose codes are
+        the highest.
         """
         failed = [(code, rank) for rank, code in enumerate(codes) if code]
         if not failed:
             return None
-        killed_first = sorted(failed, key=lambda found: found[0] > 0)
+        killed_first = sorted(failed, key=lambda found: max(found[0], 0))
         code, rank = killed_first[0]
         others = tuple(other for same, other in killed_first[1:] if same == code)
         seconds = time.monotonic() - limits.began

@@ -1,0 +1,54 @@
+"""A stand-in for ``nvidia-smi``: a program of that name, first in the path, that says what it is told."""
+
+import json
+import os
+import sys
+
+PROGRAM = """#!{python}
+import json, sys
+told = json.load(open({told!r}))
+if told["fails"]:
+    print(told["fails"])
+    sys.exit(9)
+asked = sys.argv[1]
+if asked == "topo":
+    print(told["topo"])
+elif asked.startswith("--query-compute-apps"):
+    print("\\n".join(told["processes"]))
+elif asked.startswith("--query-gpu"):
+    names = asked.partition("=")[2].split(",")
+    if any(name not in gpu for gpu in told["gpus"] for name in names):
+        print("Field is not a valid field to query.")
+        sys.exit(2)
+    for gpu in told["gpus"]:
+        print(", ".join(gpu[name] for name in names))
+"""
+GPU = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "memory.total": "81559",
+    "memory.used": "3",
+    "clocks.sm": "1980",
+    "clocks.max.sm": "1980",
+    "mig.mode.current": "Disabled",
+    "driver_version": "550.54.15",
+    "clocks_throttle_reasons.active": "0x0000000000000000",
+}
+
+
+class FakeSmi:
+    def __init__(self, folder, patch):
+        self._told = folder / "smi.json"
+        program = folder / "nvidia-smi"
+        program.write_text(PROGRAM.format(python=sys.executable, told=str(self._told)))
+        program.chmod(0o755)
+        patch.setenv("PATH", str(folder), prepend=os.pathsep)
+        self.gpus = [{**GPU, "uuid": f"GPU-{letter}"} for letter in "ab"]
+        self.processes, self.topo, self.fails = [], "", ""
+        self.say()
+
+    def say(self, **told):
+        """From now on; ``told`` changes every GPU."""
+        for gpu in self.gpus:
+            gpu.update(told)
+        names = ("gpus", "processes", "topo", "fails")
+        self._told.write_text(json.dumps({name: getattr(self, name) for name in names}))

@@ -1,0 +1,170 @@
+"""The plan's items, in the order of their worth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from dpsim.engine import memory_use
+from validate.emulate import Case
+from validate.gpu_plan.sizes import Size, Words
+from validate.microbench import Settings
+from validate.node import Here, Item, as_here, items_of, scenario_here
+
+_FILLED = 0.9  # of the memory, by what is predicted: what does not fit is found out, and said
+PARTS = ("one", "node", "nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured on ``ranks`` devices, ``node.count`` of them on this machine."""
+
+    folder: Path
+    node: Here
+    ranks: int
+    size: Size
+
+    @property
+    def backend(self) -> str:
+        """Of torch.distributed."""
+        return "nccl" if self.node.kind == "cuda" else "gloo"
+
+    @property
+    def profile(self) -> Path:
+        """The file of this hardware's profile."""
+        return self.folder / "profile.json"
+
+    def items(self, parts: tuple[str, ...] = PARTS) -> list[Item]:
+        """Those of some parts: by one device, by those of one node, by those of several nodes.
+
+        What more devices show comes first: they are harder to come by.
+        """
+        own = min(self.node.count, self.ranks)
+        found: list[Item] = []
+        if "nodes" in parts and self.ranks > own:
+            found += self.profiled()
+            found += self._together(self.ranks, self.size.across_nodes)
+        if "node" in parts and own > 1:
+            found += self.profiled() if self.ranks == own else []
+            found += self._together(own, self.size.strategies)
+        if "one" in parts:
+            found += self.profiled() if self.ranks == 1 else []
+            found += self._alone()
+        return found
+
+    def profiled(self) -> list[Item]:
+        """What makes up the profile."""
+        here = scenario_here(self.node, self.ranks)
+        return items_of(self.node, here, self.ranks, self.backend, self.size.measured)
+
+    def case(self, item: Item) -> Case:
+        """The scenario of an item, written beside the records."""
+        file = self.folder / "scenario.yaml"
+        file.write_text(json.dumps(item.scenario))
+        return Case(str(file), item.set)
+
+    def _alone(self) -> Iterator[Item]:
+        """One rank alone: every variant of every model; then what ranks do that share a device."""
+        for words, model in product(self.size.variants, self.size.models):
+            for batch in self._batches(model, words):
+                kind = "step" if words.get("execution", "eager") == "eager" else "compile"
+                said = ", ".join(str(word) for word in words.values())
+                workload = self._workload(model, batch, words)
+                yield self._scenario(
+                    f"{model}, batch {batch}, {said}", self.size.seconds[kind], workload, {}, 1
+                )
+        yield from self._shared()
+        for what in ("learners", "codecs"):
+            settings = Settings(
+                what=(what,),
+                device=self.node.kind,
+                backend=self.backend,
+                begin=2**12,
+                end=2**18 if self.node.kind == "cpu" else 2**27,
+                factor=32,
+                iterations=5,
+            )
+            yield Item(
+                name=what,
+                ranks=1,
+                backend=self.backend,
+                seconds=self.size.seconds["other"],
+                settings=settings.checked(),
+            )
+
+    def _shared(self) -> Iterator[Item]:
+        """Ranks that share a device by gloo, and the trace of two of them."""
+        model = self.size.together[0]
+        workload = self._workload(model, self._batches(model, self.size.variants[0])[0], {})
+        for ranks, (name, strategy) in product((2, 4), self.size.strategies.items()):
+            item = self._scenario(
+                f"{name} by {ranks} ranks on one device",
+                self.size.seconds["together"],
+                workload,
+                strategy,
+                ranks,
+            )
+            yield item.model_copy(update={"backend": "gloo"})
+        traced = self._scenario("trace", self.size.seconds["trace"], workload, {}, 2)
+        # By gloo, since NCCL takes a GPU a rank: what sending takes there is in no table.
+        file = str((self.folder / "trace.json").resolve())
+        yield traced.model_copy(update={"backend": "gloo", "traced": file})
+
+    def _together(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
+        """Every strategy with some models, at the largest batch."""
+        words = self.size.variants[0]
+        for (name, strategy), model in product(strategies.items(), self.size.together):
+            batch = self._batches(model, words)[-1]
+            yield self._scenario(
+                f"{model}, batch {batch}, {name} by {ranks} ranks",
+                self.size.seconds["together"],
+                self._workload(model, batch, words),
+                strategy,
+                ranks,
+            )
+
+    def _workload(self, model: str, batch: int, words: Words) -> dict[str, Any]:
+        told: dict[str, Any] = {"model": model, "batch_per_gpu": batch, **words}
+        if self.size.sequence is not None and not model.startswith("resnet"):
+            told["sequence_length"] = self.size.sequence
+        return told
+
+    def _batches(self, model: str, words: Words) -> list[int]:
+        """Batch sizes by factors of four, of which the largest should fit."""
+        largest = self.size.most_batch
+        while largest > 1 and not self._fits(self._workload(model, largest, words)):
+            largest //= 2
+        return sorted({max(largest >> (2 * power), 1) for power in range(self.size.batches)})
+
+    def _fits(self, workload: Mapping[str, Any]) -> bool:
+        item = self._scenario("", 0.0, workload, {}, 1)
+        held = memory_use(self.case(item).scenario()).held.total
+        return held <= _FILLED * self.node.memory
+
+    def _scenario(
+        self, name: str, seconds: float, workload: Words, strategy: Words, ranks: int
+    ) -> Item:
+        """A scenario on the hardware that is here."""
+        text = {
+            "name": "plan",
+            "cluster": {"nodes": ranks, "node": "testbed-host"},
+            # A stand-in: what is set has the item's own.
+            "workload": {"model": "resnet18", "batch_per_gpu": 1},
+            # What does not fit is found out on the device, and its row says so.
+            "run": {"steps": self.size.steps, "warmup": 3, "allow_out_of_memory": True},
+        }
+        item = Item(
+            name=name,
+            ranks=ranks,
+            backend=self.backend,
+            seconds=seconds,
+            scenario=text,
+            set=(f"workload={json.dumps(workload)}", f"strategy={json.dumps(strategy)}"),
+        )
+        # Ranks that share a device count as if each had one of its own.
+        node = self.node if ranks > self.node.count else replace(self.node, count=ranks)
+        return item.model_copy(update={"set": as_here(self.case(item), node, ranks).set})

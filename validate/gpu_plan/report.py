@@ -1,0 +1,150 @@
+"""What the plan's steps came to beside predictions: a table, a page, and a short record."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, TIME, human
+from dpsim.engine import Result, simulate
+from validate.emulate import Case
+from validate.gpu_plan.plan import Plan
+from validate.node import Attempt, Item, Rows, beside_prediction
+from validate.run import StepRun
+
+_HEADINGS = (
+    "what",
+    "measured",
+    "by specification",
+    "calibrated",
+    "exposed communication",
+    "predicted so",
+    "memory",
+    "off",
+)
+_STYLE = (
+    "body{font:15px sans-serif;margin:2em;max-width:75em}table{border-collapse:collapse}"
+    "td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}"
+    "td:first-child,th:first-child{text-align:left}"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """An item that was tried: beside its predictions, or why it has none."""
+
+    item: Item
+    attempt: Attempt
+    run: StepRun | None = None
+    calibrated: Result | None = None
+    why: str = ""
+
+    def cells(self) -> list[str]:
+        """Its cells in the order of the headings."""
+        if self.run is None:
+            return [self.item.name, self.why]
+        measured = self.run.measured
+        whole = measured.step_time_s["mean"]
+        errors = [self.run.predicted, self.calibrated]
+        exposed = [side.parts_s["exposed_comm"] for side in (measured, self.calibrated) if side]
+        held = self.run.memory["predicted_bytes"] or 0.0
+        peak = self.run.memory["measured_bytes"] or 0.0
+        return [
+            self.item.name,
+            human(whole, TIME, 3),
+            *("" if each is None else _error(each.step_time_s["mean"], whole) for each in errors),
+            *(human(each, TIME, 3) for each in exposed),
+            *[""] * (2 - len(exposed)),
+            human(peak, DATA, 3),
+            _error(held, peak),
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """What is worth keeping of it, in some hundred bytes."""
+        kept = {"name": self.item.name, "set": list(self.item.set), "notes": self.attempt.notes}
+        if self.run is None:
+            return {**kept, "failed": self.why}
+        errors = {"specification": self.run.error["step_time"]}
+        if self.calibrated is not None:
+            whole = self.run.measured.step_time_s["mean"]
+            errors["calibrated"] = self.calibrated.step_time_s["mean"] / whole - 1
+        return {
+            **kept,
+            "measured": {
+                "step_time_s": self.run.measured.step_time_s["mean"],
+                "parts_s": self.run.measured.parts_s,
+                "memory_bytes": self.run.memory["measured_bytes"],
+            },
+            "error": errors,
+        }
+
+
+def lines_of(plan: Plan, items: Sequence[Item], rows: Rows) -> Iterator[Line]:
+    """The scenarios among ``items`` that were tried, in the plan's order."""
+    for item in items:
+        found = rows.best(item.name, item.identity)
+        if found is None or item.scenario is None or item.traced is not None:
+            continue
+        if found.ended == "failed":
+            yield Line(item, found, why=found.why)
+        elif found.ended == "done":
+            yield _beside(plan, item, found)
+
+
+def _beside(plan: Plan, item: Item, found: Attempt) -> Line:
+    case = plan.case(item)
+    try:
+        run = beside_prediction(case, plan.node, found.rows, "")
+        calibrated = None
+        if plan.profile.exists():
+            own = Case(case.file, (*case.set, f"calibration={plan.profile.resolve()}"))
+            calibrated = simulate(own.scenario())
+    except DpsimError as error:
+        return Line(item, found, why=str(error))
+    return Line(item, found, run, calibrated)
+
+
+def _error(predicted: float, measured: float) -> str:
+    return f"{predicted / measured - 1:+.1%}" if measured else ""
+
+
+def table(lines: Sequence[Line]) -> Any:
+    """For a terminal."""
+    from rich.table import Table
+
+    shown = Table(show_edge=False)
+    for heading in _HEADINGS:
+        shown.add_column(heading, justify="left" if heading == "what" else "right")
+    for line in lines:
+        shown.add_row(*line.cells())
+    return shown
+
+
+def markdown(lines: Sequence[Line]) -> str:
+    """For a page of the documentation."""
+    rule = ["---", *["---:"] * (len(_HEADINGS) - 1)]
+    rows = [[*_HEADINGS], rule, *(_filled(each.cells()) for each in lines)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def page(title: str, lines: Sequence[Line]) -> str:
+    """A page of its own."""
+    head = "".join(f"<th>{each}</th>" for each in _HEADINGS)
+    body = ""
+    for line in lines:
+        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in _filled(line.cells()))
+        body += f"<tr>{cells}</tr>\n"
+    notes = dict.fromkeys(note for each in lines for note in each.attempt.notes)
+    said = "".join(f"<p>{html.escape(note)}</p>\n" for note in notes)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>\n"
+        f"<table><tr>{head}</tr>\n{body}</table>\n{said}</html>\n"
+    )
+
+
+def _filled(cells: Sequence[str]) -> list[str]:
+    return [*cells, *[""] * (len(_HEADINGS) - len(cells))]

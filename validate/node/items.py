@@ -1,0 +1,114 @@
+"""What a node is asked to measure, item by item, and what each rank does for a list of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import NonNegativeFloat, PositiveInt
+
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
+from validate.emulate import Case
+from validate.microbench import Settings, machine, place_of, provenance, run_benchmarks
+from validate.node.program import carry_out
+from validate.node.rows import Rows, short
+from validate.node.traced import trace
+from validate.ranks.device import OUT_OF_MEMORY
+from validate.ranks.processes import World, first_line, joined
+
+PATIENCE_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
+
+Row = dict[str, Any]
+
+
+class Item(Config):
+    """One measurement: microbenchmarks by ``settings``, or a ``scenario`` with what is ``set``.
+
+    ``seconds`` is what it takes about. ``traced`` names the file of a Kineto trace, if that is
+    wanted of the scenario instead of its times.
+    """
+
+    name: str
+    ranks: PositiveInt
+    backend: str
+    seconds: NonNegativeFloat
+    settings: Settings | None = None
+    scenario: dict[str, Any] | None = None
+    set: tuple[str, ...] = ()
+    traced: str | None = None
+
+    def same_ranks(self, other: Item) -> bool:
+        """Whether the ranks of one can measure the other."""
+        return (self.ranks, self.backend) == (other.ranks, other.backend)
+
+    @property
+    def identity(self) -> Row:
+        """What makes it this very measurement."""
+        told: Row = short(self.model_dump(mode="json", exclude={"seconds"}))
+        return told
+
+    def measure(self, world: World, report: Callable[[Row], None]) -> None:
+        """All ranks go through it; rank 0 reports row by row. Raises DpsimError."""
+        if self.settings is not None:
+            run_benchmarks(world, self.settings, report, lambda what, done, total: None)
+            return
+        with TemporaryDirectory() as folder:
+            # A launcher's ranks on other nodes have no file of rank 0's.
+            file = Path(folder) / "scenario.yaml"
+            file.write_text(json.dumps(self.scenario))
+            job = Case(str(file), self.set).job()
+        if self.traced is not None:
+            trace(job, world, self.traced)
+            return
+        for rank, row in enumerate(world.gather(carry_out(job, world, "real"))):
+            report({"rank": rank, **row})
+
+
+class Order(Config):
+    """What ranks are told: items in order, where rank 0 writes, and when the time is used up."""
+
+    rows: str
+    device: str
+    until: float
+    items: tuple[Item, ...]
+
+
+def as_rank(text: str) -> None:
+    """One rank's part in an order, given as JSON."""
+    order = Order.model_validate_json(text)
+    with joined(order.items[0].backend, order.device, PATIENCE_S) as world:
+        places = world.gather(place_of(world).model_dump())
+        rows = Rows(Path(order.rows)) if world.rank == 0 else None
+        if rows is not None:
+            about = {"backend": world.backend, "ranks": places, "machine": machine()}
+            rows.write({"world": {**about, "provenance": provenance()}})
+        for item in order.items:
+            # Rank 0's clock counts: all must take the same items.
+            if world.gather(time.time() + item.seconds / 2 <= order.until)[0]:
+                _measure(item, world, rows)
+        world.barrier()
+
+
+def _measure(item: Item, world: World, rows: Rows | None) -> None:
+    if rows is None:
+        item.measure(world, lambda row: None)
+        world.barrier()
+        return
+    rows.write({"begin": item.name, "item": item.identity})
+    began = time.monotonic()
+    try:
+        item.measure(world, lambda row: rows.write({"of": item.name, **row}))
+        # Whoever fails before all are here fails in this item.
+        world.barrier()
+    except (DpsimError, OUT_OF_MEMORY) as error:
+        # A rank alone keeps no other waiting, and measures the next item.
+        if world.size > 1:
+            raise
+        rows.write({"end": item.name, "failed": first_line(error)})
+        return
+    rows.write({"end": item.name, "seconds": time.monotonic() - began})

@@ -1,0 +1,138 @@
+"""Measures items in the order of their worth, within a time, and goes on where it was."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.terminal import narrate
+from validate.node.disturbed import Watchman
+from validate.node.items import Item, Order
+from validate.node.rows import Rows
+from validate.ranks.orders import Orders, Program
+from validate.ranks.processes import IMPORTED_LATE
+
+PROGRAM = (sys.executable, "-m", "validate.node.measuring")
+"""What each rank runs; the order, as JSON, follows."""
+_START_S = 120.0  # until ranks have met, at most
+_LEAST_S = 60.0  # that any item may take
+_PATIENCE = 4.0  # times what an item takes about
+_WORTH_A_START_S = 10.0  # with less left, no ranks are started
+
+Progress = Callable[[str, int, int], None]
+
+
+class _Cut(Exception):  # noqa: N818 - it is no error
+    """The item under way is to end here."""
+
+
+def carry(
+    items: Sequence[Item],
+    rows: Rows,
+    orders: Orders,
+    *,
+    device: str,
+    minutes: float,
+    progress: Progress = lambda what, done, total: None,
+) -> list[Item]:
+    """Measure those of ``items`` that ``rows`` lacks; the answer is what is left over.
+
+    The first ones are worth most; those that were cut off or failed in an earlier call come last. A
+    rank that fails, or an item that takes far longer than it should, ends that item on all ranks,
+    and the next follows.
+    """
+    end = time.monotonic() + 60 * minutes
+    rows.refresh()
+    rows.settle()
+    waiting = [item for item in items if not _tried(item, rows)]
+    waiting += [item for item in items if _tried(item, rows) in ("failed", "cut")]
+    watchman = Watchman(device)
+    while group := _next(waiting, end - time.monotonic()):
+        done = len(items) - len(waiting)
+        progress("measurements", done, len(items))
+        begun = _Group(group, rows, device, end, watchman).carried(orders)
+        waiting = [item for item in waiting if item.name not in begun]
+    return [item for item in items if _tried(item, rows) != "done"]
+
+
+def _tried(item: Item, rows: Rows) -> str:
+    """How the item's best attempt ended, "" where it was interrupted or there is none."""
+    found = rows.best(item.name, item.identity)
+    return "" if found is None else found.ended
+
+
+def _next(waiting: Sequence[Item], left_s: float) -> list[Item]:
+    """What the next ranks are to measure: the first items that the same ranks can."""
+    fitting = [item for item in waiting if item.seconds / 2 <= left_s]
+    if left_s < _WORTH_A_START_S or not fitting:
+        return []
+    first = fitting[0]
+    return [*takewhile(lambda item: item.same_ranks(first), fitting)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Items that the same ranks measure, one after another."""
+
+    items: Sequence[Item]
+    rows: Rows
+    device: str
+    end: float
+    watchman: Watchman
+
+    def carried(self, orders: Orders) -> set[str]:
+        """Names of the items that were begun, however they ended."""
+        before = len(self.rows.attempts)
+        started = time.monotonic()
+        order = Order(
+            rows=str(self.rows.path.resolve()),
+            device=self.device,
+            until=time.time() + self.end - started,
+            items=tuple(self.items),
+        )
+        program = Program((*PROGRAM, order.model_dump_json()), ("validate.node", IMPORTED_LATE))
+        try:
+            orders.carry_out(program, self.items[0].ranks, lambda: self._look(started))
+        except _Cut as cut:
+            self._ended("cut", str(cut), before)
+        except DpsimError as error:
+            self._ended("failed", str(error), before)
+        self.rows.refresh()
+        self.rows.settle()
+        return {attempt.name for attempt in self.rows.attempts[before:]}
+
+    def _look(self, started: float) -> None:
+        """Raise where what is under way has taken too long."""
+        self.rows.refresh()
+        self.watchman.look(self.rows)
+        now, current = time.monotonic(), self.rows.current
+        if now > self.end:
+            raise _Cut("the time was used up")
+        if current is None:
+            # Before the first item; between two of them it is moments.
+            if self.rows.met < started and now - started > _START_S:
+                raise FailedError(f"ranks had not met after {_START_S:g} s")
+            return
+        seconds = next(item.seconds for item in self.items if item.name == current.name)
+        limit = max(_PATIENCE * seconds, _LEAST_S)
+        if self.rows.current_s > limit:
+            raise _Cut(f"it had not ended after {limit:.0f} s")
+
+    def _ended(self, how: str, why: str, before: int) -> None:
+        """Write down how the item under way ended, or where none was, that ranks did not start."""
+        self.rows.refresh()
+        current = self.rows.current
+        names = [] if current is None else [current.name]
+        if current is None and how == "failed" and len(self.rows.attempts) == before:
+            for item in self.items:
+                self.rows.write({"begin": item.name, "item": item.identity})
+                self.rows.write({"end": item.name, how: why})
+            names = [f"{len(self.items)} measurements by {self.items[0].ranks} ranks"]
+        elif current is not None:
+            self.rows.write({"end": current.name, how: why})
+        for name in names:
+            narrate(f"{name}: {why}")

@@ -1,0 +1,137 @@
+"""The file of a node's measurements: each row is written as it is made, and nothing is lost.
+
+A line is a JSON object. ``world`` says by which ranks what follows was measured; ``begin`` and
+``end`` enclose an item; ``of`` names the item of a row; ``note`` says what disturbed it. An item
+that was begun and has no end was interrupted. The same item may stand there several times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+
+_DIGITS = 6  # of a measured number: what a clock tells
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """An item as it was measured once.
+
+    ``ended`` is "done", "failed", "cut", or "" where it was interrupted, and ``why`` says more.
+    """
+
+    name: str
+    item: dict[str, Any]
+    world: dict[str, Any]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    ended: str = ""
+    why: str = ""
+    seconds: float = 0.0
+
+
+class Rows:
+    """The file at ``path``, which several processes append to.
+
+    ``world`` is who measures now, and ``met`` when that was read, on the monotonic clock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.attempts: list[Attempt] = []
+        self.world: dict[str, Any] = {}
+        self.met = 0.0
+        self._read = 0
+        self._began = 0.0
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append ``line`` at once."""
+        with self.path.open("ab", buffering=0) as file:
+            # In one system call: whole, or cut off where the disk is full. A line that was cut off
+            # before is ended first.
+            file.write(_newline(self.path) + json.dumps(short(line)).encode() + b"\n")
+
+    def refresh(self) -> None:
+        """Read what has been appended. Raises DpsimError for a file of something else."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            *lines, rest = file.read().split(b"\n")
+            self._read = file.tell() - len(rest)
+        for line in lines:
+            if line:
+                self._take(line)
+
+    @property
+    def current(self) -> Attempt | None:
+        """The item under way, None between two of them."""
+        last = self.attempts[-1] if self.attempts else None
+        return last if last is not None and not last.ended and self._began else None
+
+    @property
+    def current_s(self) -> float:
+        """For how long the item under way has been so."""
+        return time.monotonic() - self._began
+
+    def settle(self) -> None:
+        """What is under way has been interrupted, before this process or in it."""
+        self._began = 0.0
+
+    def best(self, name: str, item: Mapping[str, Any]) -> Attempt | None:
+        """The whole attempt at this very item, or else the one with most rows; None without any."""
+        mine = [each for each in self.attempts if each.name == name and each.item == item]
+        return max(mine, key=lambda each: (each.ended == "done", len(each.rows)), default=None)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            told = json.loads(line)
+        except ValueError:
+            return  # cut off in the middle
+        if not isinstance(told, dict):
+            raise DpsimError(f"{self.path}: must be the rows of a node, but has {line[:40]!r}")
+        last = self.attempts[-1] if self.attempts else None
+        if "world" in told:
+            self.world = told["world"]
+            self.met = time.monotonic()
+        elif "begin" in told:
+            self.attempts.append(Attempt(told["begin"], told["item"], self.world))
+            self._began = time.monotonic()
+        elif last is None:
+            return
+        elif "of" in told:
+            last.rows.append({key: value for key, value in told.items() if key != "of"})
+        elif "note" in told:
+            last.notes.append(told["note"])
+        elif "end" in told:
+            for ended in ("failed", "cut"):
+                if ended in told:
+                    last.ended, last.why = ended, told[ended]
+            last.ended = last.ended or "done"
+            last.seconds = told.get("seconds", 0.0)
+
+
+def _newline(path: Path) -> bytes:
+    if not path.exists() or not path.stat().st_size:
+        return b""
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return b"" if file.read() == b"\n" else b"\n"
+
+
+def short(value: Any) -> Any:
+    """The same with no more digits than were measured."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: short(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [short(inner) for inner in value]
+    return value

@@ -1,0 +1,191 @@
+"""Ranks that are started for one order after another, however the last one ended.
+
+A process that measures for hours must not be a rank itself: a rank that fails may end all others,
+and leaves a GPU in a state that nobody can tell. So ranks are processes apart. Where there is no
+launcher, one process starts all of them. Where torchrun has started processes on several nodes,
+each starts and watches the rank of its own place, as the first of them orders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dpsim.base.errors import FailedError
+from validate.ranks.launch import RunFailed, launch, loopback
+from validate.ranks.processes import LOST, ORDER, Place, meet, place_from_environment
+
+_HOURS_S = 24 * 3600.0  # limits are the caller's, by ``look``
+_LOOK_EVERY_S = 0.1
+_GONE_S = 15.0  # until ranks of other processes have ended
+_CAUSE_S = 3.0  # until the process of a rank that failed has said so
+
+Look = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What each rank runs: an interpreter and its words; and modules that take long to import."""
+
+    command: tuple[str, ...]
+    preload: tuple[str, ...] = ()
+
+
+class Orders(ABC):
+    """Who carries out orders; ``most`` is how many ranks there can be, None without a limit."""
+
+    most: int | None = None
+
+    @abstractmethod
+    def carry_out(self, program: Program, ranks: int, look: Look) -> None:
+        """Run ``program`` on ``ranks`` ranks until all have ended well.
+
+        ``look`` is called several times a second; what it raises ends the ranks. Raises FailedError
+        in one line where a rank fails: all others are ended then.
+        """
+
+    def close(self) -> None:  # noqa: B027 - only a launcher's processes wait for orders
+        """There are no more orders."""
+
+
+class OnThisMachine(Orders):
+    """All ranks are started here."""
+
+    def carry_out(self, program: Program, ranks: int, look: Look) -> None:
+        """By the launcher of `validate.ranks.launch`."""
+        _launch(program, ranks, {}, look)
+
+
+class OfALauncher(Orders):
+    """Rank 0 of the processes that torchrun, or who sets the same variables, has started."""
+
+    def __init__(self, place: Place, store: Any) -> None:
+        self.most = place.size
+        self._place = place
+        self._store = store
+        self._number = 0
+
+    def carry_out(self, program: Program, ranks: int, look: Look) -> None:
+        """Each process starts the rank of its place, and says how it ended."""
+        key, self._number = f"order/{self._number}", self._number + 1
+        self._store.set(key, json.dumps({"program": asdict(program), "ranks": ranks}))
+
+        def look_around() -> None:
+            if self._store.check([f"{key}/failed"]):
+                raise FailedError(self._store.get(f"{key}/failed").decode())
+            look()
+
+        try:
+            own = _variables(self._place, ranks, key)
+            _launch(program, 1, own, look_around)
+            self._gone(key, look_around)
+        except _Lost:
+            # Another rank's process says why, if it is there to say so.
+            self._gone(key, look_around, _CAUSE_S)
+            look_around()
+            raise
+        finally:
+            # Whoever still runs is killed, so that the next order finds the devices free.
+            self._store.set(f"{key}/over", "")
+            self._gone(key, lambda: None)
+
+    def close(self) -> None:
+        """Let the others end."""
+        self._store.set(f"order/{self._number}", "null")
+        self._gone(f"order/{self._number}", lambda: None)
+
+    def _gone(self, key: str, look: Look, patience_s: float = _GONE_S) -> None:
+        end = time.monotonic() + patience_s
+        while self._store.add(f"{key}/gone", 0) < self._place.size - 1 and time.monotonic() < end:
+            look()
+            time.sleep(_LOOK_EVERY_S)
+
+
+def orders_here() -> Orders | None:
+    """Who carries out orders here; None in a process that has carried out those of rank 0.
+
+    Under a launcher all its processes must call it. Raises FailedError where they do not meet.
+    """
+    if "RANK" not in os.environ:
+        return OnThisMachine()
+    place = place_from_environment()
+    store = meet(place, 300.0)
+    if place.rank == 0:
+        return OfALauncher(place, store)
+    _serve(place, store)
+    return None
+
+
+class _Lost(FailedError):  # noqa: N818 - it says what happened
+    """A rank failed since another one was gone."""
+
+
+class _Over(Exception):  # noqa: N818 - it is no error
+    """Rank 0 has said that an order is over."""
+
+
+def _serve(place: Place, store: Any) -> None:
+    """Carry out what rank 0 orders, until there is no more of it."""
+    for number in range(10**9):
+        key = f"order/{number}"
+        while not store.check([key]):
+            time.sleep(_LOOK_EVERY_S)
+        told = json.loads(store.get(key))
+        if told is not None and place.rank < told["ranks"]:
+            _own_part(place, store, key, told)
+        store.add(f"{key}/gone", 1)
+        if told is None:
+            return
+
+
+def _own_part(place: Place, store: Any, key: str, told: dict[str, Any]) -> None:
+    def look() -> None:
+        if store.check([f"{key}/over"]):
+            raise _Over
+
+    program = Program(tuple(told["program"]["command"]), tuple(told["program"]["preload"]))
+    try:
+        _launch(program, 1, _variables(place, told["ranks"], key), look)
+    except (_Over, _Lost):
+        pass
+    except FailedError as error:
+        store.set(f"{key}/failed", f"{error}")
+
+
+def _variables(place: Place, ranks: int, key: str) -> dict[str, str]:
+    """What the rank of this place finds in its environment instead of a single machine's names."""
+    fewer = replace(place, size=ranks, local_size=min(place.local_size, ranks))
+    return {
+        "RANK": str(fewer.rank),
+        "WORLD_SIZE": str(fewer.size),
+        "LOCAL_RANK": str(fewer.local_rank),
+        "LOCAL_WORLD_SIZE": str(fewer.local_size),
+        "MASTER_ADDR": os.environ["MASTER_ADDR"],
+        "MASTER_PORT": os.environ["MASTER_PORT"],
+        # The store is there already, torchrun's or that of rank 0's process.
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", ""),
+        ORDER: key,
+    }
+
+
+def _launch(program: Program, ranks: int, environment: dict[str, str], look: Look) -> None:
+    try:
+        launch(
+            program.command,
+            loopback(ranks),
+            timeout_s=_HOURS_S,
+            preload=program.preload,
+            environment=environment,
+            look=look,
+        )
+    except RunFailed as error:
+        where = f"rank {environment.get('RANK', error.rank)} on {os.uname().nodename}"
+        last = error.last_words.splitlines()[-1:] or ["it said nothing"]
+        kind = _Lost if error.exit_code == LOST else FailedError
+        raise kind(f"{where} {error.reason}: {last[0].strip()}") from error

@@ -1,0 +1,137 @@
+"""What ``nvidia-smi`` says of this machine's GPUs: their state, who uses them, how they are joined.
+
+A GPU that this program does not list (another maker's, or none) has nothing to say here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_PATIENCE_S = 20.0  # it waits for the driver, which may sleep
+_IDLE = 0x1
+# Bits of the reasons for which clocks are below the highest, of those that slow work down; NVML's
+# header, nvml.h, has them.
+_SLOWED_BY = {
+    0x2: "application clocks are set",
+    0x4: "the power cap",
+    0x8: "a hardware slowdown",
+    0x20: "heat (software)",
+    0x40: "heat (hardware)",
+    0x80: "the power brake",
+}
+_STATE = (
+    "name",
+    "uuid",
+    "memory.total",
+    "memory.used",
+    "clocks.sm",
+    "clocks.max.sm",
+    "mig.mode.current",
+    "driver_version",
+)
+# Renamed by drivers from 535 on.
+_REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """One GPU: bytes of memory, clocks in Hz, and what keeps its clock down just now."""
+
+    name: str
+    uuid: str
+    memory: int
+    used: int
+    clock: float
+    max_clock: float
+    is_divided: bool
+    driver: str
+    slowed_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process on a GPU, and the bytes that it holds there."""
+
+    uuid: str
+    pid: int
+    name: str
+    held: int
+
+
+def ask(*words: str) -> str:
+    """What ``nvidia-smi`` prints. Raises OSError where it is not here, else SubprocessError."""
+    ran = subprocess.run(
+        ["nvidia-smi", *words], check=True, capture_output=True, text=True, timeout=_PATIENCE_S
+    )
+    return ran.stdout.strip()
+
+
+def why_silent() -> str:
+    """What it says where it fails, in one line; "" where it answers or is not here at all."""
+    try:
+        ask("-L")
+    except subprocess.CalledProcessError as error:
+        said = (error.stdout or error.stderr or "").strip().splitlines()
+        return said[0] if said else f"nvidia-smi ended with {error.returncode}"
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return ""
+
+
+def gpu_states() -> list[GpuState]:
+    """Every GPU of this machine, none where nobody says."""
+    rows = _query("gpu", _STATE)
+    reasons = next(filter(None, (_query("gpu", (name,)) for name in _REASONS)), [])
+    return [_state(row, reasons[n][0] if n < len(reasons) else "") for n, row in enumerate(rows)]
+
+
+def gpu_processes() -> list[GpuProcess]:
+    """All processes that compute on this machine's GPUs, as far as this user may see them."""
+    rows = _query("compute-apps", ("gpu_uuid", "pid", "process_name", "used_memory"))
+    return [GpuProcess(uuid, int(pid), name, _MIB * _int(held)) for uuid, pid, name, held in rows]
+
+
+def topology() -> str:
+    """The matrix of ``nvidia-smi topo -m``, "" where there is none."""
+    try:
+        return ask("topo", "-m")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _query(what: str, fields: Sequence[str]) -> list[list[str]]:
+    """A row a GPU or process, its fields in order; nothing where a field is not known."""
+    words = f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits"
+    try:
+        said = ask(*words)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [line.split(", ") for line in said.splitlines()]
+    return [row for row in rows if len(row) == len(fields)]
+
+
+def _state(row: Sequence[str], reasons: str) -> GpuState:
+    name, uuid, memory, used, clock, highest, divided, driver = row
+    try:
+        bits = int(reasons, 16)
+    except ValueError:
+        bits = 0
+    return GpuState(
+        name,
+        uuid,
+        _MIB * _int(memory),
+        _MIB * _int(used),
+        1e6 * _int(clock),
+        1e6 * _int(highest),
+        divided == "Enabled",
+        driver,
+        # A GPU that has nothing to do runs slowly for that reason, whatever else holds.
+        () if bits & _IDLE else tuple(why for bit, why in _SLOWED_BY.items() if bits & bit),
+    )
+
+
+def _int(text: str) -> int:
+    return int(text) if text.strip().isdecimal() else 0
