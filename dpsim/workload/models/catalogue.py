@@ -201,6 +201,8 @@ _SEQUENCES: dict[str, Tokens] = {
     "gpt3-760m": _gpt("gpt3-760m", 24, 1536, 16, 2048),
     "gpt3-1.3b": _gpt("gpt3-1.3b", 24, 2048, 16, 2048),
     "gpt3-2.7b": _gpt("gpt3-2.7b", 32, 2560, 32, 2048),
+    # NVIDIA's, of NeMo and JAX-Toolbox.
+    "gpt3-5b": _gpt("gpt3-5b", 24, 4096, 32, 2048),
     "gpt3-6.7b": _gpt("gpt3-6.7b", 32, 4096, 32, 2048),
     "gpt3-13b": _gpt("gpt3-13b", 40, 5120, 40, 2048),
     "gpt3-175b": _gpt("gpt3-175b", 96, 12288, 96, 2048),
