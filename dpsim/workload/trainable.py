@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -51,7 +51,8 @@ class FractionConfig(Config):
     )
 
 
-Trainable = Literal["all"] | LoraConfig | FractionConfig | tuple[str, ...]
+Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
+Trainable = Literal["all"] | LoraConfig | FractionConfig | Patterns
 
 
 def trained_in_part(model: Model, trainable: Trainable) -> Model:

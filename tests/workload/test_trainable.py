@@ -124,6 +124,11 @@ def test_nothing_is_computed_again_where_backward_does_not_come_to():
     assert inside == ["layers.31"]
 
 
+def test_no_patterns_are_refused_as_such():
+    with pytest.raises(ValueError, match="at least 1 item"):
+        workload([])
+
+
 @pytest.mark.parametrize(
     ("trainable", "model", "problem"),
     [
