@@ -13,7 +13,7 @@ import torch
 from dpsim.base.provenance import stamp
 from validate.ranks.device import processor
 from validate.ranks.processes import World
-from validate.ranks.smi import ask
+from validate.ranks.smi import ask, mps_runs
 
 # nvidia-smi's names. Of clocks the one that applications asked for, and the highest.
 _STATE = (
@@ -71,4 +71,5 @@ def gpu_state() -> str:
     values = said.split(", ")
     if len(values) != len(_STATE):
         return ""
-    return ", ".join(f"{name} {value}" for name, value in zip(_STATE, values, strict=True))
+    state = ", ".join(f"{name} {value}" for name, value in zip(_STATE, values, strict=True))
+    return f"{state}, mps {'on' if mps_runs() else 'off'}"

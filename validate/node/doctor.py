@@ -25,6 +25,7 @@ from validate.ranks.smi import (
     GpuState,
     gpu_processes,
     gpu_states,
+    mps_runs,
     topology,
     why_silent,
 )
@@ -59,6 +60,7 @@ def diagnosis() -> Json:
             "free_disk_bytes": shutil.disk_usage(".").free,
         },
         "versions": _versions(states),
+        "mps": mps_runs(),
         "backends": [name for name in BACKENDS if not why_missing(name)],
         "problems": [*_of_gpus(states, processes), *_of_machine(busy), *refused],
         "plan": plan,

@@ -18,6 +18,12 @@ _EACH = 1.0  # a bucket that closes after every tensor
 def method_on(scenario: Scenario) -> Method:
     """The method that does what the scenario's strategy says. Raises DpsimError without one."""
     strategy = scenario.strategy
+    learners, sync = scenario.workload.learners_per_gpu, strategy.sync.kind
+    if learners > 1 and (strategy.aggregation.kind, sync) != ("allreduce", "sma"):
+        raise DpsimError(
+            "workload.learners_per_gpu: must be 1 on real ranks but where strategy.sync is sma "
+            f"over an all-reduce, but got {learners} with {sync}"
+        )
     # Torch's own first: on a node it is what people train with.
     choose = _BY_TORCH.get((strategy.aggregation.kind, strategy.sync.kind))
     found = None if choose is None else choose(scenario)
@@ -25,15 +31,21 @@ def method_on(scenario: Scenario) -> Method:
 
 
 def deviations(scenario: Scenario) -> list[str]:
-    """What the method does otherwise than the scenario says."""
+    """What the method does otherwise than the scenario says, and what is to be known of it."""
     aggregation: Any = scenario.strategy.aggregation
-    divides_state_alone = aggregation.sharding_stage == 1
-    if divides_state_alone and aggregation.gradients.collective == "reduce-scatter":
-        return [
+    learners = scenario.workload.learners_per_gpu
+    found = []
+    if aggregation.sharding_stage == 1 and aggregation.gradients.collective == "reduce-scatter":
+        found.append(
             "torch's ZeroRedundancyOptimizer all-reduces gradients, and the prediction scatters "
             "them: strategy.aggregation.gradients.collective=all-reduce predicts what ran"
-        ]
-    return []
+        )
+    if learners > 1:
+        found.append(
+            f"{learners} learners on each device are streams of one process (threads on a "
+            "processor), for which NVIDIA's multi-process service (MPS) changes nothing"
+        )
+    return found
 
 
 def _all_reduced(scenario: Scenario) -> Method | None:
@@ -48,6 +60,15 @@ def _all_reduced(scenario: Scenario) -> Method | None:
         return None
     named = {name: f"{size!r} B" for name, size in buckets.items()}
     return method_named("ddp", codec=codec, **named)
+
+
+def _learners(scenario: Scenario) -> Method | None:
+    """Several learners on each device, a stream each; of one, as on hosts."""
+    sync: Any = scenario.strategy.sync
+    learners = scenario.workload.learners_per_gpu
+    if learners == 1:
+        return None
+    return method_named("sma", learners=learners, pull=sync.correction, inertia=sync.momentum)
 
 
 def _buckets(scenario: Scenario) -> dict[str, float] | None:
@@ -94,4 +115,5 @@ def _sharded(scenario: Scenario) -> Method | None:
 _BY_TORCH: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("allreduce", "bsp"): _all_reduced,
     ("sharded", "bsp"): _sharded,
+    ("allreduce", "sma"): _learners,
 }

@@ -19,7 +19,6 @@ from dpsim.engine import Run, run_job
 from validate.emulate import Case, Measured, Placement, placement
 from validate.node.account import bucket_seconds, steps_of
 from validate.node.hardware import (
-    MOST_PROCESSES,
     Here,
     as_here,
     catalogue_name,
@@ -45,12 +44,9 @@ def on_node(
     backend: str = "auto",
     compute: str = "real",
     take_what_is_here: bool = False,
-    share: bool = False,
     timeout_s: float | None = None,
 ) -> StepRun | None:
     """Run ``case`` here, and predict it; under a launcher the answer is on rank 0, else None.
-
-    Ranks may ``share`` GPUs, which takes gloo.
 
     Raises PartialRunError where a rank fails, DpsimError for what this node cannot carry out.
     """
@@ -61,7 +57,7 @@ def on_node(
     if take_what_is_here:
         case = as_here(case, found, launched)
     scenario = case.scenario()
-    check(scenario, replace(found, count=MOST_PROCESSES) if share else found, launched)
+    check(scenario, found, launched)
     # Both are asked before any rank starts, so that a refusal is one line and not a failed run.
     method_on(scenario)
     if compute == "real":

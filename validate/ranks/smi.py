@@ -5,11 +5,14 @@ A GPU that this program does not list (another maker's, or none) has nothing to 
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _PATIENCE_S = 20.0  # it waits for the driver, which may sleep
+_MPS = "/tmp/nvidia-mps"  # where its control daemon listens, if not told else
 _IDLE = 0x1
 # Bits of the reasons for which clocks are below the highest, of those that slow work down; NVML's
 # header, nvml.h, has them.
@@ -79,6 +82,14 @@ def why_silent() -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return ""
+
+
+def mps_runs() -> bool:
+    """Whether NVIDIA's multi-process service is here.
+
+    Kernels of several processes then run beside one another; without it they take turns.
+    """
+    return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", _MPS), "control").exists()
 
 
 def gpu_states() -> list[GpuState]:

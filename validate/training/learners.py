@@ -13,9 +13,9 @@ sizes on multi-GPU servers", VLDB 12, 2019 (algorithm 1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
 import torch
@@ -67,17 +67,13 @@ class Learners(Method):
         group = LearnerGroup(worker, self.learners)
         average = AverageModel(worker.replica.weights, self.inertia, worker.world)
         total, pull = None, self.drawn(group.everywhere)
-        with ThreadPoolExecutor(self.learners + 1) as threads:
+        with ThreadPoolExecutor(group.threads + 1) as threads:
             for step in worker.steps():
                 # Begun before the learners are, so that it has the whole step to travel in.
                 average.set_out()
                 moved = threads.submit(average.move, total)
-                with worker.part("compute"), group.apart():
-                    losses = [
-                        threads.submit(group.learn, learner, step)
-                        for learner in range(self.learners)
-                    ]
-                    found = [loss.result() for loss in losses]
+                with worker.part("compute"):
+                    found = group.learn_all(threads, step)
                 worker.lost(torch.stack(found).mean())
                 with worker.part("communication"):
                     moved.result()
@@ -90,6 +86,17 @@ class Learners(Method):
         average.move(total)
         average.arrive()
         worker.replica.weights.copy_(average.weights)
+
+    def alone(self, worker: Worker) -> Callable[[], None]:
+        """All learners of the rank at once, with corrections towards a model that stays."""
+        group = LearnerGroup(worker, self.learners)
+        threads, pull = ThreadPoolExecutor(group.threads), self.drawn(group.everywhere)
+
+        def step() -> None:
+            group.learn_all(threads, 0)
+            group.correct(worker.replica.weights, pull)
+
+        return step
 
 
 class AverageModel:
@@ -141,15 +148,21 @@ class LearnerGroup:
         # Copies run on the default stream, for which the learners' own streams do not wait.
         worker.world.synchronize()
 
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Learners compute in the block, each on its stream; what follows waits for all of them."""
+    @property
+    def threads(self) -> int:
+        """One for all learners on a GPU, where threads would launch in turns; else one for each."""
+        return 1 if self.worker.world.on_gpu else len(self.replicas)
+
+    def learn_all(self, threads: Executor, step: int) -> list[Tensor]:
+        """All learners' losses; each computes on its stream, and what follows waits for them."""
         face = self.worker.world.face
         face.fork(self._streams)
-        yield
+        losses = [threads.submit(self._learn, each, step) for each in range(len(self.replicas))]
+        found = [loss.result() for loss in losses]
         face.join(self._streams)
+        return found
 
-    def learn(self, learner: int, step: int) -> Tensor:
+    def _learn(self, learner: int, step: int) -> Tensor:
         """The loss of a learner's batch; its gradient stays in its replica."""
         with self._streamed(learner):
             self.worker.pause(step)

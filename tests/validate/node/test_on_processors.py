@@ -17,6 +17,7 @@ from again import from_known, measured_again
 from dpsim.base.errors import DpsimError
 from validate.emulate import Case
 from validate.node.account import bucket_seconds, steps_of
+from validate.node.methods import method_on
 from validate.node.node_profile import node_profile
 from validate.node.program import carry_out
 from validate.ranks.launch import launch, loopback
@@ -52,6 +53,7 @@ CASES = {
         ),
         "averaged": ((SEQUENTIAL, "strategy.sync={kind: local-sgd, every: 2}"), "real"),
         "hook": ((IDEAL, "strategy.compression={kind: top-k, density: 0.1}"), "real"),
+        "learners": ((SEQUENTIAL, "strategy.sync.kind=sma", "workload.learners_per_gpu=2"), "real"),
         "timed": ((), "timed"),
         "slow": (("disturbance.slow=[{workers: [1], factor: 20}]",), "real"),
         "input": (
@@ -147,6 +149,20 @@ def test_buckets_that_go_beside_the_backward_pass_are_timed(rows):
     seconds = bucket_seconds(rows["ddp"], 1)
     assert [*seconds] == ["bucket0", "bucket1", "bucket2"]  # 1.3 MB: the first has 64 KiB
     assert min(seconds.values()) > 0
+
+
+def test_two_learners_on_a_device_take_longer_than_one(checked):
+    def check(rows):
+        one = min(row["alone_s"] for row in rows["averaged"])
+        assert min(row["alone_s"] for row in rows["learners"]) > 1.3 * one
+
+    checked(check, "averaged", "learners")
+
+
+def test_learners_without_a_method_are_refused():
+    case = Case(SCENARIO, ("workload.learners_per_gpu=2",))
+    with pytest.raises(DpsimError, match="learners_per_gpu: must be 1 on real ranks but where"):
+        method_on(case.scenario())
 
 
 def test_encoding_is_told_from_the_rest(rows):

@@ -28,6 +28,14 @@ CASES = {
         "real",
     ),
     "bf16": ((THREE, "cluster.gpu=h100-sxm", "workload.precision=bf16"), "real"),
+    "learners": (
+        (
+            THREE,
+            "strategy={sync: {kind: sma}, aggregation: {kind: allreduce, library: gloo}}",
+            "workload.learners_per_gpu=2",
+        ),
+        "real",
+    ),
     "timed": ((THREE,), "timed"),
 }
 BULK_SYNCHRONOUS = ("ddp", "fsdp", "zero-1", "through-host", "schedule", "library", "buckets")
