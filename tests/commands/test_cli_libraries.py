@@ -172,10 +172,10 @@ def test_what_no_machine_measured_is_told_of_an_explained_time(dpsim):
     assert out.splitlines()[-1].startswith("extrapolated: of all_reduce of tcpx no machine")
 
 
-def test_rows_name_the_kin_that_corrected_them(dpsim):
+def test_rows_name_the_nearest_measured_machines_that_corrected_them(dpsim):
     sizes = ["--cluster", "dgx-h100", "-b", "1M", "-e", "2M"]
     text = dpsim("collective", *sizes, "--library", "nccl")[1]
-    assert text.count("corrected by measured kin: ") == 1
+    assert text.count("corrected by the nearest measured machines: ") == 1
     for library, nodes, kin in (("nccl", 2, []), ("gloo", 1, None)):
         answer = dpsim("collective", *sizes, "--library", library, "--nodes", nodes, "--json")[1]
         assert [row["kin"] for row in json.loads(answer)["rows"]] == [kin, kin]

@@ -96,7 +96,7 @@ def _scores() -> list[Score]:
     for machine in sorted({case.machine_name for case in cases}):
         own = [case for case in cases if case.machine_name == machine]
         known, _ = source.constants(machine)
-        for predicted in calibrated(own, known, source.kin(machine)):
+        for predicted in calibrated(own, known, source.neighbours(machine)):
             scores += scored(predicted, "left out")
     return scores
 

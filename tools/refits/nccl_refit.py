@@ -6,7 +6,7 @@ It writes four files from the tables in data/. Nothing else in the package is fi
 
 - dpsim/network/libraries/nccl/constants.yaml: fitted on all machines.
 - residuals.json beside it: what is left of machines and generations that a fit did not see.
-- kin.json beside it: curves inside a node, which correct their kin.
+- neighbours.json beside it: what is left of measured nodes, which corrects their neighbours.
 - left_out.json: for each machine, the constants fitted on all others.
 """
 
@@ -27,10 +27,12 @@ import validate.published
 from dpsim.base.terminal import write_whole
 from dpsim.network.libraries.nccl import (
     COMMON,
-    KIN_FILE,
+    NEIGHBOURS_FILE,
     OWN_ONLY,
     PARAMS,
-    Kin,
+    Measured,
+    modelled,
+    neighbours_of,
     written,
 )
 from tools.refits.nccl_residuals import coverage, residual_table
@@ -47,9 +49,9 @@ from validate.published.nccl import (
     fit_joint,
     fit_without,
     fit_without_generation,
-    kin_of,
     label_graphs,
     mean_over_machines,
+    measured_inside,
     read_table,
     scored,
     specification,
@@ -60,7 +62,7 @@ from validate.published.nccl import (
 PUBLISHED = Path(validate.published.__path__[0])
 CONSTANTS = Path(dpsim.network.libraries.nccl.__path__[0]) / "constants.yaml"
 RESIDUALS = CONSTANTS.with_name("residuals.json")
-KIN = CONSTANTS.with_name(KIN_FILE)
+NEIGHBOURS = CONSTANTS.with_name(NEIGHBOURS_FILE)
 Constants = dict[Slot, float]
 _WORKERS = 2
 TABLES: tuple[tuple[str, Kind], ...] = (
@@ -109,13 +111,13 @@ def main() -> None:
         without = _fits(workers, fit_without, machines)
         without_generation = _fits(workers, fit_without_generation, generations)
 
-    kin = kin_of(cases)
+    inside = measured_inside(cases)
     scores = []
     for machine in machines:
         own = [case for case in cases if case.machine_name == machine]
-        others = [curve for curve in kin if curve.name != machine]
+        others = [curve for curve in inside if curve.name != machine]
         scores += _scores(own, without[machine], others)
-    # Kin are of one generation: a machine without its generation has none.
+    # Neighbours are of one generation: a machine without its generation has none.
     by_generation = []
     for left_out in generations:
         own = [case for case in cases if case.machine.generation == left_out]
@@ -124,7 +126,9 @@ def main() -> None:
     known = fit_joint(cases)
     write_whole(CONSTANTS, constants_text(known, cases, scores, by_generation))
     table = residual_table(scores, by_generation)
-    write_whole(KIN, "[" + ",\n".join(json.dumps(written(curve)) for curve in kin) + "]\n")
+    nearest = neighbours_of(inside, modelled(known))
+    text = ",\n".join(json.dumps(written(neighbour)) for neighbour in nearest)
+    write_whole(NEIGHBOURS, f"[{text}]\n")
     write_whole(RESIDUALS, json.dumps(table, indent=1) + "\n")
     # By which a table is recognised whose machines go by other names.
     curves = {case.fingerprint: case.machine_name for case in cases}
@@ -157,10 +161,14 @@ def _fit(fit: Callable[[Iterable[Case], str], Constants], left_out: str) -> Cons
     return fit(training_cases(), left_out)
 
 
-def _scores(cases: Sequence[Case], known: Mapping[Slot, float], kin: Sequence[Kin]) -> list[Score]:
+def _scores(
+    cases: Sequence[Case], known: Mapping[Slot, float], curves: Sequence[Measured]
+) -> list[Score]:
+    """Each case predicted by ``known``, and by what these leave of measured ``curves``."""
+    neighbours = neighbours_of(curves, modelled(known))
     return [
         score
-        for predicted in specification(cases, known, kin)
+        for predicted in specification(cases, known, neighbours)
         for score in scored(predicted, "left out")
     ]
 
@@ -195,7 +203,7 @@ def constants_text(
 
 def _group_lines(known: Mapping[Slot, float], cases: Sequence[Case]) -> Iterator[str]:
     """The constants of each group with their errors."""
-    problem = build(label_graphs(cases, known))
+    problem = build(label_graphs(cases, known), known)
     found = standard_errors(problem, np.array([known[slot] for slot in problem.slots]))
     errors = dict(zip(problem.slots, found, strict=True))
     of = {p.name: p for p in PARAMS}

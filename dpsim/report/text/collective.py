@@ -43,11 +43,11 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
 
 
 def collective_notes(rows: Sequence[CollectiveRow]) -> list[str]:
-    """The kin that corrected times, and what the models' errors extrapolate, each once."""
+    """What corrected times, and what the models' errors extrapolate, each once."""
     told = dict.fromkeys(note for row in rows for note in kin_notes(row.kin or ()))
     return [*told, *extrapolation_notes(row.interval for row in rows)]
 
 
 def kin_notes(kin: Sequence[str]) -> list[str]:
     """A line that names the measured machines that corrected a time; none where none did."""
-    return [f"corrected by measured kin: {'; '.join(kin)}"] if kin else []
+    return [f"corrected by the nearest measured machines: {'; '.join(kin)}"] if kin else []

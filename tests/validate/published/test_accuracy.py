@@ -33,18 +33,18 @@ def groups(name, regime):
 
 
 SPECIFICATION = [
-    ("nccl_single_node", "single-node NVLink", 0.105, 0.085),
-    ("nccl_single_node", "single-node PCIe", 0.530, 0.545),
-    ("nccl_tests", "single-node NVLink", 0.090, 0.070),
-    ("nccl_tests", "single-node PCIe", 0.215, 0.275),
-    ("nccl_tests", "multi-node IB/RoCE", 0.180, 0.175),
-    ("nccl_tests", "multi-node EFA/TCPX", 0.190, 0.275),
-    ("nccl_tests_2", "single-node NVLink", 0.100, 0.075),
-    ("nccl_tests_2", "single-node PCIe", 0.235, 0.210),
-    ("nccl_tests_2", "multi-node IB/RoCE", 0.160, 0.140),
-    ("nccl_tests_2", "multi-node EFA/TCPX", 0.110, 0.110),
-    ("nccl_tests_2", "multi-node sockets/Slingshot", 0.250, 0.260),
-    ("nccl_tests_2", "multi-node other collectives", 0.255, 0.215),
+    ("nccl_single_node", "single-node NVLink", 0.115, 0.090),
+    ("nccl_single_node", "single-node PCIe", 0.545, 0.575),
+    ("nccl_tests", "single-node NVLink", 0.085, 0.065),
+    ("nccl_tests", "single-node PCIe", 0.235, 0.330),
+    ("nccl_tests", "multi-node IB/RoCE", 0.185, 0.180),
+    ("nccl_tests", "multi-node EFA/TCPX", 0.190, 0.280),
+    ("nccl_tests_2", "single-node NVLink", 0.100, 0.070),
+    ("nccl_tests_2", "single-node PCIe", 0.225, 0.205),
+    ("nccl_tests_2", "multi-node IB/RoCE", 0.155, 0.130),
+    ("nccl_tests_2", "multi-node EFA/TCPX", 0.100, 0.100),
+    ("nccl_tests_2", "multi-node sockets/Slingshot", 0.250, 0.270),
+    ("nccl_tests_2", "multi-node other collectives", 0.250, 0.210),
 ]
 CALIBRATED = [
     ("nccl_tests", "single-node", 0.050, 0.035),

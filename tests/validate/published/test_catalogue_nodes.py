@@ -14,10 +14,10 @@ CASES = cache(all_cases)
 BOUNDS = {
     "NVLink mesh, one node": (0.03, 0.03),
     "NVLink mesh, several nodes": (0.15, 0.18),
-    "NVSwitch, one node": (0.05, 0.03),
-    "NVSwitch, several nodes": (0.14, 0.13),
-    "PCIe, one node": (0.06, 0.05),
-    "xGMI, one node": (0.03, 0.02),
+    "NVSwitch, one node": (0.05, 0.04),
+    "NVSwitch, several nodes": (0.15, 0.14),
+    "PCIe, one node": (0.11, 0.06),
+    "xGMI, one node": (0.06, 0.05),
     "xGMI, several nodes": (0.04, 0.04),
 }
 # What does not count for its quality still tells a node that is described wrongly from others: of

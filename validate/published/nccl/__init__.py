@@ -20,7 +20,7 @@ from validate.published.nccl.scores import (
     summary,
     transport_group,
 )
-from validate.published.nccl.sources import LEFT_OUT_FILE, Shipped, kin_of
+from validate.published.nccl.sources import LEFT_OUT_FILE, Shipped, measured_inside
 from validate.published.nccl.table import KINDS, Case, Kind, kind_of, read_table
 from validate.published.nccl.twins import beside_twins
 
@@ -47,10 +47,10 @@ __all__ = [
     "fit_joint",
     "fit_without",
     "fit_without_generation",
-    "kin_of",
     "kind_of",
     "label_graphs",
     "mean_over_machines",
+    "measured_inside",
     "node_cases",
     "read_table",
     "scored",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,18 +14,20 @@ from dpsim.base.errors import DpsimError
 from dpsim.network.libraries.nccl import BRANCHES, costs, machine_logs, seconds
 from validate.published.nccl.map_fit import (
     SIGMA,
-    TOLERANCE,
     Slot,
     build,
     build_own,
     row_params,
     solve,
+    within_their_errors,
 )
 from validate.published.nccl.table import Case
 
 Constants = dict[Slot, float]
 MOST_ROWS = 600  # of a machine, in a fit
 _ROUGHLY = 1e-3  # the gain at which a fit stops that only says which graph a table had
+_NEARLY, _FINELY = 1e-5, 1e-6  # those of a fit which says what can go, and of the last
+_SHRINKINGS = 2
 SWITCH = 0.05  # how far apart NCCL's estimates are for one branch to be chosen for sure
 COSTLY = 4.0  # how much less a branch counts that would take longer, as a power of its time
 GRAPHS = (0, 1)  # topology-search results that fits try (see NcclMachine.graph)
@@ -46,7 +48,22 @@ def fit_joint(cases: Iterable[Case]) -> Constants:
         )
     # Constants tell the graphs, and graphs the constants: a rough fit is enough for the former.
     first = _fit_once(good, {}, _ROUGHLY)
-    return _fit_once(label_graphs(good, first), first, TOLERANCE)
+    return _shrunk(label_graphs(good, first), first)
+
+
+def _shrunk(cases: Sequence[Case], start: Mapping[Slot, float]) -> Constants:
+    """The fit with the deviations of families that the cases ask for; all others are none.
+
+    What lies within its own error goes, and the rest is fitted anew, some times over: where one
+    goes, its neighbours take over what it stood for.
+    """
+    known = _fit_once(cases, start, _NEARLY)
+    for _ in range(_SHRINKINGS):
+        problem = build(cases, known)
+        found = np.array([known[slot] for slot in problem.slots])
+        kept = known.keys() - within_their_errors(problem, found)
+        known = _fit_once(cases, known, _NEARLY, kept)
+    return _fit_once(cases, known, _FINELY, known)
 
 
 def _thinned(cases: Sequence[Case]) -> list[Case]:
@@ -79,8 +96,13 @@ def fit_without(cases: Iterable[Case], machine: str) -> Constants:
     return fit_joint(case for case in cases if case.machine_name != machine)
 
 
-def _fit_once(cases: Sequence[Case], start: Mapping[Slot, float], tolerance: float) -> Constants:
-    problem = build(cases)
+def _fit_once(
+    cases: Sequence[Case],
+    start: Mapping[Slot, float],
+    tolerance: float,
+    kept: Container[Slot] | None = None,
+) -> Constants:
+    problem = build(cases, kept)
     # Slots that no earlier fit had begin at their priors.
     priors = dict(zip(problem.slots, problem.prior.tolist(), strict=True))
     begin = np.array([start.get(slot, prior) for slot, prior in priors.items()])

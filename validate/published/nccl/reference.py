@@ -94,7 +94,7 @@ def compare(
         # Apart, so that rows of doubtful quality refine no constants of those that count.
         for good in (True, False):
             part = [case for case in own.cases if (case.quality == "ok") == good]
-            for predicted in REGIMES[regime](part, own.known, own.kin) if part else ():
+            for predicted in REGIMES[regime](part, own.known, own.neighbours) if part else ():
                 rows = scored(predicted, own.words)
                 fitted += [row for row in rows if not row.counts]
                 (counted if good else apart).extend(row for row in rows if row.counts)

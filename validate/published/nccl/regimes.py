@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.libraries.nccl import Kin, NcclMachine, kin_correction, machine_logs
+from dpsim.network.libraries.nccl import NcclMachine, Neighbour, machine_logs, predict
 from validate.published.nccl.joint_fit import (
     GRAPHS,
     label_graphs,
-    predict_case,
     predict_mixed,
 )
 from validate.published.nccl.known_sizes import between_the_known, credible, usual_step
@@ -32,36 +31,34 @@ _GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a
 class Predicted:
     """A case with seconds for each of its sizes, and which of them may count.
 
-    Those count that nothing was fitted on. ``kin`` are measured machines that corrected it.
+    Those count that nothing was fitted on. ``neighbours`` are measured machines that corrected it.
     ``is_calibrated``: whether the others are known.
     """
 
     case: Case
     seconds: FloatArray
     counts: npt.NDArray[np.bool_]
-    kin: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
     is_calibrated: bool = False
 
 
-Regime = Callable[[Sequence[Case], Mapping[Slot, float], Sequence[Kin]], list[Predicted]]
+Regime = Callable[[Sequence[Case], Mapping[Slot, float], Sequence[Neighbour]], list[Predicted]]
 
 
 def specification(
-    cases: Sequence[Case], known: Mapping[Slot, float], kin: Sequence[Kin]
+    cases: Sequence[Case], known: Mapping[Slot, float], neighbours: Sequence[Neighbour]
 ) -> list[Predicted]:
-    """Each case from its description, ``known`` and ``kin`` alone."""
+    """Each case from its description, ``known`` and ``neighbours`` alone."""
     predicted = []
     for case in cases:
-        corrected = kin_correction(case.machine, case.op, case.element_bytes, known, kin)
-        modelled = predict_case(case, machine_logs(known, case.machine))
-        times = modelled * corrected.factor(np.asarray(case.nbytes))
-        counts = np.ones(len(times), dtype=bool)
-        predicted.append(Predicted(case, times, counts, corrected.names))
+        found = predict(case.machine, case.op, case.element_bytes, case.nbytes, known, neighbours)
+        counts = np.ones(len(case.nbytes), dtype=bool)
+        predicted.append(Predicted(case, found.seconds, counts, found.neighbours))
     return predicted
 
 
 def calibrated(
-    cases: Sequence[Case], known: Mapping[Slot, float], kin: Sequence[Kin]
+    cases: Sequence[Case], known: Mapping[Slot, float], neighbours: Sequence[Neighbour]
 ) -> list[Predicted]:
     """One machine's cases after a MAP refinement of ``known`` on every fourth size.
 
@@ -91,7 +88,7 @@ def calibrated(
         for case, fit, (_, counts) in zip(cases, fitted, thinned, strict=True)
     ]
 
-    described = specification(cases, known, kin)
+    described = specification(cases, known, neighbours)
     at_known = [each.seconds[~counts] for each, (_, counts) in zip(described, thinned, strict=True)]
     usual = usual_step([part for part, _ in thinned], at_known)
     refined = [

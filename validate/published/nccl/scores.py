@@ -34,8 +34,8 @@ _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 class Score:
     """One row of a table beside its prediction; ``constants`` says what they were fitted on.
 
-    ``kin`` are the measured machines whose residuals corrected the prediction. ``is_calibrated``:
-    whether other sizes of its curve are known.
+    ``neighbours`` are the measured machines whose residuals corrected the prediction.
+    ``is_calibrated``: whether other sizes of its curve are known.
     """
 
     case: Case
@@ -45,7 +45,7 @@ class Score:
     measured: float
     constants: str
     counts: bool
-    kin: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
     is_calibrated: bool = False
 
     @property
@@ -87,7 +87,7 @@ class Score:
             "extrapolated": list(interval.extrapolated),
             "ape": self.ape,
             "constants": self.constants,
-            "kin": list(self.kin),
+            "kin": list(self.neighbours),
             **({} if self.reason is None else {"reason": self.reason}),
         }
 
@@ -109,7 +109,7 @@ def scored(predicted: Predicted, constants: str) -> list[Score]:
             row.seconds,
             constants,
             bool(at[row.nbytes][1]),
-            predicted.kin,
+            predicted.neighbours,
             predicted.is_calibrated,
         )
         for row in case.rows

@@ -14,7 +14,14 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from dpsim.network.libraries.nccl import Kin, shipped_constants, shipped_kin
+from dpsim.network.libraries.nccl import (
+    Measured,
+    Neighbour,
+    modelled,
+    neighbours_of,
+    shipped_constants,
+    shipped_neighbours,
+)
 from validate.published.nccl.joint_fit import fit_joint, fit_without
 from validate.published.nccl.map_fit import Slot
 from validate.published.nccl.table import Case
@@ -36,8 +43,8 @@ class Source(Protocol):
     def constants(self, without: str | None) -> tuple[Known, str]:
         """Constants fitted without that machine (None: on all), and words for them."""
 
-    def kin(self, without: str | None) -> list[Kin]:
-        """Measured curves of one node, without that machine's."""
+    def neighbours(self, without: str | None) -> Sequence[Neighbour]:
+        """Measured machines but that one, as its `constants` leave them."""
 
 
 class Shipped:
@@ -64,9 +71,13 @@ class Shipped:
             (key, name): value for key, group in groups.items() for name, value in group.items()
         }, "shipped, without this machine"
 
-    def kin(self, without: str | None) -> list[Kin]:
+    def neighbours(self, without: str | None) -> Sequence[Neighbour]:
         """Read from the package."""
-        return [curve for curve in shipped_kin() if curve.name != without]
+        if without is None:
+            return shipped_neighbours()
+        known, _ = self.constants(without)
+        others = [each for each in shipped_neighbours() if each.name != without]
+        return [each.under(modelled(), modelled(known)) for each in others]
 
 
 class FittedOn:
@@ -103,15 +114,17 @@ class FittedOn:
             self._fits[without] = fit(self.cases)
         return self._fits[without], words
 
-    def kin(self, without: str | None) -> list[Kin]:
+    def neighbours(self, without: str | None) -> Sequence[Neighbour]:
         """From the cases given."""
-        return [curve for curve in kin_of(self.cases) if curve.name != without]
+        known, _ = self.constants(without)
+        others = [curve for curve in measured_inside(self.cases) if curve.name != without]
+        return neighbours_of(others, modelled(known))
 
 
-def kin_of(cases: Iterable[Case]) -> list[Kin]:
-    """The curves of quality ok inside one node, as kin of others."""
+def measured_inside(cases: Iterable[Case]) -> list[Measured]:
+    """The curves of quality ok inside one node, which tell of their neighbours."""
     return [
-        Kin(
+        Measured(
             case.machine_name,
             case.machine,
             case.op,
@@ -130,7 +143,7 @@ class Assigned:
 
     cases: list[Case]
     known: Known
-    kin: list[Kin]
+    neighbours: Sequence[Neighbour]
     words: str
 
 
@@ -154,7 +167,7 @@ def assign(
         known, words = source.constants(without)
         if seen is not None and leave_out == "none":
             words += ", which saw this machine"
-        assigned.append(Assigned(own, known, source.kin(without), words))
+        assigned.append(Assigned(own, known, source.neighbours(without), words))
         progress(done)
     return assigned
 

@@ -25,9 +25,16 @@ if TYPE_CHECKING:
     )
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
     from dpsim.network.libraries.nccl.gpus import is_amd
-    from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
     from dpsim.network.libraries.nccl.model import NcclModel
+    from dpsim.network.libraries.nccl.neighbours import (
+        NEIGHBOURS_FILE,
+        Measured,
+        Neighbour,
+        neighbours_of,
+        shipped_neighbours,
+        written,
+    )
     from dpsim.network.libraries.nccl.network_text import node_cards, stated_cards
     from dpsim.network.libraries.nccl.of_cluster import (
         gpus_per_node,
@@ -38,7 +45,8 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl.physical_values import Facts, facts_of, physical
     from dpsim.network.libraries.nccl.prediction import (
         Prediction,
-        kin_correction,
+        correction_of,
+        modelled,
         predict,
         work_for,
     )
@@ -49,8 +57,8 @@ else:
 __all__ = [
     "BRANCHES",
     "COMMON",
-    "KIN_FILE",
     "NAMES",
+    "NEIGHBOURS_FILE",
     "NVMESH",
     "NVSWITCH",
     "OPS",
@@ -60,15 +68,17 @@ __all__ = [
     "Description",
     "Explanation",
     "Facts",
-    "Kin",
+    "Measured",
     "NcclMachine",
     "NcclModel",
+    "Neighbour",
     "Note",
     "Param",
     "Picked",
     "Prediction",
     "Rival",
     "Work",
+    "correction_of",
     "costs",
     "describe",
     "describe_system",
@@ -77,10 +87,11 @@ __all__ = [
     "facts_of",
     "gpus_per_node",
     "is_amd",
-    "kin_correction",
     "level_keys",
     "machine_logs",
     "machine_of",
+    "modelled",
+    "neighbours_of",
     "network_cards",
     "node_cards",
     "physical",
@@ -88,7 +99,7 @@ __all__ = [
     "prior_shift",
     "seconds",
     "shipped_constants",
-    "shipped_kin",
+    "shipped_neighbours",
     "stated_cards",
     "work_for",
     "written",

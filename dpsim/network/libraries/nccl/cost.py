@@ -16,7 +16,9 @@ With S bytes (nccl-tests' convention: the larger buffer), n ranks on N nodes of 
         t = (L^r + T^r)^(1/r), r = net_r (rings: 1, q twice)
       Of a gather or a scatter also what its channels feed the cards with: T_net is the softened
       larger of the two.
-      R is the NICs' line rate per node, e_p the share of it that a protocol moves, f the bytes that
+      R is the NICs' line rate per node, e_p the share of it that a protocol moves (half by LL, a
+      flag goes with each word; its channels move C bytes a second at most, so that T_net is
+      f S / (e R) + f S / (C channels)), f the bytes that
       cross a node's boundary per byte reduced: ring 2 (n-1)/n, tree 1 on two nodes, else
       2 (N-1)/N (every node is a leaf of one tree and an inner node of the other).
 
@@ -28,7 +30,7 @@ empirical, found on the tables of validate/published/data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -90,6 +92,11 @@ class Work:
     branch: IntArray
     one_byte: FloatArray
     nic_rate: FloatArray
+
+    def times(self, count: int, branch: IntArray) -> Work:
+        """These rows ``count`` times over, with a ``branch`` for each."""
+        rows = {each.name: np.tile(getattr(self, each.name), count) for each in fields(self)}
+        return Work(**{**rows, "branch": branch})
 
     # A fit prices the same rows some thousand times.
     @cached_property
@@ -260,9 +267,13 @@ def _feeding(w: Work, p: Params) -> FloatArray:
     NCCL's search lays out one channel for each GPU's share of the cards, and more where that is
     beyond `CHANNEL_RATE`: an all-gather's kernels move less than a card of that rate could.
     """
-    channels = w.local * np.maximum(np.ceil(w.nic_rate / (w.local * CHANNEL_RATE)), 1)
-    fed = _crossing(w, False) * w.nbytes / (p["net_feed"] * channels)
+    fed = _crossing(w, False) * w.nbytes / (p["net_feed"] * _channels(w))
     return np.where(w.is_one_way, fed, 0.0)
+
+
+def _channels(w: Work) -> FloatArray:
+    """How many channels NCCL's search lays out over a node's cards."""
+    return np.asarray(w.local * np.maximum(np.ceil(w.nic_rate / (w.local * CHANNEL_RATE)), 1))
 
 
 def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
@@ -288,7 +299,11 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     latency = fixed + inside * step + hops * p["net_h_" + proto]
     share = p["net_e_" + proto] * (p["net_tree"] if tree else 1.0)
     efficiency = np.minimum(share, 1.0)  # nothing moves more than the cards' line rate
-    net = _crossing(w, tree) * w.nbytes / (efficiency * w.nic_rate)
+    crossing = _crossing(w, tree) * w.nbytes
+    net = crossing / (efficiency * w.nic_rate)
+    if proto == "LL":
+        # A processor copies what leaves a GPU, and looks for the flag in every word.
+        net = net + crossing / (p["net_c_LL"] * _channels(w))
     volume = 2 * w.nbytes * np.maximum(w.local - 1, 0) / w.local if tree else _inside_bytes(w, p)
     # One pipeline through every link: no ramp beyond the steps, and the slowest link alone sets the
     # rate.

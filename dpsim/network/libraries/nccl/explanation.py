@@ -16,7 +16,7 @@ from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.prediction import (
     Prediction,
     constant_groups,
-    kin_correction,
+    correction_of,
     machine_constants,
     predict,
     work_for,
@@ -111,22 +111,20 @@ def explain(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> E
     from dpsim.network.residuals import machine_doubt
 
     found = predict(machine, op, element_bytes, [nbytes])
-    chosen = _name(found, 0)
+    took, chosen = float(found.seconds[0]), _name(found, 0)
     below, above = _switches(machine, op, element_bytes, nbytes, chosen)
-    corrected = kin_correction(machine, op, element_bytes)
-    factor = float(corrected.factor(np.array([float(nbytes)]))[0])
     doubt = machine_doubt(machine, op, nbytes)
     return Explanation(
         nbytes,
         chosen,
-        float(found.seconds[0]),
-        doubt.around(float(found.seconds[0])),
-        _rivals(machine, op, element_bytes, nbytes, factor, doubt),
-        _terms(machine, op, element_bytes, nbytes, chosen, factor),
+        took,
+        doubt.around(took),
+        _rivals(machine, op, element_bytes, nbytes, (chosen, took), doubt),
+        _terms(machine, op, element_bytes, nbytes, chosen, took),
         below,
         above,
         constant_groups(machine),
-        found.kin,
+        found.neighbours,
     )
 
 
@@ -140,48 +138,56 @@ def _on_branch(
     element_bytes: int,
     sizes: list[float],
     branch: str,
-    factor: float,
 ) -> list[float]:
-    """Seconds for each size were that branch taken, times what kin say of the size explained."""
+    """Seconds for each size were that branch taken."""
     work = work_for(machine, op, element_bytes, np.array(sizes, dtype=np.float64))
     work.branch[:] = BRANCHES.index(branch)
     constants = Picked(machine_constants(machine), np.zeros(len(sizes), dtype=np.int64))
-    return [factor * float(time) for time in seconds(work, constants)]
+    return [float(time) for time in seconds(work, constants)]
 
 
 def _rivals(
-    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, factor: float, doubt: Doubt
+    machine: NcclMachine,
+    op: str,
+    element_bytes: int,
+    nbytes: int,
+    chosen: tuple[str, float],
+    doubt: Doubt,
 ) -> tuple[Rival, ...]:
+    """All that NCCL may take; of what is ``chosen`` the seconds are known."""
     if op in ("alltoall", "sendrecv") or machine.ranks == 1:
         return ()
     table = costs(machine, op, element_bytes, np.array([float(nbytes)]))
     names = {
         f"{algorithm}/{protocol}": float(time[0]) for (algorithm, protocol), time in table.items()
     }
+    factor = float(correction_of(machine, op, element_bytes).factor(np.array([float(nbytes)]))[0])
     rivals = []
     for name, estimate in sorted(names.items(), key=lambda item: item[1]):
-        (time,) = _on_branch(machine, op, element_bytes, [nbytes], name, factor)
+        (time,) = _on_branch(machine, op, element_bytes, [nbytes], name)
+        time = chosen[1] if name == chosen[0] else factor * time
         rivals.append(Rival(name, estimate, time, doubt.around(time)))
     return tuple(rivals)
 
 
 def _terms(
-    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str, factor: float
+    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str, took: float
 ) -> dict[str, float]:
-    """The seconds of a call as latency, transfer and ramp.
+    """The seconds that a call ``took`` as latency, transfer and ramp.
 
     Latency is what next to nothing costs, transfer is the bytes at the rate of the largest sizes,
-    ramp the rest.
+    ramp the rest; each has the same share of what neighbours and larger sizes say beside the model.
     """
     if machine.ranks == 1:
         return {"latency": 0.0, "transfer": 0.0, "ramp": 0.0}
     # So far out a branch's time grows by its rate alone, whatever it costs to begin.
     huge = 2.0**44
     none, here, large, larger = _on_branch(
-        machine, op, element_bytes, [1.0, nbytes, huge, 2 * huge], chosen, factor
+        machine, op, element_bytes, [1.0, nbytes, huge, 2 * huge], chosen
     )
     transfer = nbytes * (larger - large) / huge
-    return {"latency": none, "transfer": transfer, "ramp": here - none - transfer}
+    terms = {"latency": none, "transfer": transfer, "ramp": here - none - transfer}
+    return {name: took / here * time for name, time in terms.items()}
 
 
 def _switches(

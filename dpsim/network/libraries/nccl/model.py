@@ -249,7 +249,7 @@ class NcclModel(LeavingTogether):
     @cached_property
     def kin(self) -> tuple[str, ...]:
         """The measured machines of its kind whose residuals correct its times inside a node."""
-        return predict(self.machine, self.operation, self.itemsize, [1]).kin
+        return predict(self.machine, self.operation, self.itemsize, [1]).neighbours
 
     def explain(self, nbytes: int) -> Explanation:
         """Why NCCL chooses what it does at this size."""

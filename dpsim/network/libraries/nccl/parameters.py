@@ -67,8 +67,8 @@ PARAMS: tuple[Param, ...] = (
     Param("net_h_Simple", "net", "s", 15e-6, 0.3, "Simple latency of a network hop"),
     # As inside a node: what it costs is the rank's own, not the network's.
     Param("net_h_P", "net", "s", 0.5e-6, 0.5, "what each rank costs a rank that sends to all"),
-    Param("net_e_LL", "net", "1", 0.35, 0.2, "share of the NICs' line rate that LL moves"),
-    Param("net_e_LL128", "net", "1", 0.9, 0.05, "the same, LL128"),
+    Param("net_c_LL", "net", "B/s", 10e9, 0.3, "what LL moves in a channel between nodes"),
+    Param("net_e_LL128", "net", "1", 0.9, 0.05, "share of the NICs' line rate that LL128 moves"),
     Param("net_e_Simple", "net", "1", 0.95, 0.05, "the same, Simple"),
     Param("net_e_P", "net", "1", 0.85, 0.15, "the same, from each rank to each"),
     Param("net_host", "net", "1", 0.8, 0.2, "share left where cards reach GPUs through the host"),
@@ -129,7 +129,8 @@ TRANSPORT_KIN: Mapping[str, str] = {
 }
 # Transports of a family whose own distance from it is fitted.
 MEASURED_APART = frozenset({"roce", "efa-v1", "efa-v2", "tcpx", "tcpxo"})
-# latency of a hop against the mean before any fit (about 6 us on InfiniBand, 30 on EFA, 50 on TCP)
+# Latency of a hop against the mean before any fit (about 6 us on InfiniBand, 30 on EFA, 50 on TCP).
+# What is under way at once is alike, so that LL moves the less the longer a hop is.
 TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
     "efa": {
         "net_h_LL": 6.0,
@@ -137,6 +138,7 @@ TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
         "net_h_Simple": 3.0,
         "net_a": 10.0,
         "net_e_Simple": 0.9,
+        "net_c_LL": 0.25,
     },
     "tcp": {
         "net_h_LL": 6.0,
@@ -144,8 +146,9 @@ TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
         "net_h_Simple": 4.0,
         "net_a": 2.0,
         "net_e_Simple": 0.8,
+        "net_c_LL": 0.25,
     },
-    "slingshot": {"net_h_LL": 1.5, "net_h_LL128": 1.5, "net_h_Simple": 1.5},
+    "slingshot": {"net_h_LL": 1.5, "net_h_LL128": 1.5, "net_h_Simple": 1.5, "net_c_LL": 0.25},
     # Later cards write to a GPU elsewhere by themselves: calls begin sooner, hops are as long.
     "efa-v2": {"net_a": 0.3},
     "tcpxo": {"net_a": 0.3},

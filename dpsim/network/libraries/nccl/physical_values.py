@@ -18,6 +18,7 @@ Constants = dict[str, FloatArray]
 
 # How sharply the slower of the loading kernel and the uplink sets the rate.
 HOST_SHARPNESS = 6.0
+LL_SHARE = 0.5  # Half of what LL moves are flags, one with each word.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +96,7 @@ def _network(theta: Constants, facts: Facts) -> None:
     old = np.where(facts.old, theta["net_old"], 1.0)
     host = np.where(facts.nic_staged, theta["net_host"], 1.0)
     theta["net_e_P"] = theta["net_e_P"] * theta["net_share"] * host
+    theta["net_e_LL"] = np.full(len(old), LL_SHARE)
     for protocol in ("LL", "LL128", "Simple"):
         share, hop = "net_e_" + protocol, "net_h_" + protocol
         theta[share] = theta[share] * theta["net_share"] * old * host
@@ -102,6 +104,8 @@ def _network(theta: Constants, facts: Facts) -> None:
     # The proxies of a node's GPUs take turns at its cards: posting and polling add up over them.
     theta["net_a"] = theta["net_a"] * theta["net_lag"] * facts.local / FULL_NODE
     theta["net_h_P"] = theta["net_h_P"] * theta["net_lag"]
+    # Links of PCIe move no more for more channels.
+    theta["net_port"] = np.where(facts.on_bus, 1.0, theta["net_port"])
 
 
 def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:

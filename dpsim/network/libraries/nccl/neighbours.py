@@ -1,0 +1,225 @@
+"""Nearest-neighbour residual correction: what the model left of measured machines like one.
+
+Inside a node the model leaves of a machine what it leaves of its generation: the sizes at which
+protocols really switch, and steps of an operation. So where machines whose GPUs have the same
+NVLinks were measured, with the operation, the ranks and a near version of NCCL,
+
+    ln t = ln t_model + sum_k a_k m_k / (sum_k a_k + 1)
+    m_k = sum_i w_i r_i / sum_i w_i,    a_k = sum_i w_i / (sum_i w_i + FEW)
+    w_i = exp(-(d_i / WIDTH)^2 / 2)
+
+over machines k: one that was measured near the size is believed by half, many nearly in full. r_i
+are the machine's residuals ln(measured / model), the mean of each two octaves, and d_i how many
+octaves they lie from the size asked for. Above the largest measured size, where residuals are those
+of a rate, the correction stays; below the smallest it fades.
+
+Over PCIe neighbours tell nothing: rates there are the hosts', and hosts of the same words differ by
+more than the model errs (docs/accuracy.md). Nor do they between nodes, where residuals are those of
+a network and its settings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, NcclMachine
+
+NEIGHBOURS_FILE = "neighbours.json"
+NEAR = 6  # minor releases of NCCL, about two years
+WIDTH = 2.0  # octaves over which a residual tells of other sizes
+FEW = 0.15  # of a size measured right there: with that much a machine is believed by half as much
+_BIN = 2  # octaves of which residuals are averaged
+_DIGITS = 4
+
+# Seconds of a machine's operation with elements of some bytes, at each size.
+Modelled = Callable[[NcclMachine, str, int, FloatArray], FloatArray]
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """A measured curve inside one node: whose, of what, and seconds by ascending bytes."""
+
+    name: str
+    machine: NcclMachine
+    op: str
+    element_bytes: int
+    nbytes: FloatArray
+    seconds: FloatArray
+
+    def residuals(self, modelled: Modelled) -> FloatArray:
+        """Ln(measured / model), without peaks: fewer bytes take no longer than more."""
+        measured = np.minimum.accumulate(self.seconds[::-1])[::-1]
+        model = modelled(self.machine, self.op, self.element_bytes, self.nbytes)
+        return np.asarray(np.log(measured / model))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbour:
+    """What a model leaves of an operation on a measured machine, by ascending octaves of bytes.
+
+    ``versions`` are the oldest and the newest NCCL that it was measured with.
+    """
+
+    name: str
+    machine: NcclMachine
+    op: str
+    element_bytes: int
+    versions: tuple[Version, Version] | None
+    octaves: FloatArray
+    logs: FloatArray
+
+    def is_near(self, machine: NcclMachine, op: str, element_bytes: int) -> bool:
+        """Whether it says something of ``op`` on ``machine``."""
+        return (
+            # Elements of one byte are apart, since their sums run below the rate of copies.
+            (self.op, self.element_bytes == 1) == (op, element_bytes == 1)
+            and _likeness(self.machine) == _likeness(machine)
+            and self._versions_apart(machine) <= NEAR
+        )
+
+    def _versions_apart(self, machine: NcclMachine) -> int:
+        """Minor releases between its NCCL and that of ``machine``; 0 where one is not stated."""
+        if self.versions is None or machine.nccl_version is None:
+            return 0
+        oldest, newest = (_minor(version) for version in self.versions)
+        asked = _minor(machine.nccl_version)
+        return max(oldest - asked, asked - newest, 0)
+
+    def under(self, modelled: Modelled, other: Modelled) -> Neighbour:
+        """What the ``other`` model leaves of it, where it is what ``modelled`` left."""
+        asked = self.machine, self.op, self.element_bytes, np.exp2(self.octaves)
+        return replace(self, logs=self.logs + np.log(modelled(*asked) / other(*asked)))
+
+
+def _minor(version: Version) -> int:
+    return 100 * version[0] + version[1]
+
+
+def _likeness(machine: NcclMachine) -> tuple[object, ...]:
+    """What neighbours have in common."""
+    return (
+        machine.gpus_per_node,
+        machine.generation,
+        machine.forced_algorithm,
+        machine.forced_protocol,
+    )
+
+
+def has_neighbours(machine: NcclMachine) -> bool:
+    """Whether measured machines like it can tell of it at all."""
+    return machine.nodes == 1 and machine.ranks > 1 and machine.intra in (NVSWITCH, NVMESH)
+
+
+def neighbours_of(curves: Iterable[Measured], modelled: Modelled) -> tuple[Neighbour, ...]:
+    """A neighbour for each machine, ranks and operation of ``curves``, as a model leaves them."""
+    alike: dict[tuple[object, ...], list[Measured]] = {}
+    for curve in curves:
+        if has_neighbours(curve.machine):
+            key = curve.name, _likeness(curve.machine), curve.op, curve.element_bytes == 1
+            alike.setdefault(key, []).append(curve)
+    return tuple(_together(own, modelled) for own in alike.values())
+
+
+def _together(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
+    """One neighbour of curves that differ in versions, places and elements alone."""
+    first = curves[0]
+    octaves = np.log2(np.concatenate([curve.nbytes for curve in curves]))
+    logs = np.concatenate([curve.residuals(modelled) for curve in curves])
+    bins, place = np.unique(np.floor(octaves / _BIN), return_inverse=True)
+    means = np.bincount(place, logs) / np.bincount(place)
+    stated = [curve.machine.nccl_version for curve in curves if curve.machine.nccl_version]
+    # The middle of a bin, but no further than was measured: there a rate begins to hold.
+    middle = np.clip((bins + 0.5) * _BIN, octaves.min(), octaves.max())
+    versions = (min(stated), max(stated)) if stated else None
+    return Neighbour(
+        first.name, first.machine, first.op, first.element_bytes, versions, middle, means
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Correction:
+    """The factor on the model's time at each size, and the machines that it is from."""
+
+    neighbours: tuple[Neighbour, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The machines."""
+        return tuple(sorted({each.name for each in self.neighbours}))
+
+    def factor(self, nbytes: FloatArray) -> FloatArray:
+        """1 without neighbours."""
+        total, believed = np.zeros_like(nbytes), np.zeros_like(nbytes)
+        for each in self.neighbours:
+            asked = np.minimum(np.log2(nbytes), each.octaves[-1])
+            distance = (asked[:, None] - each.octaves) / WIDTH
+            weights = np.exp(-(distance**2) / 2)
+            near = weights.sum(axis=1)
+            total += weights @ each.logs / (near + FEW)
+            believed += near / (near + FEW)
+        # One more than there are: shrunk towards no correction, the more the fewer there are.
+        return np.asarray(np.exp(total / (believed + 1.0)))
+
+
+NO_CORRECTION = Correction(())
+
+
+def correction(
+    neighbours: Iterable[Neighbour], machine: NcclMachine, op: str, element_bytes: int
+) -> Correction:
+    """What those of ``neighbours`` that are near say of ``op`` on ``machine``."""
+    if not has_neighbours(machine):
+        return NO_CORRECTION
+    return Correction(
+        tuple(each for each in neighbours if each.is_near(machine, op, element_bytes))
+    )
+
+
+@cache
+def shipped_neighbours() -> tuple[Neighbour, ...]:
+    """Those that the package ships, as the shipped constants leave them."""
+    path = files("dpsim.network.libraries.nccl").joinpath(NEIGHBOURS_FILE)
+    content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(_read(entry) for entry in content)
+
+
+def written(neighbour: Neighbour) -> dict[str, Any]:
+    """A neighbour as it stands in the file."""
+    machine = neighbour.machine
+    stated = {
+        each.name: getattr(machine, each.name)
+        for each in fields(NcclMachine)
+        if each.init and getattr(machine, each.name) != each.default
+    }
+    return {
+        "name": neighbour.name,
+        "machine": stated,
+        "op": neighbour.op,
+        "element_bytes": neighbour.element_bytes,
+        "versions": neighbour.versions,
+        "octaves": [round(float(octave), 2) for octave in neighbour.octaves],
+        "residuals": [round(float(log), _DIGITS) for log in neighbour.logs],
+    }
+
+
+def _read(entry: Mapping[str, Any]) -> Neighbour:
+    machine, versions = NcclMachine(**entry["machine"]), entry["versions"]
+    version = machine.nccl_version
+    return Neighbour(
+        entry["name"],
+        replace(machine, nccl_version=version and tuple(version)),
+        entry["op"],
+        entry["element_bytes"],
+        versions and (tuple(versions[0]), tuple(versions[1])),
+        np.array(entry["octaves"], dtype=np.float64),
+        np.array(entry["residuals"], dtype=np.float64),
+    )
