@@ -155,6 +155,7 @@ class ProfileLayer(Config):
     steps: PositiveInt = 1
     shape: tuple[PositiveInt, PositiveInt, PositiveInt] | None = None
     head: NonNegativeInt = 0
+    frozen: bool = False
 
 
 class MeasuredCollective(Config):

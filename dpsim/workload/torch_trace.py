@@ -293,8 +293,9 @@ class _Seen:
         owners: dict[int, str] = {}
         modules = dict(self._root.named_modules())
         for path in self._order(modules):
-            own, borrowed = [], 0
+            own, borrowed, trains = [], 0, False
             for parameter in modules[path].parameters(recurse=False):
+                trains |= parameter.requires_grad
                 # A tensor that several modules use is the first one's; the others borrow it.
                 if owners.setdefault(id(parameter), path) == path:
                     own.append(int(parameter.numel()))
@@ -305,7 +306,9 @@ class _Seen:
                 idle.append(path or name)
             if own or any(amounts.flop) or any(amounts.traffic):
                 shown = path or type(self._root).__name__
-                layers.append(_layer(shown, amounts, tuple(own), borrowed))
+                layer = _layer(shown, amounts, tuple(own), borrowed)
+                # Weights of a module that is trained in part are taken as trained.
+                layers.append(replace(layer, frozen=bool(own or borrowed) and not trains))
         return Model(name, tuple(layers), sample, notes=self._notes(idle))
 
     def _is_used(self, module: Any) -> bool:

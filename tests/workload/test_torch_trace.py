@@ -97,6 +97,21 @@ def test_each_module_is_a_layer_with_its_own_backward(module):
 
 
 @with_torch
+def test_weights_that_need_no_gradient_are_frozen(module):
+    model = module(
+        "class Net(nn.Sequential):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2))\n"
+        "        self[0].requires_grad_(False)\n"
+        "        self[2].requires_grad_(False)\n"
+    )
+    assert [layer.frozen for layer in model.layers] == [True, False, True]
+    assert model.trained == 8 * 8 + 8
+    # None before what is trained, by its weights alone, and by the input alone behind it.
+    assert [layer.backward_flop for layer in model.layers] == [0, 2 * 64, 2 * 16]
+
+
+@with_torch
 def test_what_a_module_computes_itself_is_its_layer(module):
     model = module(
         "class Net(nn.Module):\n"
