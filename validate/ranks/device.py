@@ -146,7 +146,8 @@ class CpuFace(DeviceFace):
 
     def spin(self, seconds: float) -> None:
         """Sleep: ranks share the processors, so that spinning would slow down others."""
-        time.sleep(max(seconds, 0.0))
+        if seconds > 0:  # even to sleep for nothing takes a tenth of a millisecond
+            time.sleep(seconds)
 
     def new_stream(self) -> None:
         """There is but one."""

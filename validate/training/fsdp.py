@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-import torch.distributed as dist
 from pydantic import Field, PositiveInt
 from torch import nn
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import PositiveBytes
-from validate.training.method import Method
+from validate.training.method import Method, silent_group
 from validate.training.task import Task
 from validate.training.worker import Worker
 
@@ -80,13 +79,8 @@ class Fsdp(Method):
         """By a group that sends nothing: what it gathers are copies of the rank's own part."""
         from torch.distributed.device_mesh import DeviceMesh
 
-        # Torch's group for tests, registered by its import; it has no public name.
-        from torch.testing._internal.distributed import fake_pg  # noqa: F401
-
-        size = self.group or worker.workers
-        starts = range(0, worker.workers, size)
-        groups = [dist.new_group([*range(at, at + size)], backend="fake") for at in starts]
-        mesh = DeviceMesh.from_group(groups[worker.rank // size], worker.world.device.type)
+        group = silent_group(worker, self.group or worker.workers)
+        mesh = DeviceMesh.from_group(group, worker.world.device.type)
         model: Any = worker.replica.model
         self.divide(model, worker.task, mesh)
         batch = worker.task.batch(torch.empty(0))

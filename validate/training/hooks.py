@@ -22,6 +22,19 @@ def by_hook(state, bucket):  # type: ignore[no-untyped-def]
     return state(bucket)
 
 
+def arrived_at_once(bucket: Any) -> Any:
+    """A future, already done, of the bucket as it is: nothing is sent."""
+    return _done(bucket.buffer())
+
+
+def _done(mean: Tensor) -> Any:
+    # A GPU's future tells torch's streams to wait for it. A processor's takes no devices.
+    devices = [mean.device] if mean.device.type == "cuda" else []
+    done: Any = torch.futures.Future(devices=devices)
+    done.set_result(mean)
+    return done
+
+
 class TimedAverage:
     """The plain average, and when each bucket set out and came."""
 
@@ -81,11 +94,7 @@ class CodecHook:
             sizes = [parameter.numel() for parameter in parameters]
             self._lost.update(zip(parameters, (vector - own).split(sizes), strict=True))
         self._worker.carried(bucket.index(), begin, face.mark())
-        # A GPU's future tells torch's streams to wait for it. A processor's takes no devices.
-        devices = [gradient.device] if gradient.device.type == "cuda" else []
-        done: Any = torch.futures.Future(devices=devices)
-        done.set_result(mean.to(gradient.dtype))
-        return done
+        return _done(mean.to(gradient.dtype))
 
     def _left_over(self, parameters: Sequence[Tensor]) -> Tensor:
         """What encoding has lost of their gradients so far.

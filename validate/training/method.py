@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from dpsim.base.config import Config
@@ -69,6 +70,19 @@ class Method(Config):
     def _at_least(self, ranks: int, least: int) -> None:
         if ranks < least:
             raise DpsimError(f"{self.kind}: ranks must be at least {least}, but got {ranks}")
+
+
+def silent_group(worker: Worker, size: int) -> Any:
+    """The group of this rank and its neighbours, ``size`` in all, that sends nothing.
+
+    What it gathers are copies of a rank's own; all workers must ask for it.
+    """
+    # Torch's group for tests, registered by its import; it has no public name.
+    from torch.testing._internal.distributed import fake_pg  # noqa: F401
+
+    starts = range(0, worker.workers, size)
+    groups = [dist.new_group([*range(at, at + size)], backend="fake") for at in starts]
+    return groups[worker.rank // size]
 
 
 class Synchronous(Method):

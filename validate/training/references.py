@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -14,8 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dpsim.base.units import PositiveBytes
 from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
-from validate.training.hooks import CodecHook, TimedAverage, by_hook
-from validate.training.method import Method
+from validate.training.hooks import CodecHook, TimedAverage, arrived_at_once, by_hook
+from validate.training.method import Method, silent_group
 from validate.training.worker import Worker
 
 _BUCKET = 25 * 2.0**20  # torch's own size of a bucket
@@ -46,13 +46,30 @@ class Ddp(Method):
         """Gradients are averaged during backward: that time is in compute."""
         # Until the end: who compiles the model cuts it in the first step, by the same sizes.
         with _first_bucket(int(self.first_bucket)):
-            wrapped = self.wrapped(worker)
+            hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
+            wrapped = self.wrapped(worker, worker.world.group, hook)
             for step in worker.steps():
                 worker.learn(step, wrapped, wrapped.no_sync)
                 worker.update()
 
-    def wrapped(self, worker: Worker) -> DistributedDataParallel:
-        """The model as torch keeps it alike on all ranks."""
+    def alone(self, worker: Worker) -> Callable[[], None]:
+        """With torch's own work on buckets, by a group that sends nothing."""
+        group = silent_group(worker, worker.workers)
+        with _first_bucket(int(self.first_bucket)):
+            wrapped = self.wrapped(worker, group, arrived_at_once)
+        batch = worker.task.batch(torch.empty(0))
+
+        def step() -> None:
+            with _first_bucket(int(self.first_bucket)):
+                worker.replica.learn(*batch, wrapped, wrapped.no_sync)
+            worker.replica.update()
+
+        return step
+
+    def wrapped(
+        self, worker: Worker, group: Any, hook: Callable[[Any], Any]
+    ) -> DistributedDataParallel:
+        """The model as torch keeps it alike on all ranks of ``group``."""
         # torch takes no devices for a model on a CPU, and none where a GPU is only a stand-in.
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
         # torch counts in MiB, and has a smaller first bucket only where it is told no size.
@@ -60,10 +77,9 @@ class Ddp(Method):
         wrapped = DistributedDataParallel(
             worker.replica.model,
             device_ids=on_gpu,
-            process_group=worker.world.group,
+            process_group=group,
             bucket_cap_mb=size,
         )
-        hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
         wrapped.register_comm_hook(hook, by_hook)
         return wrapped
 
