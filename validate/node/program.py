@@ -7,9 +7,10 @@ nothing sent: what a step of the training takes beyond it is communication, or w
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -91,11 +92,12 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         peak = face.peak_bytes()
         # What the training held goes first: the next replica need not fit beside it.
         gc.collect()
-        alone_s = _alone(method, task, training, world, working)
+        by_itself = _alone(method, task, training, world, working)
 
     return {
         **record.summary(),
-        "alone_s": alone_s,
+        "alone_s": by_itself.seconds,
+        "processor_share": by_itself.processor_share,
         "pauses_s": [training.pause(world.rank, step) for step in range(training.steps)],
         # A process's resident set has the interpreter and torch in it.
         "peak_bytes": peak if face.on_gpu else peak - before,
@@ -143,26 +145,39 @@ def _training(
     factors = slow_downs(job) if compute == "real" else all_slow_downs(job)
     if (factors == 1).all():
         return Training(**told)
-    alone_s = world.gather(_alone(method, task, Training(**told), world, working))
+    alone_s = world.gather(_alone(method, task, Training(**told), world, working).seconds)
     workers = np.array(alone_s[: job.workers])
     seconds = (factors - 1).clip(min=0) * workers
     return Training(**told, pauses_s=tuple(map(tuple, seconds.T.tolist())))
 
 
-def _alone(method: Method, task: Task, training: Training, world: World, working: bool) -> float:
-    """The median seconds of a step without communication, all workers at it at once."""
+class _Alone(NamedTuple):
+    """A step without communication, and the share of that time in which a processor worked on it.
+
+    On a GPU the share is of the host, which may well wait.
+    """
+
+    seconds: float
+    processor_share: float
+
+
+def _alone(method: Method, task: Task, training: Training, world: World, working: bool) -> _Alone:
+    """The median of some steps, all workers at it at once."""
     world.barrier()
     if not working:
         world.barrier()
-        return 0.0
+        return _Alone(0.0, 1.0)
     face = world.face
     step = alone(method, world, training, task)
     marks = []
-    for _ in range(2 * _ALONE):
+    for turn in range(2 * _ALONE):
+        if turn == _ALONE:
+            wall, busy = time.perf_counter(), time.process_time()
         begin = face.mark()
         step()
         marks.append((begin, face.mark()))
     face.finish()
+    share = (time.process_time() - busy) / (time.perf_counter() - wall)
     times = [face.seconds(*both) for both in marks[_ALONE:]]
     world.barrier()
-    return float(np.median(times))
+    return _Alone(float(np.median(times)), share)

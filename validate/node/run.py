@@ -17,6 +17,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
 from dpsim.engine import Run, run_job
 from validate.emulate import Case, Measured, Placement, placement
+from validate.microbench import machine
 from validate.node.account import bucket_seconds, steps_of
 from validate.node.hardware import (
     Here,
@@ -33,6 +34,7 @@ from validate.ranks.processes import IMPORTED_LATE, joined, ranks_of_launcher
 from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
 
 _TIMEOUT_S = 3600.0
+_OWN_SHARE = 0.85  # of the time, that a rank which computes has its processor on a quiet machine
 _CONTEXT_BYTES = 2 * 2**30  # well above what a driver keeps for a process
 _MEET_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
 
@@ -135,6 +137,7 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
             *_notes(job.scenario.cluster.parts, node, predicted),
             *deviations(job.scenario),
             *_crowded(node, ordered),
+            *_interrupted(node, ordered),
         ),
     )
 
@@ -157,6 +160,18 @@ def _crowded(node: Here, rows: Sequence[Row]) -> Iterator[str]:
                 f"the GPU of rank {row['rank']} held {held} before the run: other processes are on "
                 "it, and count in its memory and times"
             )
+
+
+def _interrupted(node: Here, rows: Sequence[Row]) -> Iterator[str]:
+    """Processors that other programs took away while ranks computed with nothing to wait for."""
+    least = min(row.get("processor_share", 1.0) for row in rows)
+    # More ranks than cores take turns, which profiles of as many ranks know.
+    due = min(1.0, (machine()["cores"] or 1) / len(rows))
+    if node.kind == "cpu" and least < _OWN_SHARE * due:
+        yield (
+            f"a rank that computed had a processor for {least:.0%} of the time: other programs "
+            "keep this machine too busy to compare seconds"
+        )
 
 
 def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:

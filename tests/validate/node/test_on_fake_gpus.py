@@ -29,7 +29,7 @@ from validate.node import Here, as_here, check, here, on_node
 from validate.node.measure import items_of
 from validate.node.node_profile import scenario_here
 from validate.node.program import carry_out
-from validate.node.run import _crowded
+from validate.node.run import _crowded, _interrupted
 from validate.ranks.device import CudaFace
 from validate.ranks.processes import Place, World, agreed, choose, first_line, joined
 from validate.training import Training, method_named, train
@@ -267,6 +267,17 @@ def test_a_gpu_that_others_use_is_said(cuda):
     (said,) = _crowded(here("cuda"), rows)
     assert said.startswith("the GPU of rank 0 held 40.8 GB before the run: other processes")
     assert not [*_crowded(here("cuda"), [{"rank": 0, "held_before_bytes": GIB}])]
+
+
+def test_a_processor_that_others_take_away_is_said(cuda, monkeypatch):
+    monkeypatch.setattr("validate.node.run.machine", lambda: {"cores": 2})
+    rows = [{"processor_share": 0.95}, {"processor_share": 0.62}]
+    (said,) = _interrupted(Here("cpu", 2, "a processor", GIB), rows)
+    assert said.startswith("a rank that computed had a processor for 62% of the time: other")
+    assert not [*_interrupted(Here("cpu", 2, "a processor", GIB), rows[:1])]
+    assert not [*_interrupted(here("cuda"), rows)]  # a host waits for its GPU
+    # Four ranks on two cores take turns.
+    assert not [*_interrupted(Here("cpu", 4, "a processor", GIB), [{"processor_share": 0.48}] * 4)]
 
 
 def test_nccl_s_own_reason_is_told():
