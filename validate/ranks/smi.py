@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PATIENCE_S = 20.0  # it waits for the driver, which may sleep
-_MPS = "/tmp/nvidia-mps"  # where its control daemon listens, if not told else
+_MPS = "/tmp/nvidia-mps"  # nosec B108 - where its control daemon listens, if not told else
 _IDLE = 0x1
 # Bits of the reasons for which clocks are below the highest, of those that slow work down; NVML's
 # header, nvml.h, has them.
@@ -66,7 +66,7 @@ class GpuProcess:
 
 def ask(*words: str) -> str:
     """What ``nvidia-smi`` prints. Raises OSError where it is not here, else SubprocessError."""
-    ran = subprocess.run(
+    ran = subprocess.run(  # nosec B607 - the driver puts it on the path
         ["nvidia-smi", *words], check=True, capture_output=True, text=True, timeout=_PATIENCE_S
     )
     return ran.stdout.strip()
