@@ -201,7 +201,7 @@ class Cluster:
             return "->".join(map(shown, self.fabric.link(number)))
 
         assert self.duplex_limits is not None
-        ends = self.duplex_limits.ends(number - len(self.fabric.capacities))
+        ends = self.duplex_limits.ends[number - len(self.fabric.capacities)]
         return "<->".join(map(shown, ends))
 
     def graph(self) -> nx.DiGraph[str]:

@@ -56,6 +56,7 @@ class DuplexLimits:
             of[numbers] = place
         return of
 
-    def ends(self, number: int) -> tuple[str, str]:
-        """The two ends of one of them."""
-        return list(self.links)[number]
+    @cached_property
+    def ends(self) -> tuple[tuple[str, str], ...]:
+        """The two ends of each."""
+        return tuple(self.links)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine import Job, prepare, prepared_by, run_scenario
+from dpsim.engine.kernel import engine_for, in_simpy
 from dpsim.engine.run import Run
 from dpsim.engine.run_length import counted_steps, settled_length
 from dpsim.scenario import CostConfig, RunConfig, Scenario
@@ -31,10 +32,11 @@ from hostile_values import Generator
 
 _PROFILES = 8  # models of a few measured layers, beside those of the catalogue
 _MOST_WORKERS = 16
+_MOST_CARDS = 200
 _TRIES = 30
 _MOST_STEPS = 12
 _MOST_CALLS = 2_000  # workers x stages of collectives in a run
-_MOST_MESSAGES = 500  # squared workers x stages, where each message is simulated by itself
+_MOST_MESSAGES = 500  # squared workers x stages, where SimPy simulates any
 _MOST_LAYERS = 600
 
 # Fields that are seldom drawn by chance alone, and are what a scenario is about.
@@ -91,8 +93,8 @@ def cluster(number: int) -> ClusterConfig:
     """The valid cluster of this number, of two workers or more."""
     random = Random(f"cluster {number}")
     while True:
-        drawn = ClusterConfig.model_validate(_part(random, ClusterConfig))
-        if 2 <= drawn.ranks <= 4 * _MOST_WORKERS:
+        drawn = ClusterConfig.model_validate(_cluster(random, 4 * _MOST_WORKERS))
+        if drawn.ranks > 1:
             return drawn
 
 
@@ -129,10 +131,21 @@ def _part(random: Random, model: type[BaseModel]) -> dict[str, Any]:
     raise AssertionError("count ends never")
 
 
+def _cluster(random: Random, most_workers: int) -> dict[str, Any]:
+    """One of few workers and few network cards."""
+    while True:
+        content = _part(random, ClusterConfig)
+        drawn = ClusterConfig.model_validate(content)
+        if drawn.ranks <= most_workers:
+            fabric = drawn.build().fabric
+            if fabric is None or fabric.ports.count <= _MOST_CARDS:
+                return content
+
+
 def _content(random: Random, models: list[str]) -> dict[str, Any]:
     content = {
         "name": "drawn",
-        "cluster": _part(random, ClusterConfig),
+        "cluster": _cluster(random, _MOST_WORKERS),
         "workload": _workload(random, models),
         "strategy": _part(random, StrategyConfig),
         "disturbance": _part(random, DisturbanceConfig),
@@ -157,8 +170,8 @@ def _workload(random: Random, models: list[str]) -> dict[str, Any]:
 
 
 def _is_small(drawn: Scenario) -> bool:
-    """Whether it has few workers, steps and slices of gradients, before anything is prepared."""
-    if drawn.cluster.ranks > _MOST_WORKERS or counted_steps(drawn) > _MOST_STEPS:
+    """Whether it has few steps and slices of gradients, before anything is prepared."""
+    if counted_steps(drawn) > _MOST_STEPS:
         return False
     slices = getattr(drawn.strategy.overlap, "slice_size", None)
     return slices is None or 4 * drawn.build_model().parameters < _MOST_CALLS * slices
@@ -166,6 +179,7 @@ def _is_small(drawn: Scenario) -> bool:
 
 def _is_cheap(job: Job) -> bool:
     stages = sum(len(call.stages) for call in job.calls(0)) * job.counted.stop
-    messages = job.workers**2 * stages if job.by_messages or job.acts_alone else 0
+    vectors = in_simpy(job, engine_for(job).name) == "nothing"
+    messages = 0 if vectors else job.workers**2 * stages
     few = job.workers * stages <= _MOST_CALLS and messages <= _MOST_MESSAGES
     return few and len(job.model.layers) <= _MOST_LAYERS

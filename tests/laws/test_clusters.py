@@ -15,7 +15,7 @@ from dpsim.topology import ClusterConfig, build_cluster
 
 BLOCK = 30  # clusters of a test
 BLOCKS = 10
-TRIED = 3  # algorithms on each
+TRIED = 2  # algorithms on each
 SIZES = (4096, 1_000_000)
 EXACT = 1e-9
 
