@@ -21,12 +21,14 @@ of it. They were compared with no measurement.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Traffic, algorithm, traffic
+from dpsim.network.libraries.far import to_partners
 from dpsim.network.libraries.nccl import gpus_per_node, network_cards
 from dpsim.network.model import Ability, LeavingTogether
 from dpsim.network.rounds import RoundsModel
@@ -39,6 +41,7 @@ RDMA_LATENCY = 2.73e-6  # s
 RDMA_SHARE = 0.93  # of the cards' line rate: 23.3 GB/s of 25
 SOCKET_LATENCY = 21.3e-6  # s, over Ethernet
 SOCKET_SHARE = 0.9  # assumed: the line rate of the Ethernet table is not stated
+LONGEST_HOP = 50e-6  # s, of the catalogue's networks: over sockets
 
 
 # By operation: the algorithms that the faster is of, each with the schedule that moves its bytes. A
@@ -95,10 +98,17 @@ class MpiModel(LeavingTogether):
         p, nodes = self.per_node, self.nodes
         inside, outside = float(np.ceil(np.log2(p))), float(np.ceil(np.log2(nodes)))
         byte = max(1 / SHARED_RATE, p / MEMORY_RATE)
-        fixed = inside * SHARED_LATENCY + outside * self.latency
+        fixed = inside * SHARED_LATENCY + outside * self.latency + self._farther
         shared, crossing = nbytes * byte, nbytes / self.rate
         half = fixed + (1 - 1 / p) * shared + (1 - 1 / nodes) * crossing
         if self.operation != "all-reduce":
             return dict.fromkeys(self._models, half)
         doubling = fixed + inside * shared + outside * p * crossing
         return {"doubling": doubling, "rabenseifner": 2 * half}
+
+    @cached_property
+    def _farther(self) -> float:
+        """Seconds that routes longer than any measured add to one message to each partner."""
+        heads = self.cluster.first_rank[None, :-1]
+        shifts = [2**step for step in range((self.nodes - 1).bit_length())]
+        return to_partners(self.cluster, heads, shifts, LONGEST_HOP)

@@ -5,6 +5,7 @@ What its time is made of, and from which sizes it would choose anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,12 +107,24 @@ class Explanation:
         }
 
 
-def explain(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> Explanation:
-    """Explain operation ``op`` of ``nbytes``. Raises DpsimError as `predict` does."""
+def explain(
+    machine: NcclMachine,
+    op: str,
+    element_bytes: int,
+    nbytes: int,
+    farther: Callable[[str], float] = lambda algorithm: 0.0,
+) -> Explanation:
+    """Explain operation ``op`` of ``nbytes``. Raises DpsimError as `predict` does.
+
+    ``farther`` are seconds that routes longer than any measured add to an algorithm's latency.
+    """
     from dpsim.network.residuals import machine_doubt
 
     found = predict(machine, op, element_bytes, [nbytes])
     took, chosen = float(found.seconds[0]), _name(found, 0)
+    terms = _terms(machine, op, element_bytes, nbytes, chosen, took)
+    more = farther(found.algorithm[0])
+    took, terms["latency"] = took + more, terms["latency"] + more
     below, above = _switches(machine, op, element_bytes, nbytes, chosen)
     doubt = machine_doubt(machine, op, nbytes)
     return Explanation(
@@ -119,8 +132,8 @@ def explain(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> E
         chosen,
         took,
         doubt.around(took),
-        _rivals(machine, op, element_bytes, nbytes, (chosen, took), doubt),
-        _terms(machine, op, element_bytes, nbytes, chosen, took),
+        _rivals(machine, op, element_bytes, nbytes, (chosen, took), doubt, farther),
+        terms,
         below,
         above,
         constant_groups(machine),
@@ -153,6 +166,7 @@ def _rivals(
     nbytes: int,
     chosen: tuple[str, float],
     doubt: Doubt,
+    farther: Callable[[str], float],
 ) -> tuple[Rival, ...]:
     """All that NCCL may take; of what is ``chosen`` the seconds are known."""
     if op in ("alltoall", "sendrecv") or machine.ranks == 1:
@@ -165,7 +179,7 @@ def _rivals(
     rivals = []
     for name, estimate in sorted(names.items(), key=lambda item: item[1]):
         (time,) = _on_branch(machine, op, element_bytes, [nbytes], name)
-        time = chosen[1] if name == chosen[0] else factor * time
+        time = chosen[1] if name == chosen[0] else factor * time + farther(name.split("/")[0])
         rivals.append(Rival(name, estimate, time, doubt.around(time)))
     return tuple(rivals)
 

@@ -16,6 +16,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Schedule, Traffic, algorithm, traffic
+from dpsim.network.libraries.far import along_trees, around_rings, to_partners
 from dpsim.network.libraries.nccl.channels import (
     exchange_loads,
     exchanges,
@@ -25,7 +26,7 @@ from dpsim.network.libraries.nccl.channels import (
 )
 from dpsim.network.libraries.nccl.machine import NVSWITCH, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
-from dpsim.network.libraries.nccl.prediction import predict
+from dpsim.network.libraries.nccl.prediction import machine_constants, predict
 from dpsim.network.libraries.nccl.selection import CHAINS
 from dpsim.network.model import Ability, CollectiveModel, LeavingTogether
 from dpsim.network.rounds import RoundsModel
@@ -257,7 +258,7 @@ class NcclModel(LeavingTogether):
 
         share = self._fabric_share(self.algorithm_for(nbytes).split("/")[0])
         machine = replace(self.machine, fabric_share=share)
-        return explain(machine, self.operation, self.itemsize, nbytes)
+        return explain(machine, self.operation, self.itemsize, nbytes, self._farther)
 
     @_kept(most=4096)
     def _time(self, nbytes: int) -> tuple[float, str]:
@@ -268,7 +269,27 @@ class NcclModel(LeavingTogether):
         if share < 1:
             slowed = replace(self.machine, fabric_share=share)
             seconds, _, protocol = _predicted(slowed, self.operation, self.itemsize, nbytes)
-        return seconds, f"{runs}/{protocol}"
+        return seconds + self._farther(runs), f"{runs}/{protocol}"
+
+    @_kept(most=8)
+    def _farther(self, runs: str) -> float:
+        """Seconds that hops over routes longer than any measured add to a call.
+
+        NCCL does not know of them when it chooses.
+        """
+        if self.machine.nodes == 1:
+            return 0.0
+        heads = self.members[:, :: self.machine.gpus_per_node]
+        usual = float(machine_constants(self.machine)["net_h_Simple"][0])
+        if self._schedule_name == _EXCHANGE:
+            return max(
+                to_partners(self.cluster, heads, [shift], usual)
+                for shift in range(1, self.machine.nodes)
+            )
+        if runs in ("tree", "nvlstree"):
+            return along_trees(self.cluster, heads, usual)
+        rounds = 2 if self.operation == "all_reduce" else 1
+        return around_rings(self.cluster, heads, rounds * (self.machine.nodes - 1), usual)
 
 
 def _restriction(operation: str, asked: str) -> str:

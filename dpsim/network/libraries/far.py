@@ -1,0 +1,51 @@
+"""What routes longer than any measured add to a library's times.
+
+A library's constants hold the hops of the networks on which it was measured, inside one building.
+Between sites light alone takes longer: what a route takes beyond a measured hop counts for each of
+the messages that wait for one another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.collectives import tree_edges
+from dpsim.topology import Network
+
+
+def around_rings(network: Network, heads: IntArray, steps: int, usual: float) -> float:
+    """Seconds that ``steps`` messages in a row round a ring of nodes are longer under way.
+
+    ``heads`` (rings, nodes) has a rank of each node in their order, ``usual`` are the seconds of a
+    hop that was measured. A ring is as slow as the longest of its ways.
+    """
+    longer = _longer(network, heads, np.roll(heads, -1, axis=1), usual)
+    turns, rest = divmod(steps, heads.shape[1])
+    twice = np.concatenate([np.zeros((len(longer), 1)), longer, longer], axis=1).cumsum(axis=1)
+    windows = twice[:, rest:] - twice[:, : twice.shape[1] - rest]
+    return float((turns * longer.sum(axis=1) + windows.max(axis=1)).max())
+
+
+def along_trees(network: Network, heads: IntArray, usual: float) -> float:
+    """The same up and down the two trees of nodes that share an all-reduce."""
+    nodes = heads.shape[1]
+    slowest = 0.0
+    for child, parent in zip(*(np.split(ends, 2) for ends in tree_edges(nodes)), strict=True):
+        longer = _longer(network, heads[:, child], heads[:, parent], usual)
+        above = np.zeros(heads.shape)
+        for _ in range(nodes.bit_length()):  # no tree is deeper
+            above[:, child] = longer + above[:, parent]
+        slowest = max(slowest, 2 * float(above.max()))
+    return slowest
+
+
+def to_partners(network: Network, heads: IntArray, shifts: list[int], usual: float) -> float:
+    """The same of messages to the nodes ``shifts`` further on, one shift after the other."""
+    ways = (_longer(network, heads, np.roll(heads, -shift, axis=1), usual) for shift in shifts)
+    return sum(float(longer.max()) for longer in ways)
+
+
+def _longer(network: Network, source: IntArray, destination: IntArray, usual: float) -> FloatArray:
+    latency = network.routes(source.ravel(), destination.ravel()).latency
+    return np.maximum(latency - usual, 0.0).reshape(source.shape)
