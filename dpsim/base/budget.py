@@ -44,8 +44,8 @@ _limit: ContextVar[_Limit | None] = ContextVar("limit of the simulation under wa
 
 
 @contextmanager
-def limited() -> Iterator[None]:
-    """Hold what runs inside to the limit of time.
+def limited(seconds: float | None = None) -> Iterator[None]:
+    """Hold what runs inside to the limit of time: ``seconds``, or that of `time_limit`.
 
     What is part of something that is held to one already keeps that one.
 
@@ -54,7 +54,7 @@ def limited() -> Iterator[None]:
     """
     limit = _limit.get()
     if limit is None:
-        seconds = time_limit()
+        seconds = time_limit() if seconds is None else seconds
         limit = _Limit(thread_time() + seconds, monotonic() + seconds)
     token = _limit.set(limit)
     try:
@@ -78,10 +78,21 @@ def check() -> None:
     now = thread_time()
     limit.look = monotonic() + limit.end - now
     if now > limit.end:
-        raise FailedError(
-            f"takes more than {time_limit():,.4g} s of the processor, the limit: {_WAY_OUT}, or "
-            f"set {TIME_LIMIT} (s)"
-        )
+        raise over_time(time_limit())
+
+
+def over_time(seconds: float) -> FailedError:
+    """What took more than the ``seconds`` of the limit, in words."""
+    return FailedError(
+        f"takes more than {seconds:,.4g} s of the processor, the limit: {_WAY_OUT}, or "
+        f"set {TIME_LIMIT} (s)"
+    )
+
+
+def time_left() -> float:
+    """Seconds of the processor that what is under way may still take, in whichever process."""
+    limit = _limit.get()
+    return time_limit() if limit is None else max(limit.end - thread_time(), 0.0)
 
 
 @dataclass(slots=True)

@@ -307,7 +307,7 @@ def test_a_configuration_that_nobody_knows(tmp_path):
 def test_what_cannot_be_a_family_s_name_is_refused_without_the_library(tmp_path, monkeypatch):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "[a](b)"}))
-    monkeypatch.delattr("dpsim.workload.models.hf_library.importlib")
+    monkeypatch.delattr("dpsim.workload.models.hf_library.Child")
     with pytest.raises(DpsimError, match=r"must be a known model_type, but got '\[a\]\(b\)'"):
         from_config(path)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import pickle
-import threading
 import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from dpsim.base.child import end_with
 from dpsim.base.errors import DpsimError
 from dpsim.engine import KeptJobs, prepared_by, simulate
 from dpsim.studies.sweep.columns import row
 from dpsim.studies.sweep.journal import BEGUN, DONE, Row, worker_name, write
-
-_LOOKS_EVERY = 0.2  # seconds between two looks whether the parent is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
     pass: ``retry`` says so.
     """
     if where.parent is not None:
-        _end_with(where.parent)
+        end_with(where.parent)
         # The watch may begin after the parent has gone already.
         if os.getppid() != where.parent:
             os._exit(1)
@@ -65,21 +63,3 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
 def _jobs() -> KeptJobs:
     """Those of this process: points often differ in their seeds alone, and stand side by side."""
     return KeptJobs()
-
-
-@cache
-def _end_with(parent: int) -> None:
-    """End this process soon after ``parent`` has gone: watches from now on.
-
-    That holds also while it waits for work that nobody will give it.
-    """
-
-    # A parent that is killed tells nobody. Its workers would go on with points that a resumed run
-    # is at work on as well, and hold memory until someone finds them.
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_LOOKS_EVERY)
-        # Not sys.exit, which would end this thread alone and wait for the simulation.
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="watches the parent").start()

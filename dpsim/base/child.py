@@ -1,0 +1,216 @@
+"""A Python process beside this one: it runs functions one after the other, and can be ended.
+
+A thread cannot be ended from outside, and a library that is at work asks nobody. What may take long
+inside one, or must not reach files and networks, runs here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dpsim.base.budget import limited, memory_here, over_time, time_left
+from dpsim.base.errors import DpsimError, FailedError
+
+T = TypeVar("T")
+
+_LOOKS_EVERY = 0.2  # seconds between two looks whether the parent is there
+_ANSWER, _ERROR, _REPORT = "answer", "error", "report"
+
+
+class Child:
+    """Runs functions in a process of its own, which starts when it is first needed.
+
+    ``prepare`` is a function that the process calls first, outside any limit of time. Functions,
+    their arguments and their values must be picklable. Threads take turns.
+    """
+
+    def __init__(self, prepare: Callable[[], object] | None = None) -> None:
+        self._prepare = prepare
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._lock = threading.Lock()
+
+    def run(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        report: Callable[..., object] | None = None,
+        seconds: float | None = None,
+    ) -> T:
+        """``function(*args)`` in the process; with ``report`` one more argument calls that here.
+
+        It may take so many ``seconds`` of the processor, by default what is left of the limit.
+        What ``report`` raises ends the process, and is raised.
+
+        Raises DpsimError as the function does, and FailedError where it takes more time or memory
+        than it may, where it raises anything else, and where the process is ended.
+        """
+        seconds = time_left() if seconds is None else seconds
+        with self._lock:
+            process = self._started()
+            try:
+                request = (function, args, report is not None, seconds)
+                answer: T = self._asked(process, request, report)
+                return answer
+            except (EOFError, BrokenPipeError):
+                self.end()
+                raise _why(process.wait(), seconds) from None
+            except DpsimError:
+                raise
+            except BaseException:
+                self.end()
+                raise
+
+    def end(self) -> None:
+        """End the process, in whatever it is; the next `run` starts another."""
+        process, self._process = self._process, None
+        if process is None or self._owner != os.getpid():
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+    def _asked(
+        self,
+        process: subprocess.Popen[bytes],
+        request: tuple[Any, ...],
+        report: Callable[..., object] | None,
+    ) -> Any:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pickle.dumps(request))
+        process.stdin.flush()
+        while True:
+            kind, said = pickle.load(process.stdout)  # nosec B301 - from our own process
+            if kind == _ANSWER:
+                return said
+            if kind == _ERROR:
+                status, message = said
+                raise FailedError(message) if status == FailedError.status else DpsimError(message)
+            assert report is not None
+            try:
+                report(*said)
+            except DpsimError:
+                self.end()
+                raise
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        # A fork shares its parent's pipes, and must leave them alone.
+        if self._owner != os.getpid():
+            self._process = None
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.end()
+        # -P: a file in the current folder is not to be taken for a module.
+        command = [sys.executable, "-P", "-m", "dpsim.base.child", str(os.getpid())]
+        here = str(Path(__file__).parents[2])
+        path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        if not self._owner:
+            atexit.register(self.end)
+        self._owner = os.getpid()
+        if self._prepare is not None:
+            self._asked(self._process, (self._prepare, (), False, float("inf")), None)
+        return self._process
+
+
+def _why(code: int, seconds: float) -> FailedError:
+    if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
+        return over_time(seconds)
+    if code < 0:
+        with suppress(ValueError):
+            return FailedError(f"ended by the system ({signal.Signals(-code).name})")
+    return FailedError(f"its process ended (code {code})")
+
+
+@cache
+def end_with(parent: int) -> None:
+    """End this process soon after ``parent`` has gone: watches from now on.
+
+    That holds also while it waits for work that nobody will give it.
+    """
+
+    # A parent that is killed tells nobody. Its workers would go on with what somebody else may be
+    # at work on by now, and hold memory until someone finds them.
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOKS_EVERY)
+        # Not sys.exit, which would end this thread alone and wait for the work.
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="watches the parent").start()
+
+
+def _serve(parent: int) -> None:
+    """Carry out what comes on stdin until that ends."""
+    # Ctrl-C reaches all processes of a terminal: the parent says what becomes of this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+    end_with(parent)
+    _hold_memory()
+
+    def send(kind: str, said: object) -> None:
+        # Whole or not at all, should it not be picklable.
+        answers.write(pickle.dumps((kind, said)))
+        answers.flush()
+
+    while True:
+        try:
+            function, args, reports, seconds = pickle.load(sys.stdin.buffer)  # nosec B301 - ours
+        except EOFError:
+            return
+        if reports:
+            args = (*args, lambda *said: send(_REPORT, said))
+        try:
+            send(_ANSWER, _carried_out(function, args, seconds))
+        except DpsimError as error:
+            send(_ERROR, (error.status, str(error)))
+        except Exception as error:
+            send(_ERROR, (FailedError.status, f"failed: {type(error).__name__}: {error}"))
+
+
+def _carried_out(function: Callable[..., T], args: tuple[Any, ...], seconds: float) -> T:
+    timed = seconds < float("inf") and hasattr(signal, "setitimer")
+    if timed:
+        # Its signal ends the process, whatever library it is in.
+        signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-3))
+    try:
+        with limited(seconds):
+            return function(*args)
+    finally:
+        if timed:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+def _hold_memory() -> None:
+    """Refuse more memory than the machine has, rather than have the system end processes."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # not on every system
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (int(memory_here()), most))
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))

@@ -1,0 +1,296 @@
+"""What the transformers library makes of a configuration, in a process of its own.
+
+A ``config.json`` is data that strangers wrote, and the library takes it for more: a key may name a
+repository to fetch, a kernel to load, a class to make. So configurations are of the library's own
+table, models of its tables for that configuration; texts and tables are kept of the keys that the
+configuration's class reads, and name nothing that lies elsewhere. The process has no network,
+starts no program, writes no file, and does not find what loads from elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.workload.layer import Model
+from dpsim.workload.models.built import ATTENTION_OF
+
+_USUAL = 4096  # tokens when none are asked for, of models that could take more
+_LONGEST = 2**20  # where the configuration does not say it
+_SECOND = 16_000  # samples of sound
+_SOUND = "samples of sound"
+
+# The library's kinds of models, the likeliest to be trained first.
+_PAIRED = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModel")
+_SINGLE = (
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+    "AutoModel",
+)
+
+# Classes that answer with a loss where they are given labels of the tokens' shape.
+_LABELLED = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration")
+
+_AUTO = "transformers.models.auto"
+
+# Packages that load by name what lies elsewhere.
+_HIDDEN = ("kernels", "timm", "detectron2")
+# A folder that cannot be: what somebody else has fetched into a cache is foreign as well.
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{os.devnull}/none", "USE_HUB_KERNELS": "NO"}
+_REFUSED = re.compile(
+    r"(socket|subprocess|shutil|urllib|ftplib)\..*"
+    r"|os\.(system|exec|fork|forkpty|spawn|posix_spawn|startfile|remove|rename|rmdir|mkdir|link"
+    r"|symlink|truncate|chmod|chown)"
+)
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+_ELSEWHERE_FAMILIES = ("timm_backbone", "timm_wrapper")
+_ELSEWHERE = ("backbone", "use_timm_backbone", "use_pretrained_backbone")
+_FOREIGN = re.compile(r"[/\\:\s]|.{101}")  # in paths, addresses and names of hubs; in no setting
+# What the class of all configurations reads that changes a model.
+_COMMON = (
+    *("model_type", "num_labels", "is_encoder_decoder", "chunk_size_feed_forward"),
+    *("tie_word_embeddings", "rope_parameters", "rope_theta", "rope_scaling"),
+    "partial_rotary_factor",
+)
+_SAID = ("attn_implementation", "_attn_implementation")
+
+Inputs = dict[str, tuple[tuple[int, ...], str]]
+
+
+def prepare() -> None:
+    """Load the library, and shut what its process does not need. There is no way back."""
+    os.environ.update(_OFFLINE)
+    for name in _HIDDEN:
+        sys.modules[name] = None  # type: ignore[assignment]  # as if it were not installed
+    # Its tables are loaded now, while the torch that they import may still look around.
+    importlib.import_module("torch")
+    importlib.import_module(f"{_AUTO}.modeling_auto")
+    tempfile.gettempdir()  # it writes a file to find out, and torch asks for it
+    sys.dont_write_bytecode = True
+    sys.addaudithook(_shut)
+
+
+def _shut(event: str, args: tuple[Any, ...]) -> None:
+    writes = event == "open" and isinstance(args[0], (str, bytes)) and args[2] & _WRITES
+    if (writes and os.fsdecode(args[0]) != os.devnull) or _REFUSED.fullmatch(event):
+        raise PermissionError(f"no configuration may ask for {event}")
+
+
+def described(values: Mapping[str, Any], source: str) -> tuple[str, int, int]:
+    """What the model is given, and the usual and the longest length of it.
+
+    Raises DpsimError where ``values`` are of no configuration.
+    """
+    config = _config(values, source)
+    main = _main_input(_kind(config, values, source))
+    if main == "input_values":
+        return main, 10 * _SECOND, 60 * _SECOND
+    longest = _first(config, "max_position_embeddings", "max_target_positions", "n_positions")
+    longest = longest or _LONGEST
+    return main, min(_USUAL, longest), longest
+
+
+def traced(values: Mapping[str, Any], source: str, name: str, length: int | None) -> Model:
+    """The model, called ``name``, for samples of that length. Raises DpsimError."""
+    from dpsim.workload.torch_factory import import_torch
+    from dpsim.workload.torch_trace import trace_call
+
+    torch = import_torch()
+    config = _config(values, source)
+    kind = _kind(config, values, source)
+    main = _main_input(kind)
+    if length is None:
+        height, width = _side(config)
+        sample = f"{height}x{width} image"
+    else:
+        sample = f"{length} {unit(main)}"
+    with _explained(source, "cannot be built and traced without weights"):
+        # Without weights: a model of any size takes no memory here.
+        with torch.device("meta"):
+            module = kind(config)
+        module = module.to("meta").train()
+        return trace_call(module, _inputs(config, kind, length), name, sample)
+
+
+def unit(main: str) -> str:
+    """What lengths are counted in, of a model that is given that."""
+    return _SOUND if main == "input_values" else "tokens"
+
+
+def _explained(source: str, what: str) -> Any:
+    from dpsim.workload.torch_factory import explained
+
+    return explained(source, what)
+
+
+def _config(values: Mapping[str, Any], source: str) -> Any:
+    """The library's object, with attention as the fused kernel unless it is to be eager."""
+    kind = _config_class(values["model_type"], source)
+    with _explained(source, "is not a configuration"):
+        kept = _admitted(values, kind, source)
+        said = next((values[key] for key in _SAID if values.get(key) is not None), None)
+        if said is not None:
+            if not isinstance(said, str) or said not in ATTENTION_OF:
+                raise DpsimError(
+                    f"{source}: attn_implementation must be one of {', '.join(ATTENTION_OF)}, "
+                    f"but got {said!r}"
+                )
+            # All that is fused is one kernel to a trace, and this is the one that is torch's own.
+            kept[_SAID[0]] = "eager" if ATTENTION_OF[said] == "unfused" else "sdpa"
+        return kind.from_dict(kept)
+
+
+def _config_class(family: object, source: str) -> Any:
+    known = importlib.import_module(f"{_AUTO}.configuration_auto").CONFIG_MAPPING
+    if not isinstance(family, str) or family not in known:
+        raise DpsimError(f"{source}: {UnknownNameError('model_type', family, known)}")
+    if family in _ELSEWHERE_FAMILIES:
+        raise DpsimError(f"{source}: model_type {family} takes a model from another library")
+    return known[family]
+
+
+def _admitted(values: Mapping[str, Any], kind: Any, source: str) -> dict[str, Any]:
+    """Those of ``values`` that a configuration of the class ``kind`` reads, all of them data."""
+    for key in _ELSEWHERE:
+        if values.get(key):
+            raise DpsimError(
+                f"{source}: {key} takes a model from elsewhere, which a configuration may not; "
+                "describe it in backbone_config"
+            )
+    of_all = _keys(_base()) - {*_COMMON}
+    known = _keys(kind) - of_all
+    kept = {
+        key: _data(value, key, kind, source)
+        for key, value in values.items()
+        # Models look for further keys; what is a number names nothing.
+        if key in known or (_is_number(value) and key not in of_all and not key.startswith("_"))
+    }
+    if isinstance(labels := values.get("id2label"), dict):
+        kept["num_labels"] = len(labels)
+    return kept
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is one, or a list of them."""
+    return (
+        all(map(_is_number, value))
+        if isinstance(value, list)
+        else not isinstance(value, (str, dict))
+    )
+
+
+def _data(value: Any, key: str, kind: Any, source: str) -> Any:
+    """``value``, which names nothing that lies elsewhere. Raises DpsimError where it might."""
+    if isinstance(value, str) and _FOREIGN.search(value):
+        raise DpsimError(f"{source}: {key} must be a setting's name, but got {value!r}")
+    if isinstance(value, list):
+        return [_data(each, key, kind, source) for each in value]
+    if isinstance(value, dict):
+        own = _part(value, key, kind, source)
+        if own is not None:
+            return _admitted(value, own, source)
+        of_all = _keys(_base()) - {*_COMMON}
+        return {
+            name: _data(each, name, None, source)
+            for name, each in value.items()
+            if name not in of_all
+        }
+    return value
+
+
+def _part(value: Mapping[str, Any], key: str, kind: Any, source: str) -> Any:
+    """The class of a configuration within one of the class ``kind``; None of a mere table."""
+    if value.get("model_type") is not None:
+        return _config_class(value["model_type"], source)
+    own = getattr(kind, "sub_configs", {}).get(key)
+    return own if isinstance(own, type) and issubclass(own, _base()) else None
+
+
+def _base() -> Any:
+    return importlib.import_module("transformers").PretrainedConfig
+
+
+def _keys(kind: Any) -> frozenset[str]:
+    """The keys that the class ``kind`` reads, without those of the class that all have."""
+    found = {*_COMMON, *getattr(kind, "attribute_map", {})}
+    bases = kind.__mro__
+    for each in bases[: bases.index(_base()) or 1]:
+        found.update(vars(each).get("__annotations__", {}))
+        for name in ("__init__", "__post_init__"):
+            if name not in vars(each):
+                continue
+            code = inspect.unwrap(vars(each)[name]).__code__
+            # Its arguments, and the keys that it looks for among others.
+            found.update(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+            found.update(const for const in code.co_consts if isinstance(const, str))
+    return frozenset(found)
+
+
+def _kind(config: Any, values: Mapping[str, Any], source: str) -> Any:
+    """The class: that of ``architectures``, or the library's for its kind of model."""
+    library = importlib.import_module("transformers")
+    named = values.get("architectures")
+    if isinstance(named, list) and named and named[0] in _models_of(values["model_type"]):
+        return getattr(library, named[0])
+    for auto in _PAIRED if getattr(config, "is_encoder_decoder", False) else _SINGLE:
+        # The library's own table from a configuration's class to a model's, or to several of them.
+        mapping = getattr(library, auto)._model_mapping
+        if type(config) in mapping:
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, tuple) else found
+    raise DpsimError(f"{source}: {type(config).__name__} has no model in the library")
+
+
+def _models_of(family: str) -> Iterator[str]:
+    """The names of the classes that the library's tables hold for a family."""
+    for name, table in vars(importlib.import_module(f"{_AUTO}.modeling_auto")).items():
+        if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"):
+            found = table.get(family, ())
+            yield from (found,) if isinstance(found, str) else found
+
+
+def _main_input(kind: Any) -> str:
+    """The name of what the model is given: tokens, pixels or sound."""
+    return str(getattr(kind, "main_input_name", "input_ids"))
+
+
+def _inputs(config: Any, kind: Any, length: int | None) -> Inputs:
+    """Shapes of one sample of all that the forward pass wants."""
+    main = _main_input(kind)
+    if main == "pixel_values":
+        return {main: ((_first(config, "num_channels") or 3, *_side(config)), "float32")}
+    assert length is not None
+    tokens = ((length,), "int64")
+    inputs: Inputs = {main: tokens}
+    if main == "input_values":
+        return {main: ((length,), "float32")}
+    if main == "input_features":
+        # The second convolution in front of the encoder has stride 2.
+        frames = 2 * config.max_source_positions
+        inputs[main] = ((config.num_mel_bins, frames), "float32")
+    if getattr(config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = tokens
+    if kind.__name__.endswith(_LABELLED):
+        inputs["labels"] = tokens
+    return inputs
+
+
+def _first(config: Any, *keys: str) -> int | None:
+    """The first of the keys that the configuration has as a positive number."""
+    values = [getattr(config, key, None) for key in keys]
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
+
+
+def _side(config: Any) -> tuple[int, int]:
+    """Height and width of an image; 224 where the configuration leaves it open."""
+    size = getattr(config, "image_size", None) or 224
+    return (size[0], size[1]) if isinstance(size, (list, tuple)) else (size, size)
