@@ -1,7 +1,9 @@
 """From what ranks measured on a node to the arrays that the simulator gives.
 
-A worker's computing is what it takes alone, its own delays included. What a step takes beyond that
-is waiting for slower workers, as far as they compute longer, and else communication.
+A worker's computing is what steps take alone, one for each step of the training in turn, its own
+delays included. What a step takes beyond that is waiting for slower workers, as far as they compute
+longer, and else communication. Steps alone are others than those of the training: single steps are
+divided as if these had been those, and their means are right.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     rest = total - steps.input - steps.encode
 
     pauses = _column([row["pauses_s"] for row in workers], whole)
-    alone = np.array([row["alone_s"] for row in workers])
+    alone = _column([np.resize(row["alone_s"], whole).tolist() for row in workers], whole)
     own = pauses + alone
     # A step may be shorter than what was measured alone: then all of it was computing.
     steps.compute[:] = np.minimum(own, rest)

@@ -26,7 +26,8 @@ from validate.ranks.processes import World, first_line
 from validate.training import Method, Task, Training, alone, train
 from validate.twins import Subject, subject_of, timed_subject
 
-_ALONE = 3  # passes by oneself that count, and as many before them that do not
+_WARM = 3  # steps by oneself that do not count
+_FEW, _MANY = 3, 20  # that do: as many as the training has, within these
 COMPUTES = ("real", "timed")
 Row = dict[str, Any]
 
@@ -145,39 +146,45 @@ def _training(
     factors = slow_downs(job) if compute == "real" else all_slow_downs(job)
     if (factors == 1).all():
         return Training(**told)
-    alone_s = world.gather(_alone(method, task, Training(**told), world, working).seconds)
-    workers = np.array(alone_s[: job.workers])
+    of_rank = _alone(method, task, Training(**told), world, working)
+    workers = np.array(world.gather(of_rank.typical)[: job.workers])
     seconds = (factors - 1).clip(min=0) * workers
     return Training(**told, pauses_s=tuple(map(tuple, seconds.T.tolist())))
 
 
 class _Alone(NamedTuple):
-    """A step without communication, and the share of that time in which a processor worked on it.
+    """Steps without communication, and the share of that time in which a processor worked on them.
 
     On a GPU the share is of the host, which may well wait.
     """
 
-    seconds: float
+    seconds: list[float]
     processor_share: float
+
+    @property
+    def typical(self) -> float:
+        """Seconds of a step that nothing held up."""
+        return float(np.median(self.seconds))
 
 
 def _alone(method: Method, task: Task, training: Training, world: World, working: bool) -> _Alone:
-    """The median of some steps, all workers at it at once."""
+    """Some steps, all workers at it at once, so that how far they are apart shows too."""
     world.barrier()
     if not working:
         world.barrier()
-        return _Alone(0.0, 1.0)
+        return _Alone([0.0], 1.0)
     face = world.face
     step = alone(method, world, training, task)
+    counted = min(max(training.steps, _FEW), _MANY)
     marks = []
-    for turn in range(2 * _ALONE):
-        if turn == _ALONE:
+    for turn in range(_WARM + counted):
+        if turn == _WARM:
             wall, busy = time.perf_counter(), time.process_time()
         begin = face.mark()
         step()
         marks.append((begin, face.mark()))
     face.finish()
     share = (time.process_time() - busy) / (time.perf_counter() - wall)
-    times = [face.seconds(*both) for both in marks[_ALONE:]]
+    times = [face.seconds(*both) for both in marks[_WARM:]]
     world.barrier()
-    return _Alone(float(np.median(times)), share)
+    return _Alone(times, share)

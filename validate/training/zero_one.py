@@ -41,5 +41,7 @@ class ZeroOne(Ddp):
             worker.replica.model.parameters(),
             optimizer_class=worker.task.optimiser_class,
             process_group=worker.world.group,
+            # Else each tensor is broadcast by itself.
+            parameters_as_bucket_view=True,
             **worker.task.optimiser_settings(),
         )

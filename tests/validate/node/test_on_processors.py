@@ -130,6 +130,11 @@ def test_every_part_of_a_step_is_measured_and_they_make_up_the_step(name, rows):
     assert {row["device"] for row in rows[name]} == {"cpu"}
 
 
+def alone(row):
+    """Seconds of a step by oneself that nothing held up."""
+    return float(np.median(row["alone_s"]))
+
+
 def test_memory_is_what_was_held_beyond_the_start(rows):
     # In the first scenario of a process: later ones find the memory of earlier ones.
     assert min(row["peak_bytes"] for row in rows["ddp"]) > 0.3e6 * 4 * 2
@@ -139,8 +144,8 @@ def test_three_passes_take_longer_than_one(checked):
     same = ("ddp", "schedule", "averaged", "hook")
 
     def check(rows):
-        one = min(row["alone_s"] for name in same for row in rows[name])
-        assert min(row["alone_s"] for row in rows["accumulation"]) > 1.5 * one
+        one = min(alone(row) for name in same for row in rows[name])
+        assert min(alone(row) for row in rows["accumulation"]) > 1.5 * one
 
     checked(check, *same, "accumulation")
 
@@ -153,8 +158,8 @@ def test_buckets_that_go_beside_the_backward_pass_are_timed(rows):
 
 def test_two_learners_on_a_device_take_longer_than_one(checked):
     def check(rows):
-        one = min(row["alone_s"] for row in rows["averaged"])
-        assert min(row["alone_s"] for row in rows["learners"]) > 1.3 * one
+        one = min(alone(row) for row in rows["averaged"])
+        assert min(alone(row) for row in rows["learners"]) > 1.3 * one
 
     checked(check, "averaged", "learners")
 
@@ -198,8 +203,8 @@ def test_passes_by_the_clock_take_their_predicted_time(checked):
     predicted = Case(SCENARIO, sets).job().positions[-2, 0]
 
     def check(rows):
-        assert rows["timed"][0]["alone_s"] > predicted
-        assert rows["timed"][0]["alone_s"] < 3 * predicted + 0.1
+        assert alone(rows["timed"][0]) > predicted
+        assert alone(rows["timed"][0]) < 3 * predicted + 0.1
 
     checked(check, "timed")
 
