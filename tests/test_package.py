@@ -82,7 +82,7 @@ BESIDE = {
     "dask",
     "distributed",
     "duckdb",
-    "joblib",
+    "loky",
     "optuna",
     "pandas",
     "plotly",

@@ -41,6 +41,8 @@ def results(
     if as_json and as_csv:
         raise DpsimError("--json must not be given with --csv, but got both")
     answer = query(folder) if sql is None else query(folder, sql)
+    if answer.damage:
+        narrate(f"note: {answer.damage}")
     if answer.done < answer.points:
         narrate(
             f"note: {answer.done:,} of {answer.points:,} points are there; dpsim sweep --resume "

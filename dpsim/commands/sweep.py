@@ -42,13 +42,6 @@ Resume = Annotated[
     bool,
     typer.Option("--resume", help="Continue in an existing folder: compute only what is missing."),
 ]
-Repair = Annotated[
-    bool,
-    typer.Option(
-        "--repair",
-        help="With --resume: move unreadable result files aside and compute them again.",
-    ),
-]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a value in every file. Repeatable."),
@@ -62,7 +55,6 @@ def sweep(
     workers: Workers = None,
     dask: Dask = None,
     resume: Resume = False,
-    repair: Repair = False,
     plot: Plot = None,
     set_: Set = None,
     as_json: AsJson = False,
@@ -92,7 +84,6 @@ def sweep(
             workers=workers,
             dask=dask,
             resume=resume,
-            repair=repair,
             overrides=set_ or (),
             started=started,
             progress=done,
@@ -138,6 +129,8 @@ def _bar() -> Iterator[tuple[Callable[[Sweep], None], Callable[[int], None]]]:
 def _narrate(swept: Sweep) -> None:
     for note in swept.plan.notes:
         narrate(f"note: {note}")
+    if swept.damage:
+        narrate(f"note: {swept.damage}")
     there = [
         swept.rows[point.key]
         for point in swept.plan.points

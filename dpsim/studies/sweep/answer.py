@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class Answer:
     """The rows that a query answers, and the names of their columns.
 
-    ``done`` and ``points``: how far the sweep is.
+    ``done`` and ``points``: how far the sweep is. ``damage`` says which rows were damaged.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     done: int
     points: int
+    damage: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim results --json``.
@@ -63,7 +64,7 @@ def query(folder: str | os.PathLike[str], sql: str = "select * from results") ->
     where there is no sweep, and for SQL that is wrong, is no select, or asks for anything beside
     the table.
     """
-    table, points = results(folder)
+    table, points, damage = _results(folder)
     import duckdb
 
     connection = _closed_off(table)
@@ -76,7 +77,7 @@ def query(folder: str | os.PathLike[str], sql: str = "select * from results") ->
         raise DpsimError(f"--sql: {first_line(error)}") from None
     finally:
         connection.close()
-    return Answer(columns, rows, len(table.rows), points)
+    return Answer(columns, rows, len(table.rows), points, damage)
 
 
 def results(folder: str | os.PathLike[str]) -> tuple[Table, int]:
@@ -84,12 +85,16 @@ def results(folder: str | os.PathLike[str]) -> tuple[Table, int]:
 
     Raises DpsimError where there is no sweep.
     """
-    store = Store(folder)
-    store.manifest()
+    table, points, _ = _results(folder)
+    return table, points
+
+
+def _results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
     from dpsim.studies.sweep.tables import results_table
 
+    store = Store(folder)
     points = store.points()
-    return results_table(points, store.rows()), len(points.rows)
+    return results_table(points, store.rows()), len(points.rows), store.damage
 
 
 def _closed_off(table: Table) -> DuckDBPyConnection:

@@ -1,130 +1,156 @@
-"""Many scenarios on many processes.
+"""Many scenarios on many processes: of this machine (loky), or of a Dask cluster.
 
-Joblib shares them out, in groups where they are small, here (loky) or on a Dask cluster.
+Both are executors as `concurrent.futures` describes them.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cache
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from dpsim.base.child import end_with
 from dpsim.base.errors import DpsimError, FailedError, how_to_install
-from dpsim.studies.sweep.compute import Workplace, compute
-from dpsim.studies.sweep.journal import Row
-from dpsim.studies.sweep.store import Store
+from dpsim.engine import KeptJobs, prepared_by, simulate
+from dpsim.studies.sweep.columns import row
+from dpsim.studies.sweep.store import Row, Store
 
 if TYPE_CHECKING:
     from distributed import Client
 
 _CONNECT_WITHIN = 10  # seconds
-_DEATHS_WITHOUT_A_ROW = 3
+_STARTS = 3  # of a pool whose workers die before they have begun anything
+_AT_ONCE_BY_DASK = 1_000  # scenarios that the scheduler holds
 _KILLER = "failed: its worker process was killed while it was alone with it, as for want of memory"
 
 
 def execute(
     contents: Mapping[str, bytes], store: Store, workers: int, dask: str | None
 ) -> Iterator[Row]:
-    """The rows of pickled scenarios by key, as they are done, each written down before.
+    """Yield the rows of pickled scenarios by key as they are done; each stands in ``store`` before.
 
-    When a worker dies, what was in flight goes on one by one, and the rest together; a scenario
-    that kills its worker again is a row with an error. Raises FailedError where workers die before
-    they have begun anything, or the cluster cannot be reached.
+    One worker is this very process. Where a worker dies, what was in flight is computed one by one,
+    and a scenario that kills its worker again is a row with an error. Raises FailedError where
+    workers die before they have begun anything, or the cluster cannot be reached or is lost.
     """
+    if workers == 1 and dask is None:
+        for key, content in contents.items():
+            yield store.add(compute(key, content))
+        return
+    waiting = dict(contents)
     with _client(dask) as client:
-        waiting, idle_deaths = dict(contents), 0
         while waiting:
-            before = len(waiting)
-            suspects: set[str] = set()
-            yield from _until_death(waiting, waiting, store, workers, client, suspects)
-            for key in sorted(suspects & waiting.keys()):
-                # Joblib runs a single worker in this very process, which would be killed instead.
-                yield from _alone(key, waiting, store, max(workers, 2), client)
-            idle_deaths = idle_deaths + 1 if len(waiting) == before else 0
-            if idle_deaths == _DEATHS_WITHOUT_A_ROW:
-                raise FailedError(
-                    f"{store.folder}: workers die before they begin, {len(waiting):,} points are "
-                    "missing (--resume goes on)"
-                )
+            at_once = _AT_ONCE_BY_DASK if client else 2 * workers
+            lost = yield from _until_death(list(waiting), waiting, store, workers, at_once, client)
+            while lost:
+                for key in (yield from _until_death(lost, waiting, store, 1, 1, client)):
+                    yield store.add({"key": key, "error": _KILLER, "retry": True})
+                    del waiting[key]
+                lost = [key for key in lost if key in waiting]
 
 
-def _alone(
-    key: str, waiting: dict[str, bytes], store: Store, workers: int, client: Client | None
-) -> Iterator[Row]:
-    """The row of one scenario that was in flight when a worker died.
+def compute(key: str, content: bytes) -> Row:
+    """Return the row of one pickled scenario.
 
-    No other scenario runs beside it.
+    An error that the scenario itself raises is final. Any other, such as too little memory, may
+    pass: ``retry`` says so.
     """
-    suspects: set[str] = set()
-    yield from _until_death(waiting, [key], store, workers, client, suspects)
-    if key in suspects and key in waiting:
-        row = {"key": key, "error": _KILLER, "retry": True, "worker": "none", "seconds": 0.0}
-        store.note(row)
-        del waiting[key]
-        yield row
+    answer: Row = {"key": key, "error": None, "retry": False}
+    try:
+        with prepared_by(_jobs().prepare):
+            answer |= row(simulate(pickle.loads(content)))  # nosec B301 - this sweep's own
+    except DpsimError as error:
+        answer["error"] = "; ".join(str(error).splitlines())
+    except Exception as error:  # a row for each point, whatever happens to it
+        answer |= {"error": f"failed: {type(error).__name__}: {error}", "retry": True}
+    return answer
+
+
+@cache
+def _jobs() -> KeptJobs:
+    """The jobs of this process: neighbouring points often differ in their seeds alone."""
+    return KeptJobs()
 
 
 def _until_death(
-    waiting: dict[str, bytes],
-    keys: Iterable[str],
-    store: Store,
-    workers: int,
-    client: Client | None,
-    suspects: set[str],
-) -> Iterator[Row]:
-    """Rows until all are there or a worker dies; ``suspects`` gets what was in flight then.
-
-    Rows leave ``waiting``.
-    """
-    try:
-        for row in _parallel(waiting, list(keys), store, workers, client):
-            if not row["kept"]:
-                store.note(row)
-            del waiting[row["key"]]
-            yield row
-        return
-    except Exception as error:
-        if not _is_death(error):
-            raise
-    # The pool says that a worker died, not which, nor at what: the journals do.
-    suspects |= store.in_flight()
-    rows = store.rows()
-    # Done by workers that could not hand it over any more.
-    done = [key for key in waiting if key in rows and not rows[key]["retry"]]
-    for key in done:
-        del waiting[key]
-        yield rows[key]
-
-
-def _parallel(
-    contents: Mapping[str, bytes],
     keys: list[str],
+    waiting: dict[str, bytes],
     store: Store,
     workers: int,
+    at_once: int,
     client: Client | None,
-) -> Iterator[Row]:
-    from joblib import Parallel, delayed, parallel_config
+) -> Generator[Row, None, list[str]]:
+    """Compute ``keys``, at most ``at_once`` in flight, until all are done or a worker dies.
 
-    # With one worker, or with Dask, the process that works is no child of this one.
-    own = client is None and workers > 1
-    where = Workplace(store.journals.absolute(), os.getpid() if own else None)
-    config = (
-        parallel_config(backend="dask", client=client)
-        if client
-        else parallel_config(backend="loky", n_jobs=workers)
-    )
-    with config:
-        # Rows come as they are done: in order, one slow point would hold back all behind it.
-        jobs = Parallel(return_as="generator_unordered")
-        yield from jobs(delayed(compute)(key, contents[key], where) for key in keys)
+    Rows leave ``waiting``. Returns the keys that were in flight when a worker died: the pool says
+    that one did, not at what.
+    """
+    todo, lost = iter(keys), list[str]()
+    running: dict[Future[Row], str] = {}
+    done: SimpleQueue[Future[Row]] = SimpleQueue()
+    with _pool(workers, client) as pool:
+        while True:
+            while not lost and len(running) < at_once and (key := next(todo, None)) is not None:
+                try:
+                    future = pool.submit(compute, key, waiting[key])
+                except BrokenProcessPool:
+                    lost.append(key)
+                else:
+                    running[future] = key
+                    future.add_done_callback(done.put)
+            if not running:
+                return lost
+            future = done.get()
+            key = running.pop(future)
+            try:
+                answer = future.result()
+            except Exception as error:
+                if not _is_death(error):
+                    raise
+                lost.append(key)
+            else:
+                del waiting[key]
+                yield store.add(answer)
 
 
 def _is_death(error: Exception) -> bool:
     """Whether a worker was lost, and not a row refused."""
-    # By name: the classes are those of loky, of Python and of Dask, which may not be installed.
-    return type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool", "KilledWorker")
+    # Dask's by its name, as it may not be installed.
+    return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
+
+
+@contextmanager
+def _pool(workers: int, client: Client | None) -> Iterator[Executor]:
+    """Yield processes of this machine, or a cluster's workers, of which one has answered.
+
+    What dies from then on dies of its work.
+    """
+    if client is not None:
+        yield client.get_executor(pure=False)
+        return
+    # The processes of loky do not run the caller's script anew, as those of the standard library
+    # do: a script needs no `if __name__ == "__main__"`.
+    from loky import ProcessPoolExecutor
+
+    for _ in range(_STARTS):
+        pool = ProcessPoolExecutor(workers, initializer=end_with, initargs=(os.getpid(),))
+        try:
+            pool.submit(os.getpid).result()
+        except BrokenProcessPool:
+            continue
+        try:
+            yield pool
+        finally:
+            pool.shutdown(kill_workers=True)
+        return
+    raise FailedError("workers die before they begin (--resume goes on)")
 
 
 def check_address(dask: str | None) -> None:
@@ -138,7 +164,7 @@ def check_address(dask: str | None) -> None:
 
 @contextmanager
 def _client(address: str | None) -> Iterator[Client | None]:
-    """A connection to the scheduler at ``address``; None for workers of this machine."""
+    """Yield a connection to the scheduler at ``address``; None for workers of this machine."""
     if address is None:
         yield None
         return
@@ -158,4 +184,9 @@ def _client(address: str | None) -> Iterator[Client | None]:
             client.wait_for_workers(1, timeout=_CONNECT_WITHIN)
         except TimeoutError:
             raise FailedError(f"--dask: the scheduler at {address} has no workers") from None
-        yield client
+        try:
+            yield client
+        except CancelledError:
+            raise FailedError(
+                f"--dask: the scheduler at {address} has gone (--resume goes on)"
+            ) from None

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import lru_cache
-from importlib.metadata import version
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dpsim.base.config import BY_CONTENT
 from dpsim.scenario import Scenario
 
+# No answer depends on how it is asked for or shown.
+_OTHERS = {"cli.py", "commands", "report", "__pycache__"}
+
 
 def scenario_key(scenario: Scenario) -> str:
-    """SHA-256 of the canonical scenario and the version of dpsim, 64 hexadecimal digits.
+    """Return the SHA-256 of the canonical scenario and of dpsim, 64 hexadecimal digits.
 
     Canonical: all defaults written out, quantities in SI units, keys sorted; files that it names
     stand for what they hold now, and the sweep that it may be part of does not count. A torch model
@@ -25,12 +28,18 @@ def scenario_key(scenario: Scenario) -> str:
     content: dict[str, Any] = scenario.model_dump(
         mode="json", by_alias=True, exclude={"sweep"}, context=BY_CONTENT
     )
-    # The version counts: another one may answer the same scenario otherwise.
-    asked = {"dpsim": _version(), "scenario": content}
+    # Other code may answer the same scenario otherwise.
+    asked = {"dpsim": _code(Path(__file__).parents[2]), "scenario": content}
     text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@lru_cache(maxsize=1)
-def _version() -> str:
-    return version("dpsim")
+@cache
+def _code(root: Path) -> str:
+    """The SHA-256 of dpsim's code and catalogue, since two commits may have the same version."""
+    found = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if path.is_file() and _OTHERS.isdisjoint(name.parts):
+            found.update(f"{name}\n".encode() + path.read_bytes())
+    return found.hexdigest()

@@ -1,31 +1,38 @@
 """A sweep's folder: what was asked, and the rows that are there.
 
-Every file but a worker's journal is written whole or not at all::
+Every file but the log is written whole or not at all::
 
-    manifest.json              what was asked: files, varied fields, number of points
-    points.parquet             a row a point: file, varied values, the scenario's key
-    journals/RUN/WORKER.jsonl  rows of workers at work (`dpsim.studies.sweep.journal`)
-    shards/RUN-WORKER.parquet  rows of a worker, by key, once its run has ended or is resumed
-    results.parquet            points with their rows, in order: the file to hand on
+    manifest.json      what was asked: files, varied fields, number of points
+    points.parquet     a row a point: file, varied values, the scenario's key
+    rows.log           rows of scenarios by key as they were done: a checksum and JSON a line
+    results.parquet    points with their rows, in order: the file to hand on
+
+Only the sweep's own process writes. It appends each row with one unbuffered write: what has been
+written survives the process, and a kill at any moment costs the last line at most.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import hashlib
 import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
+from zlib import crc32
 
 from dpsim.base.errors import DpsimError, FailedError
-from dpsim.studies.sweep import journal
-from dpsim.studies.sweep.journal import Row
 from dpsim.studies.sweep.table import Table, read_parquet, write_parquet
 
-_REPAIR = "dpsim sweep --resume --repair sets it aside and computes its points anew"
+Row: TypeAlias = dict[str, Any]
+
+_TEXT = slice(9, None)  # of a line of the log, behind its checksum
+_SHOWN = 10
+_FILES = {"manifest.json", "points.parquet", "rows.log", "results.parquet", ".lock"}
 
 
 class Store:
@@ -33,12 +40,9 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.run = uuid.uuid4().hex[:8]
-
-    @property
-    def journals(self) -> Path:
-        """Where this run's workers write."""
-        return self.folder / "journals" / self.run
+        self.log = self.folder / "rows.log"
+        self.damage: str | None = None
+        """Which lines of the log were damaged when it was opened or read last."""
 
     @property
     def exists(self) -> bool:
@@ -63,101 +67,50 @@ class Store:
                 "something else"
             )
         with self._writing():
-            # Before the lock, since the folder is the run's own and in nobody's way.
-            self.journals.mkdir(parents=True)
-            (self.folder / "shards").mkdir(exist_ok=True)
-            lock = self._lock_file()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = self._open_own(".lock")
         # The lock goes with the process, however that ends; a file that says "in use" would stay.
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                self.journals.rmdir()
                 raise FailedError(
                     f"{self.folder}: another sweep is at work in this folder"
                 ) from None
+            with self._writing():
+                self._clear_away()
             yield self
-            with suppress(OSError):  # workers that were left alone may still write
-                self.journals.rmdir()
-                self.journals.parent.rmdir()
 
-    def _lock_file(self) -> IO[bytes]:
-        # Not through a link, which somebody may have laid to a file of worth, nor emptied.
-        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.fdopen(os.open(self.folder / ".lock", how, 0o666), "r+b")
-
-    def repair(self) -> list[Path]:
-        """Set aside what cannot be read, so that its rows are computed anew; where it is now."""
-        aside = []
-        for path in sorted((self.folder / "shards").glob("*.parquet")):
-            try:
-                self._rows_of(path)
-            except DpsimError:
-                with self._writing():
-                    aside.append(path.rename(path.with_suffix(".unreadable")))
-        return aside
+    def add(self, row: Row) -> Row:
+        """Append a row to the log, and return it."""
+        text = json.dumps(row, allow_nan=False, separators=(",", ":")).encode()
+        line = b"%08x %s\n" % (crc32(text), text)
+        with self._writing(), self._open_own(self.log.name) as log:
+            log.seek(0, os.SEEK_END)
+            # A disk that fills up takes part of a line without an error.
+            if log.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return row
 
     def rows(self) -> dict[str, Row]:
-        """All rows that are there, by key; of two with the same key, one that is final."""
-        found: dict[str, Row] = {}
-        for row in [*self._in_shards(), *self._in_journals()]:
-            if row["key"] not in found or found[row["key"]]["retry"]:
-                found[row["key"]] = row
-        return found
-
-    def in_flight(self) -> set[str]:
-        """Keys of what this run's workers have begun and not done."""
-        return journal.in_flight(sorted(self.journals.glob("*.jsonl")))
-
-    def note(self, row: Row) -> None:
-        """Write down a row that its worker could not."""
-        with self._writing():
-            own = {key: value for key, value in row.items() if key != "kept"}
-            journal.write(self.journals, row["worker"], journal.DONE, own)
-
-    def settle(self) -> None:
-        """Turn every journal into its worker's shard.
-
-        What a killed run left half done is cleared away.
-        """
-        from dpsim.studies.sweep.tables import shard
-
-        for path in sorted((self.folder / "journals").glob("*/*.jsonl")):
-            rows = list(journal.rows(path))
-            if rows:
-                self.write_table(self._shard_of(path), shard(rows))
-            # After its rows stand in the shard: a kill in between leaves them in both, and rows are
-            # taken by key.
-            path.unlink()
-        for left in self.folder.glob(".*.tmp"):  # of a run that was killed while it wrote
-            left.unlink()
-        for run in (self.folder / "journals").iterdir():
-            if run.name != self.run:
-                # A worker that outlived its killed run may still have written something.
-                with suppress(OSError):
-                    run.rmdir()
-
-    def _shard_of(self, journal_file: Path) -> str:
-        """A name that is still free.
-
-        A worker that outlived its killed run may begin its journal anew.
-        """
-        name = f"shards/{journal_file.parent.name}-{journal_file.stem}"
-        if (self.folder / f"{name}.parquet").exists():
-            return f"{name}-{self.run}.parquet"
-        return f"{name}.parquet"
+        """Return all rows by key; of two with the same key the later one counts."""
+        rows = (json.loads(line[_TEXT]) for line in self._lines())
+        return {row["key"]: row for row in rows}
 
     def write_table(self, name: str, table: Table) -> None:
         """Write a Parquet file."""
         self._whole(name, lambda path: write_parquet(table, path))
 
     def write_manifest(self, content: dict[str, Any]) -> None:
-        """Write down what was asked, from which on the folder is a sweep's."""
-        text = json.dumps(content, indent=2) + "\n"
+        """Write down what was asked, from which on the folder is a sweep's.
+
+        It holds the checksum of the points, which are written before.
+        """
+        text = json.dumps({**content, "points_sha256": self._checksum()}, indent=2) + "\n"
         self._whole("manifest.json", lambda path: path.write_text(text, encoding="utf-8"))
 
     def manifest(self) -> dict[str, Any]:
-        """What was asked. Raises DpsimError where no sweep is there."""
+        """Return what was asked. Raises DpsimError where no sweep is there."""
         try:
             content = json.loads((self.folder / "manifest.json").read_bytes())
         except OSError:
@@ -174,45 +127,57 @@ class Store:
         return content
 
     def points(self) -> Table:
-        """The table of points. Raises DpsimError where it cannot be read."""
-        return self._read(self.folder / "points.parquet")
+        """Return the table of points. Raises DpsimError where it is damaged."""
+        path = self.folder / "points.parquet"
+        try:
+            if self.manifest().get("points_sha256") == self._checksum():
+                return read_parquet(path)
+            reason = "has changed since"
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+        raise DpsimError(
+            f"{path}: must be what dpsim sweep wrote, but {reason} (dpsim sweep --resume writes it "
+            "anew)"
+        )
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         (self.folder / name).unlink(missing_ok=True)
 
-    def _in_shards(self) -> Iterator[Row]:
-        for path in sorted((self.folder / "shards").glob("*.parquet")):
-            yield from self._rows_of(path)
+    def _clear_away(self) -> None:
+        """Remove what a killed run left half done, and lines that are damaged."""
+        for left in self.folder.glob(".*.tmp"):
+            left.unlink()
+        content = b"".join(line + b"\n" for line in self._lines())
+        if self.log.exists() and self.log.stat().st_size != len(content):
+            self._whole(self.log.name, lambda path: path.write_bytes(content))
 
-    def _rows_of(self, shard: Path) -> list[Row]:
-        from dpsim.studies.sweep.tables import is_shard
-
-        try:
-            table = self._read(shard)
-        except DpsimError as error:
-            raise DpsimError(f"{error} ({_REPAIR})") from None
-        if not is_shard(table):
-            raise DpsimError(
-                f"{shard}: must be what dpsim sweep wrote, but has other columns ({_REPAIR})"
+    def _lines(self) -> list[bytes]:
+        """The lines of the log that are whole."""
+        # The rest is a row that was not done, and no damage.
+        *lines, _ = self.log.read_bytes().split(b"\n") if self.log.exists() else [b""]
+        damaged = [str(number) for number, line in enumerate(lines, 1) if not _is_whole(line)]
+        self.damage = (
+            damaged
+            and (
+                f"{self.log}: damaged rows are left out (line {', '.join(damaged[:_SHOWN])}"
+                f"{' and others' if len(damaged) > _SHOWN else ''}); dpsim sweep --resume computes "
+                "them again"
             )
-        return table.to_dicts()
+        ) or None
+        return [line for line in lines if _is_whole(line)]
 
-    def _in_journals(self) -> Iterator[Row]:
-        for path in sorted((self.folder / "journals").glob("*/*.jsonl")):
-            yield from journal.rows(path)
+    def _checksum(self) -> str:
+        return hashlib.sha256((self.folder / "points.parquet").read_bytes()).hexdigest()
 
-    def _read(self, path: Path) -> Table:
-        try:
-            return read_parquet(path)
-        except OSError as error:
-            raise DpsimError(
-                f"{path}: must be what dpsim sweep wrote, but cannot be read: {error.strerror}"
-            ) from None
+    def _open_own(self, name: str) -> IO[bytes]:
+        # Not through a link, which somebody may have laid to a file of worth, nor emptied.
+        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.fdopen(os.open(self.folder / name, how, 0o666), "r+b", buffering=0)
 
     def _whole(self, name: str, write: Callable[[Path], object]) -> None:
         """Write a file so that others see the old one or the whole new one."""
-        temporary = self.folder / f".{self.run}.tmp"
+        temporary = self.folder / f".{uuid.uuid4().hex[:8]}.tmp"
         with self._writing():
             write(temporary)
             os.replace(temporary, self.folder / name)
@@ -227,7 +192,10 @@ class Store:
             ) from None
 
 
+def _is_whole(line: bytes) -> bool:
+    return line[: _TEXT.start] == b"%08x " % crc32(line[_TEXT])
+
+
 def _holds_other_things(folder: Path) -> bool:
-    """Whether a folder holds what no sweep left there before it had a manifest."""
-    names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"}
-    return not names <= {"journals", "shards", "points.parquet", ".lock"}
+    """Whether a folder holds what no sweep left there."""
+    return not {path.name for path in folder.iterdir() if path.suffix != ".tmp"} <= _FILES

@@ -12,7 +12,7 @@ from dpsim.base.provenance import provenance
 from dpsim.studies.sweep.answer import Answer, query
 from dpsim.studies.sweep.columns import varied_names
 from dpsim.studies.sweep.expand import Plan
-from dpsim.studies.sweep.journal import Row
+from dpsim.studies.sweep.store import Row
 
 _SHOWN_FAILURES = 20
 
@@ -21,13 +21,15 @@ _SHOWN_FAILURES = 20
 class Sweep(Shown):
     """The points of a sweep, and the ``rows`` that are there by key.
 
-    ``before`` are the rows from before it began or was resumed.
+    ``before`` are the rows from before it began or was resumed, and ``damage`` says which of those
+    were damaged.
     """
 
     folder: Path
     plan: Plan
     rows: Mapping[str, Row] = field(repr=False)
     before: Mapping[str, Row] = field(default_factory=dict, repr=False)
+    damage: str | None = None
 
     @property
     def points(self) -> int:

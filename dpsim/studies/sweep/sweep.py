@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpsim.studies.sweep.expand import Plan
@@ -24,7 +24,6 @@ def sweep(
     workers: int | None = None,
     dask: str | None = None,
     resume: bool = False,
-    repair: bool = False,
     overrides: Iterable[str] = (),
     started: Callable[[Sweep], None] = lambda sweep: None,
     progress: Callable[[int], None] = lambda done: None,
@@ -33,14 +32,16 @@ def sweep(
 
     ``workers``: processes, as many as there are cores if None; or ``dask``: the address of a Dask
     scheduler, such as ``tcp://host:8786``. ``resume``: take up a folder that is there, and compute
-    only what it lacks. ``repair``: set shards aside that cannot be read, and compute their points
-    anew. ``overrides``: ``key=value`` for every file. ``started`` gets the sweep
-    before anything is simulated, ``progress`` the number of scenarios computed so far.
+    only what it lacks, or what is damaged. ``overrides``: ``key=value`` for every file. ``started``
+    gets the sweep before anything is simulated, ``progress`` the number of scenarios computed so
+    far.
 
     Points that fail are rows with their ``error``. A kill at any moment costs the scenarios in
     flight and no others. Raises ScenarioError for files that cannot be used, DpsimError for a
     folder that cannot, FailedError where it cannot be written or workers cannot be had.
     """
+    from loky import cpu_count
+
     from dpsim.base.budget import check_memory
     from dpsim.base.errors import DpsimError
     from dpsim.studies.sweep.execute import check_address, execute
@@ -53,17 +54,13 @@ def sweep(
             f"{workers}{' with dask' if dask else ''}"
         )
     planned = plan([paths] if isinstance(paths, (str, os.PathLike)) else paths, overrides)
-    if repair and not resume:
-        raise DpsimError("repair must be given with resume, but is given without")
     check_address(dask)
     with Store(output).open(resume) as store:
-        if repair:
-            store.repair()
         begun = _begin(store, planned)
         started(begun)
         missing = begun.missing
         # All processes are started at once: more of them than points would only take memory.
-        number = min(workers or _cores(), max(1, len(missing)))
+        number = min(workers or cpu_count(), max(1, len(missing)))
         check_memory(number * _WORKER_BYTES, f"{number:,} workers", "take fewer workers")
         for done, _ in enumerate(execute(missing, store, number, dask), 1):
             progress(done)
@@ -80,23 +77,15 @@ def _begin(store: Store, planned: Plan) -> Sweep:
     store.remove("results.parquet")
     store.write_table("points.parquet", points_table(planned))
     store.write_manifest(manifest(planned))
-    store.settle()
-    return Sweep(store.folder, planned, store.rows())
+    damage = store.damage
+    return Sweep(store.folder, planned, store.rows(), damage=damage)
 
 
 def _end(store: Store, begun: Sweep) -> Sweep:
-    """Turn journals into shards, and write the table of all points."""
+    """Write the table of all points."""
     from dpsim.studies.sweep.summary import Sweep
     from dpsim.studies.sweep.tables import results_table
 
-    store.settle()
     rows = store.rows()
     store.write_table("results.parquet", results_table(store.points(), rows))
-    return Sweep(begun.folder, begun.plan, rows, begun.rows)
-
-
-def _cores() -> int:
-    from joblib import cpu_count
-
-    cores: Any = cpu_count()
-    return int(cores)
+    return Sweep(begun.folder, begun.plan, rows, begun.rows, begun.damage)

@@ -1,4 +1,4 @@
-"""The tables of a sweep: points, shards of rows by key, and both together, which users ask."""
+"""The tables of a sweep: its points, and points with their rows, which users ask."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ from typing import Any
 from dpsim.scenario import Scalar
 from dpsim.studies.sweep.columns import COLUMNS, ERROR, varied_names
 from dpsim.studies.sweep.expand import Plan
-from dpsim.studies.sweep.journal import Row
+from dpsim.studies.sweep.store import Row
 from dpsim.studies.sweep.table import Table, of_dicts
 
 _RESULTS = {column.name: column.type for column in COLUMNS}
-_OF_A_SHARD = {
-    "key": str,
-    ERROR: str,
-    "retry": bool,
-    **_RESULTS,
-    "worker": str,
-    "seconds": float,
-}
 _MOST_INTEGER = 2**63 - 1  # of a column of integers
 _MOST_EXACT = 2**53  # the integers that a float holds exactly
 
@@ -48,22 +40,6 @@ def points_table(plan: Plan) -> Table:
     columns.append([point.key for point in points])
     columns.append([point.error and "; ".join(point.error.splitlines()) for point in points])
     return Table(types, list(zip(*columns, strict=True)))
-
-
-def shard(rows: Sequence[Row]) -> Table:
-    """Rows of one worker, as it wrote them down."""
-    return of_dicts(_OF_A_SHARD, rows)
-
-
-def is_shard(table: Table) -> bool:
-    """Whether a table is a shard's, perhaps of another version that knew other results."""
-    types = table.types
-    if not types.keys() >= {"key", "retry", ERROR}:
-        return False
-    if any(kind != _OF_A_SHARD.get(name, kind) for name, kind in types.items()):
-        return False
-    key, retry = (list(types).index(name) for name in ("key", "retry"))
-    return all(row[key] is not None and row[retry] is not None for row in table.rows)
 
 
 def results_table(points: Table, rows: Mapping[str, Row]) -> Table:

@@ -2,56 +2,57 @@
 
 import os
 import pickle
+from random import Random
 
 import pytest
 from tiny_sweeps import SWEEP
 
-from dpsim import load_scenario
+from dpsim import load_scenario, sweep
 from dpsim.base.errors import DpsimError, FailedError
-from dpsim.studies.sweep import journal, query
-from dpsim.studies.sweep.compute import Workplace, compute
+from dpsim.studies.sweep import query
 from dpsim.studies.sweep.execute import execute
 from dpsim.studies.sweep.store import Store
-from dpsim.studies.sweep.table import Table, connect, read_parquet, write_parquet
 
 
-def test_a_broken_folder_is_said_to_be_one(swept, tmp_path):
-    (tmp_path / "out" / "points.parquet").write_bytes(b"PAR1 no more")
+def test_a_folder_whose_points_have_changed_is_said_to_be_one(dpsim, swept, tmp_path):
+    points = tmp_path / "out" / "points.parquet"
+    content = points.read_bytes()
+    points.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
     with pytest.raises(
-        DpsimError, match=r"points\.parquet: must be what dpsim sweep wrote, but cannot be read"
+        DpsimError, match=r"points\.parquet: must be what dpsim sweep wrote, but has changed since"
     ):
         query(tmp_path / "out")
+    assert dpsim("report", tmp_path / "out", "--html", tmp_path / "r.html")[0] == 2
 
 
-def test_a_column_of_a_type_that_no_table_has_is_said(tmp_path):
-    """A spoiled file may have bytes where there was text."""
-    path = tmp_path / "spoiled.parquet"
-    with connect() as connection:
-        connection.execute(f"copy (select 'a'::blob as key) to '{path}' (format parquet)")
-    with pytest.raises(OSError, match=r"column key must be one of .*, not BLOB"):
-        read_parquet(path)
-
-
-@pytest.mark.parametrize("how", ["torn", "edited"])
-def test_a_shard_that_cannot_be_read_names_itself_and_the_way_out(
-    dpsim, swept, write, tmp_path, how
-):
-    out, before = tmp_path / "out", (tmp_path / "out" / "results.parquet").read_bytes()
-    shard = next((out / "shards").iterdir())
-    if how == "torn":
-        shard.write_bytes(shard.read_bytes()[:200])
-    else:
-        write_parquet(Table({"key": str}, [("a",)]), shard)
-    resume = ["sweep", write(SWEEP), "-o", out, "--workers", 1, "--resume"]
-    for command in (["results", out], resume):
-        code, _, err = dpsim(*command)
-        assert code == 2
-        assert err.startswith(f"dpsim: {shard}: must be what dpsim sweep wrote, but ")
-        assert "--repair sets it aside" in err
-    assert dpsim(*resume, "--repair")[0] == 3  # some points fail, as they did
-    assert [path.suffix for path in (out / "shards").iterdir()].count(".unreadable") == 1
+def test_of_300_flipped_bits_each_is_named_and_computed_again(swept, write, tmp_path):
+    """Whatever bit of the log is another: no row reads as other numbers."""
+    out, random = tmp_path / "out", Random(0)
+    log, before = out / "rows.log", (out / "results.parquet").read_bytes()
+    content, rows = log.read_bytes(), query(out).rows
+    for flipped in [len(content) - 1, *(random.randrange(len(content)) for _ in range(299))]:
+        spoiled = bytearray(content)
+        spoiled[flipped] ^= 1 << random.randrange(8)
+        log.write_bytes(spoiled)
+        answer = query(out)
+        assert len(set(rows) - set(answer.rows)) in (1, 2)  # two where the line's end was hit
+        assert set(answer.rows) < set(rows)
+        number = content[:flipped].count(b"\n") + 1
+        if flipped < len(content) - 1:  # else it is a line that was not written to its end
+            assert f"rows.log: damaged rows are left out (line {number}" in answer.damage
+    assert sweep(write(SWEEP), out, workers=1, resume=True).computed in (1, 2)
     assert (out / "results.parquet").read_bytes() == before
-    assert dpsim("results", out)[0] == 0
+    assert query(out).damage is None
+
+
+def test_a_damaged_row_is_narrated(dpsim, swept, write, tmp_path):
+    log = tmp_path / "out" / "rows.log"
+    log.write_bytes(log.read_bytes().replace(b"\n", b"\nnull\n", 1))
+    said = f"note: {log}: damaged rows are left out (line 2); dpsim sweep --resume"
+    assert dpsim("results", tmp_path / "out")[2].startswith(said)
+    resume = ["sweep", write(SWEEP), "-o", tmp_path / "out", "--workers", 1, "--resume"]
+    assert dpsim(*resume)[2].startswith(said)
+    assert "damaged" not in dpsim(*resume)[2]
 
 
 def test_the_lock_is_not_taken_through_a_link(dpsim, write, tmp_path):
@@ -73,22 +74,16 @@ def test_two_runs_at_once_keep_out_of_each_others_way(tmp_path):
 
 
 def test_a_line_that_was_cut_off_is_a_scenario_that_was_not_done(tmp_path):
-    journal.write(tmp_path, "w", journal.BEGUN, {"key": "a"})
-    journal.write(tmp_path, "w", journal.DONE, {"key": "a", "x": 0.1})
-    journal.write(tmp_path, "w", journal.BEGUN, {"key": "b"})
-    with (tmp_path / "w.jsonl").open("a") as file:
-        file.write('{"event": "done", "key": "b", "x": 0.')
-    assert list(journal.rows(tmp_path / "w.jsonl")) == [{"key": "a", "x": 0.1}]
-    assert journal.in_flight([tmp_path / "w.jsonl"]) == {"b"}
-
-
-def test_a_worker_that_does_not_see_the_folder_hands_its_row_over(write, tmp_path):
-    content = pickle.dumps(load_scenario(write()))
-    row = compute("k", content, Workplace(tmp_path / "not here"))
-    assert (row["key"], row["error"], row["kept"]) == ("k", None, False)
-    with Store(tmp_path / "out").open(resume=False) as store:
-        store.note(row)
-        assert store.rows()["k"]["step_time_s"] == row["step_time_s"]
+    with Store(tmp_path).open(resume=False) as store:
+        store.add({"key": "a", "x": 0.1})
+        store.add({"key": "b", "x": 0.2})
+    content = store.log.read_bytes()
+    for end in range(content.index(b"\n") + 1, len(content)):
+        store.log.write_bytes(content[:end])
+        with Store(tmp_path).open(resume=False) as cut:
+            assert (cut.rows(), cut.damage) == ({"a": {"key": "a", "x": 0.1}}, None)
+            cut.add({"key": "b", "x": 0.2})
+        assert store.log.read_bytes() == content
 
 
 def test_an_unforeseen_error_is_a_row_that_is_tried_again(tmp_path):
@@ -96,6 +91,19 @@ def test_an_unforeseen_error_is_a_row_that_is_tried_again(tmp_path):
         (row,) = execute({"k": b"no pickle"}, store, 1, None)
         assert row["error"].startswith("failed: UnpicklingError")
         assert store.rows()["k"]["retry"]
+
+
+def test_workers_that_die_before_they_begin_end_the_sweep(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpsim.studies.sweep.execute.end_with", die)
+    with (
+        Store(tmp_path / "out").open(resume=False) as store,
+        pytest.raises(FailedError, match="workers die before they begin"),
+    ):
+        list(execute({"a": b"", "b": b""}, store, 2, None))
+
+
+def die(parent):
+    os._exit(1)
 
 
 class Killer:

@@ -34,7 +34,6 @@ def test_a_scheduler_and_two_workers_give_the_table_that_processes_give(write, t
     assert (tmp_path / "dask" / "results.parquet").read_bytes() == (
         tmp_path / "processes" / "results.parquet"
     ).read_bytes()
-    assert len(list((tmp_path / "dask" / "shards").iterdir())) == 2
 
 
 def test_a_scheduler_without_workers_is_said_to_have_none(write, tmp_path, monkeypatch):

@@ -295,9 +295,21 @@ def test_a_key_holds_what_a_named_file_holds(write, tmp_path, two_layers):
     assert key_of("a") != key_of("b")
 
 
-def test_a_key_holds_the_version(write, monkeypatch):
+@pytest.mark.parametrize(
+    ("changed", "counts"),
+    [("engine/job.py", True), ("gpus/v100.yaml", True), ("report/x.py", False)],
+)
+def test_a_key_holds_the_code(write, monkeypatch, tmp_path, changed, counts):
+    def digest(folder):
+        for name in ("engine/job.py", "gpus/v100.yaml", "report/x.py"):
+            path = tmp_path / folder / name
+            path.parent.mkdir(parents=True)
+            path.write_text("changed" if folder == "after" and name == changed else "before")
+        return key._code(tmp_path / folder)
+
+    assert (digest("before") != digest("after")) == counts
     before = plan([write()]).points[0].key
-    monkeypatch.setattr(key, "_version", lambda: "0.0.1")
+    monkeypatch.setattr(key, "_code", lambda root: "other code")
     assert plan([write()]).points[0].key != before
 
 

@@ -4,11 +4,11 @@ Resumed, the results are those of an undisturbed one.
 """
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,16 +20,20 @@ WITHIN = 120  # seconds, on a busy machine
 
 
 def rows_written(out):
-    return sum(
-        path.read_bytes().count(b'{"event":"done"') for path in (out / "journals").glob("*/*.jsonl")
-    )
+    log = out / "rows.log"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
-def workers(out):
-    """Process ids of those that write journals and are there."""
-    names = (path.stem for path in (out / "journals").glob("*/*.jsonl"))
-    pids = {int(re.fullmatch(r".+-(\d+)-\d+", name)[1]) for name in names}
-    return {pid for pid in pids if (Path("/proc") / str(pid)).exists()}
+def workers(session):
+    """Process ids of loky's workers that were started in a session of processes and are there."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            line = (stat.parent / "cmdline").read_bytes()
+            fields = stat.read_text().rpartition(")")[2].split()
+            if b"popen_loky_posix" in line and int(fields[3]) == session and fields[0] != "Z":
+                found.add(int(stat.parent.name))
+    return found
 
 
 def wait_until(condition, what):
@@ -65,16 +69,20 @@ def test_killed_and_resumed_it_is_as_if_undisturbed(tmp_path, points):
 
     with (tmp_path / "stderr").open("w") as stderr:
         parent = subprocess.Popen(
-            command(path, out, "--workers", "2"), stdout=subprocess.DEVNULL, stderr=stderr
+            command(path, out, "--workers", "2"),
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
         )
     wait_until(
-        lambda: len(workers(out)) == 2 and rows_written(out) >= points // 10, "the first rows"
+        lambda: len(workers(parent.pid)) == 2 and rows_written(out) >= points // 10,
+        "the first rows",
     )
-    first = workers(out)
+    first = workers(parent.pid)
     assert len(first) == 2
     os.kill(min(first), signal.SIGKILL)
     wait_until(
-        lambda: workers(out) - first and rows_written(out) >= points // 2,
+        lambda: workers(parent.pid) - first and rows_written(out) >= points // 2,
         "rows of workers that came after the kill",
     )
     assert parent.poll() is None, "the sweep goes on without the worker"
@@ -82,8 +90,8 @@ def test_killed_and_resumed_it_is_as_if_undisturbed(tmp_path, points):
     parent.wait()
     done = rows_written(out)
     assert points // 2 <= done < points
-    wait_until(lambda: not workers(out), "the end of workers whose parent has gone")
-    done = rows_written(out)
+    wait_until(lambda: not workers(parent.pid), "the end of workers whose parent has gone")
+    assert rows_written(out) == done
 
     resumed = subprocess.run(
         command(path, out, "--workers", "2", "--resume"), capture_output=True, text=True, check=True
@@ -100,4 +108,3 @@ def test_killed_and_resumed_it_is_as_if_undisturbed(tmp_path, points):
     assert (out / "results.parquet").read_bytes() == (
         tmp_path / "undisturbed" / "results.parquet"
     ).read_bytes()
-    assert not (out / "journals").exists()

@@ -46,12 +46,11 @@ def test_the_same_bytes_whatever_the_number_of_workers(swept, write, tmp_path):
     sweep(write(SWEEP), tmp_path / "two", workers=2)
     for name in ("results.parquet", "points.parquet"):
         assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
-    assert 1 <= len(list((tmp_path / "two" / "shards").iterdir())) <= 2
     assert {path.name for path in (tmp_path / "two").iterdir()} == {
         "manifest.json",
         "points.parquet",
         "results.parquet",
-        "shards",
+        "rows.log",
         ".lock",
     }
 
@@ -90,10 +89,10 @@ def test_resume_computes_what_is_new_and_skips_the_rest(swept, write, tmp_path):
     assert {row[0] for row in more.query("select seed from results").rows} == {0, 2}
 
 
-def test_another_version_computes_everything_anew(swept, write, tmp_path, monkeypatch):
+def test_other_code_computes_everything_anew(swept, write, tmp_path, monkeypatch):
     from dpsim.studies.sweep import key
 
-    monkeypatch.setattr(key, "_version", lambda: "0.0.1")
+    monkeypatch.setattr(key, "_code", lambda root: "other code")
     again = sweep(write(SWEEP), tmp_path / "out", workers=1, resume=True)
     assert (again.computed, again.skipped) == (12, 0)
 
