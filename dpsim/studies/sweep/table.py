@@ -45,7 +45,10 @@ def connect() -> DuckDBPyConnection:
         "temp_directory": "",  # nothing of a large query is left on the disk
         "python_enable_replacements": False,  # a table's name is no variable of ours
     }
-    return duckdb.connect(":memory:", config=config)
+    connection = duckdb.connect(":memory:", config=config)
+    # It goes to stdout, among the answers; a connection does not take it as configuration.
+    connection.execute("set enable_progress_bar = false")
+    return connection
 
 
 @cache
