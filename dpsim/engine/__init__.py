@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, check_fits, memory_use, remedy_values
-    from dpsim.engine.memory_contention import overlapped_bytes
+    from dpsim.engine.memory_contention import overlapped_bytes, seconds_lost
     from dpsim.engine.one_time import one_time_costs
     from dpsim.engine.preparation import (
         calibrated,
@@ -140,6 +140,7 @@ __all__ = [
     "same_on",
     "scale_to",
     "seconds_covered",
+    "seconds_lost",
     "simulate",
     "simulate_steps",
     "slow_downs",

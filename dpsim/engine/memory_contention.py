@@ -43,6 +43,15 @@ def delayed(job: Job) -> Job:
     return later
 
 
+def seconds_lost(job: Job) -> FloatArray:
+    """Seconds of a step's computing that each kind of GPU loses to what is sent beside it."""
+    if job.silent:
+        return np.zeros(len(job.times))
+    found = overlapped_bytes(job)
+    rates = np.array([times.wire_traffic / times.memory_rate for times in job.times])
+    return np.asarray(rates * float(found.forward.sum() + found.backward.sum()))
+
+
 def overlapped_bytes(job: Job) -> PassBytes:
     """What is communicated beside each forward and each backward pass of a step."""
     program = job.program

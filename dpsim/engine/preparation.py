@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -240,12 +241,22 @@ def _times(
         updated=_updated_part(scenario, model),
     )
     if workload.learners_per_gpu == 1 and not workload.utilisation:
-        return one(workload.batch_per_gpu)
+        return _beside(scenario, one(workload.batch_per_gpu))
     from dpsim.engine.learners import times_with_learners
 
-    return times_with_learners(
+    found = times_with_learners(
         scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
     )
+    return _beside(scenario, found)
+
+
+def _beside(scenario: Scenario, times: LayerTimes) -> LayerTimes:
+    """The same with what the calibration has measured that computing loses to communication."""
+    measured = None if scenario.profile is None else scenario.profile.beside
+    if measured is None:
+        return times
+    # Seconds a byte: what strategies copy is in the times that were measured with it.
+    return replace(times, wire_traffic=measured.value, copy_traffic=0.0, memory_rate=1.0)
 
 
 def _updated_part(scenario: Scenario, model: Model) -> float:

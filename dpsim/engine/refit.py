@@ -188,7 +188,10 @@ def measured_models(
     measured = {}
     for table in tables:
         there = same_on(plain, table.ranks, table.hosts)
-        bases = there.strategy.aggregation.collectives(setting_of(there))
+        aggregation = there.strategy.aggregation
+        if table.servers is not None and aggregation.updates_elsewhere:
+            aggregation = aggregation.model_copy(update={"servers": table.servers})
+        bases = aggregation.collectives(setting_of(there))
         measured[table.ranks] = {name: turns[0] for name, turns in bases.items()}
     first = {name: turns[0] for name, turns in models.items() if len(turns) == 1}
     found = refitted(first, measured, tables)

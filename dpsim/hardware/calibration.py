@@ -72,6 +72,9 @@ class Measured(Config):
     backend: str = Field(
         default="nccl", description="The library that carried it out: nccl, gloo or mpi."
     )
+    servers: PositiveInt | None = Field(
+        default=None, description="Of pushes and pulls: how many servers the ranks had."
+    )
 
     @model_validator(mode="after")
     def _one_time_a_size(self) -> Measured:
@@ -153,6 +156,13 @@ class MeasuredModel(Config):
     optimizers: dict[str, Parameter] = Field(
         default={}, description="Seconds of the update, by optimiser."
     )
+    wrapped: dict[str, Parameter] = Field(
+        default={},
+        description=(
+            "Seconds that a step computes longer where torch's ddp or fsdp2 wraps the model: what "
+            "they copy and call, with nothing sent."
+        ),
+    )
 
     @model_validator(mode="after")
     def _a_time_a_layer(self) -> MeasuredModel:
@@ -231,6 +241,13 @@ class CalibrationProfile(Config):
         description=(
             "How far ranks that compute at once are apart, by their number: the slowest of them "
             "ends a step."
+        ),
+    )
+    beside: Parameter | None = Field(
+        default=None,
+        description=(
+            "Seconds that computing loses for each byte that is communicated beside it, of which "
+            "an all-reduce counts each twice."
         ),
     )
     gpu: str = Field(default="", description="The catalogue's name of the GPU it was measured on.")

@@ -249,7 +249,8 @@ class Scenario(Config):
             )
         # Layers were measured by themselves; ranks that compute at once slow one another down.
         pace = 1.0 if self._spread is None else self._spread.pace
-        return replace(model, measured=_times(found, self.workload.optimizer, pace))
+        wrapper = self.strategy.wrapper if self.cluster.ranks > 1 else None
+        return replace(model, measured=_times(found, self.workload.optimizer, pace, wrapper))
 
     @property
     def measured_jitter(self) -> JitterConfig | None:
@@ -279,18 +280,25 @@ def _jitter_of(spread: RankSpread) -> JitterConfig | None:
         raise ValueError(f"spreads.{name}: {rule}, but got {given!r}") from None
 
 
-def _times(found: MeasuredModel, optimizer: str, pace: float) -> MeasuredTimes:
+def _times(found: MeasuredModel, optimizer: str, pace: float, wrapper: str | None) -> MeasuredTimes:
     """A profile's layer times and, where they are of this optimiser, those of its update.
 
-    They are what they take at ``pace``: so many times as long as they were measured.
+    They are what they take at ``pace``: so many times as long as they were measured. Layers take
+    in equal shares what the ``wrapper`` takes besides.
     """
     update = found.optimizers.get(optimizer)
     from dpsim.workload import MeasuredTimes
 
+    extra = found.wrapped.get(wrapper or "")
+    longer = 0.0 if extra is None else extra.value / (2 * len(found.layers))
+    forward, backward = (
+        tuple(tuple(seconds + longer for seconds in row) for row in rows)
+        for rows in (found.forward_s, found.backward_s)
+    )
     measured = MeasuredTimes(
         batch_sizes=found.batch_sizes,
-        forward_s=found.forward_s,
-        backward_s=found.backward_s,
+        forward_s=forward,
+        backward_s=backward,
         optimizer_s=() if update is None else (update.value,) * len(found.batch_sizes),
         device=found.device,
     )

@@ -49,6 +49,15 @@ class StrategyConfig(Config):
             found.append(f"sync {self.sync.kind} ({self.sync.difference})")
         return found
 
+    @property
+    def wrapper(self) -> str | None:
+        """What torch wraps the model in for it: ddp, fsdp2, or None where nothing need."""
+        stage = self.aggregation.sharding_stage
+        if stage is not None:
+            return "ddp" if stage == 1 else "fsdp2"
+        beside = self.overlap.overlaps and not self.sync.has_groups
+        return "ddp" if beside and self.aggregation.all_reduce is not None else None
+
     def peers(self, mesh: Mesh) -> Mesh:
         """Of the workers of ``mesh`` those who exchange gradients: all, or those of a group."""
         return Mesh(self.sync.group_size(mesh), None) if self.sync.has_groups else mesh

@@ -86,7 +86,7 @@ def lines_of(plan: Plan, items: Sequence[Item], rows: Rows) -> Iterator[Line]:
     """The scenarios among ``items`` that were tried, in the plan's order."""
     for item in items:
         found = rows.best(item.name, item.identity)
-        if found is None or item.scenario is None or item.traced is not None:
+        if found is None or item.scenario is None or item.traced or item.variants:
             continue
         if found.ended == "failed":
             yield Line(item, found, why=found.why)

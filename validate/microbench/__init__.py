@@ -5,9 +5,9 @@ One file a benchmark. Knows ranks and the collectives that they carry out, and n
 
 from validate.microbench.benchmark import Benchmark
 from validate.microbench.benchmarks import BENCHMARKS, run_benchmarks
-from validate.microbench.layers import profile
+from validate.microbench.layers import UPDATE, profile
 from validate.microbench.machine import machine, provenance
-from validate.microbench.models import subject
+from validate.microbench.models import FACTORY_OF, subject
 from validate.microbench.precision import FORMATS, casting, computing_in, products_in
 from validate.microbench.run_file import RankPlace, RunFile, load_run_file
 from validate.microbench.runs import here, launched, place_of
@@ -19,9 +19,11 @@ from validate.microbench.updates import OPTIMIZER_CLASSES
 __all__ = [
     "ALL",
     "BENCHMARKS",
+    "FACTORY_OF",
     "FORMATS",
     "LIBRARY",
     "OPTIMIZER_CLASSES",
+    "UPDATE",
     "Benchmark",
     "RankPlace",
     "RunFile",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from dpsim.base.registry import Registry
 from validate.microbench.benchmark import Benchmark, Row
+from validate.microbench.beside import BESIDE
 from validate.microbench.codecs import CODECS
 from validate.microbench.collectives import COLLECTIVES
 from validate.microbench.copies import COPIES
@@ -30,6 +31,7 @@ _MEMBERS = (
     LEARNERS,
     PRODUCTS,
     SPREAD,
+    BESIDE,
 )
 BENCHMARKS: Registry[Benchmark] = Registry(
     "microbenchmark", {benchmark.name: benchmark for benchmark in _MEMBERS}

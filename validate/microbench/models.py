@@ -96,6 +96,13 @@ BUILT_IN = {
 }
 
 
+FACTORY_OF = {
+    "small-cnn": f"{__name__}:small_cnn",
+    "small-transformer": f"{__name__}:SmallTransformer",
+}
+"""What a scenario calls the built-in ones."""
+
+
 def _of_catalogue(name: str) -> Subject:
     twin = subject_of(WorkloadConfig(model=name, batch_per_gpu=1))
     if twin is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -110,22 +111,27 @@ def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
     """
     scenario = case.scenario()
     servers = placement(scenario).servers
-    wanted = scenario.cluster.ranks if ranks_of_launcher is None else ranks_of_launcher - servers
+    # A launcher may have started ranks on several nodes, of which this is one.
+    if ranks_of_launcher is None:
+        workers = min(scenario.cluster.ranks, node.count)
+    else:
+        workers = ranks_of_launcher - servers
+    cluster = cluster_here(node, workers)
+    return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
+
+
+def cluster_here(node: Here, workers: int) -> dict[str, Any]:
+    """The cluster of so many workers on this node, or on as many such nodes as they need.
+
+    Raises DpsimError for GPUs that the catalogue does not know.
+    """
     if node.kind == "cpu":
         network = {"fabric": "single-switch", "nic": _LOOPBACK}
-        cluster = {
-            "nodes": min(wanted, node.count),
-            "node": "testbed-host",
-            "network": network,
-        }
-        return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
+        return {"nodes": min(workers, node.count), "node": "testbed-host", "network": network}
+    machines = -(-workers // node.count)
+    each = workers // machines
     gpu = catalogue_name(node.name)
-    # A launcher may have started ranks on several nodes, of which this is one.
-    count = min(wanted, node.count) if ranks_of_launcher is None else wanted
-    machines = -(-count // node.count)
-    each = count // machines
-    cluster = {"nodes": machines, **_node_with(gpu, each, node), "gpus_per_node": each}
-    return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
+    return {"nodes": machines, **_node_with(gpu, each, node), "gpus_per_node": each}
 
 
 def _node_with(gpu: str, count: int, here: Here) -> dict[str, str]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
 from validate.emulate import Case
 from validate.microbench import Settings, machine, place_of, provenance, run_benchmarks
-from validate.node.program import carry_out
+from validate.node.program import carry_out, seconds_alone
 from validate.node.rows import Rows, short
 from validate.node.traced import trace
 from validate.ranks.device import OUT_OF_MEMORY
@@ -29,8 +29,10 @@ Row = dict[str, Any]
 class Item(Config):
     """One measurement: microbenchmarks by ``settings``, or a ``scenario`` with what is ``set``.
 
-    ``seconds`` is what it takes about. ``traced`` names the file of a Kineto trace, if that is
-    wanted of the scenario instead of its times.
+    ``seconds`` is what it takes about. With ``variants``, by name what else is set, the scenario is
+    carried out once for each; ``alone``: no more of it than computing without communication.
+    ``traced`` names the file of a Kineto trace, if that is wanted of the scenario instead of its
+    times.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Item(Config):
     settings: Settings | None = None
     scenario: dict[str, Any] | None = None
     set: tuple[str, ...] = ()
+    variants: dict[str, tuple[str, ...]] = Field(default={})
+    alone: bool = False
     traced: str | None = None
 
     def same_ranks(self, other: Item) -> bool:
@@ -49,7 +53,7 @@ class Item(Config):
     @property
     def identity(self) -> Row:
         """What makes it this very measurement."""
-        told: Row = short(self.model_dump(mode="json", exclude={"seconds"}))
+        told: Row = short(self.model_dump(mode="json", exclude={"seconds"}, exclude_defaults=True))
         return told
 
     def measure(self, world: World, report: Callable[[Row], None]) -> None:
@@ -61,12 +65,18 @@ class Item(Config):
             # A launcher's ranks on other nodes have no file of rank 0's.
             file = Path(folder) / "scenario.yaml"
             file.write_text(json.dumps(self.scenario))
-            job = Case(str(file), self.set).job()
-        if self.traced is not None:
-            trace(job, world, self.traced)
-            return
-        for rank, row in enumerate(world.gather(carry_out(job, world, "real"))):
-            report({"rank": rank, **row})
+            jobs = {
+                name: Case(str(file), (*self.set, *sets)).job()
+                for name, sets in (self.variants or {"": ()}).items()
+            }
+        for name, job in jobs.items():
+            if self.traced is not None:
+                trace(job, world, self.traced)
+                continue
+            measured = seconds_alone(job, world) if self.alone else carry_out(job, world, "real")
+            told = {"variant": name} if name else {}
+            for rank, row in enumerate(world.gather(measured)):
+                report({"rank": rank, **told, **row})
 
 
 class Order(Config):

@@ -12,6 +12,7 @@ from dpsim.workload import MODELS, WorkloadConfig
 from validate.microbench import Settings, subject
 from validate.node.hardware import Here
 from validate.node.items import PATIENCE_S, Item
+from validate.node.strategies import served_item, wrapped_item
 
 MODELS_OF = {
     "cpu": ("small-cnn", "small-transformer"),
@@ -57,7 +58,12 @@ def _by_all(
     yield from collectives[:1]
     yield from (make.model(model, usual) for model in models[:_FIRST_MODELS])
     yield make.other("products", "optimizer", "copies")
+    if ranks > 1:
+        yield make.beside(models[0], usual)
+        yield from (make.wrapped(model, usual) for model in models[:_FIRST_MODELS])
     yield from collectives[1:]
+    if ranks > 1 and node.kind == "cpu":
+        yield make.served()
     yield from (make.model(model, usual) for model in models[_FIRST_MODELS:])
     yield make.other("codecs", *(["point-to-point"] if ranks > 1 else []))
     yield from (make.model(model, precision) for precision, model in product(others, models))
@@ -123,6 +129,32 @@ class _Maker:
             batch_sizes=self._batches(model, precision),
             iterations=8,
         )
+
+    def beside(self, model: str, precision: str) -> Item:
+        """What a step of the model loses to an all-reduce beside it."""
+        batches = self._batches(model, precision)
+        return self._item(
+            f"{model} in {precision} beside all-reduces",
+            self._seconds["other"],
+            what=("beside",),
+            model=model,
+            precision=precision,
+            batch_sizes=batches[-1:],
+            begin=2**18,
+            end=2**22 if self._node.kind == "cpu" else 2**28,
+            factor=4,
+            iterations=20,
+        )
+
+    def wrapped(self, model: str, precision: str) -> Item:
+        """Steps of a model as it is, and in torch's wrappers, with nothing sent."""
+        batch = self._batches(model, precision)[-1]
+        told = self._node, self._ranks, self._backend, model, precision, batch
+        return wrapped_item(*told, self._seconds["model"])
+
+    def served(self) -> Item:
+        """Pushes to a server and pulls from it."""
+        return served_item(self._node, self._ranks, self._backend, self._seconds["other"])
 
     def _batches(self, model: str, precision: str) -> tuple[int, ...]:
         """Four batch sizes, each twice the one before, of which the largest should fit."""

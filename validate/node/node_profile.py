@@ -14,7 +14,7 @@ from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import Scenario
 from validate.emulate import Case
 from validate.microbench import RunFile, machine, provenance
-from validate.node.hardware import Here, as_here, here
+from validate.node.hardware import Here, cluster_here, here
 from validate.node.items import Item
 from validate.node.measure import MODELS_OF, items_of
 from validate.node.plan_runner import Progress, carry
@@ -104,7 +104,14 @@ def profile_in(
     made = {**provenance(), **runs[0].provenance}
     if notes:
         made["disturbed"] = "; ".join(notes)
-    return profile_of(runs, scenario, name, made)
+    carried = [
+        (item, found)
+        for item in items
+        if item.scenario is not None
+        and (found := rows.best(item.name, item.identity)) is not None
+        and found.ended == "done"
+    ]
+    return profile_of(runs, scenario, name, made, carried)
 
 
 def best_of(items: Sequence[Item], rows: Rows) -> list[Attempt]:
@@ -146,10 +153,10 @@ def scenario_here(node: Here, ranks: int) -> Scenario:
     """A scenario on the hardware that is here: what the measured is compared with."""
     text = {
         "name": "here",
-        "cluster": {"nodes": ranks, "node": "testbed-host"},
+        "cluster": cluster_here(node, ranks),
         "workload": {"model": "resnet18", "batch_per_gpu": 1},
     }
     with TemporaryDirectory() as folder:
         file = Path(folder) / "here.yaml"
         file.write_text(json.dumps(text))
-        return as_here(Case(str(file)), node, ranks_of_launcher()).scenario()
+        return Case(str(file)).scenario()

@@ -30,7 +30,10 @@ from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
 from validate.calibrate import copies_of, fit_copies, measured_models, residuals_of, step_errors
 from validate.microbench import RunFile
+from validate.node.items import Item
+from validate.node.rows import Attempt
 from validate.node.spreads import EVERY, at_once, spreads_of
+from validate.node.strategies import served_tables, with_wrappers
 
 _LEAST = 3  # sizes that constants are fitted on
 # By precision: the roofline's name of it.
@@ -47,11 +50,16 @@ class Held:
 
 
 def profile_of(
-    runs: Sequence[RunFile], scenario: Scenario, name: str, provenance: Mapping[str, str]
+    runs: Sequence[RunFile],
+    scenario: Scenario,
+    name: str,
+    provenance: Mapping[str, str],
+    carried: Sequence[tuple[Item, Attempt]] = (),
 ) -> CalibrationProfile:
     """The profile of all that ``runs`` measured here; ``scenario`` describes this node.
 
-    Raises DpsimError where there is too little of something.
+    ``carried`` are scenarios that were carried out for it. Raises DpsimError where there is too
+    little of something.
     """
     gpu = scenario.cluster.accelerator
     tables = [held for run in runs for held in _tables(run)]
@@ -82,10 +90,11 @@ def profile_of(
         kind=NODE,
         formula="t = entry + latency x t_0 + bytes x (t - t_0) of the library's model",
         parameters=fit_copies(copies) if copies else {},
-        compute=tuple(models),
-        network=tuple(held.kept for held in tables),
+        compute=tuple(with_wrappers(models, carried)),
+        network=(*(held.kept for held in tables), *served_tables(carried)),
         efficiency=efficiency,
         spreads=spreads,
+        beside=_beside([row for run in runs for row in run.of("beside")]),
         gpu=gpu.name,
         residuals=next(iter(residuals.values())),
         residuals_by=residuals,
@@ -221,6 +230,15 @@ def _divided(
     fields = {name: tuple(rows) for name, rows in tables.items()}
     changes = {"layers": layers, "precision": precision, "tokens": tokens, **fields}
     return MeasuredModel.model_validate({**measured.model_dump(), **changes})
+
+
+def _beside(rows: Rows) -> Parameter | None:
+    """Seconds a byte, of the largest all-reduce that computing could hide."""
+    hidden = [row for row in rows if row["sent_s"] < row["alone_s"]]
+    if not hidden:
+        return None
+    largest = max(hidden, key=lambda row: int(row["bytes"]))
+    return Parameter(value=max(largest["lost_s"], 0.0) / (2 * largest["bytes"]), unit="s/B")
 
 
 def _efficiency(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:

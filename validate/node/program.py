@@ -111,6 +111,15 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     }
 
 
+def seconds_alone(job: Job, world: World) -> Row:
+    """What steps of one rank's computing take, all at it at once and nothing sent."""
+    method = method_on(job.scenario)
+    with products_in(job.scenario.workload.precision):
+        task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank)
+        training = Training(steps=_MANY, batch=job.scenario.workload.batch_per_gpu)
+        return {"alone_s": _alone(method, task, training, world, working=True).seconds}
+
+
 @contextmanager
 def _compiling() -> Iterator[None]:
     """What torch.compile raises in the block, which it does in the first step, as a DpsimError."""

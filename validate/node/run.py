@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
-from dpsim.engine import Run, run_job
+from dpsim.engine import Result, Run, run_job, seconds_lost
 from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench import machine
 from validate.node.account import bucket_seconds, steps_of
@@ -129,6 +131,7 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
     first = ordered[0]
     return replace(
         run,
+        predicted=as_measured(run.predicted),
         device=first["device"],
         backend=first["backend"],
         memory=_memory(predicted, ordered),
@@ -140,6 +143,20 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
             *_interrupted(node, ordered),
         ),
     )
+
+
+def as_measured(predicted: Result) -> Result:
+    """The same with its parts divided as they are measured.
+
+    What computing loses to communication beside it is measured as communication, since computing
+    is measured without.
+    """
+    job, steps = predicted.job, predicted.steps
+    if predicted.alone:
+        return predicted
+    lost = np.minimum(seconds_lost(job)[job.kind_of], steps.compute)
+    moved = replace(steps, compute=steps.compute - lost, exposed_comm=steps.exposed_comm + lost)
+    return replace(predicted, steps=moved)
 
 
 def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:

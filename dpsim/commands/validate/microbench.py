@@ -29,7 +29,7 @@ What = Annotated[
     typer.Argument(
         help=(
             "collectives, point-to-point, reduction, copies, layers, optimizer, codecs, "
-            "learners, products, spread; all if left out."
+            "learners, products, spread, beside; all if left out."
         ),
         show_default=False,
     ),

@@ -64,8 +64,9 @@ def node(
     """Measure this node and write one profile of it: computing, copies and network.
 
     It measures matrix products, memory, layers of models, the optimiser, codecs, copies, the
-    library's collectives, and how far ranks' compute times spread when all run at once. A scenario
-    uses it by calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes
+    library's collectives, how far ranks' compute times spread when all run at once, what torch's
+    wrappers add to a step, and what it loses to an all-reduce beside it. A scenario uses it by
+    calibration: PROFILE.json. A third of the collectives' sizes and of the batch sizes
     is held out, and gives the profile's error. Every row is written as it is made: what fails or
     is cut off costs nothing else, and a second call measures what is left over. Under torchrun its
     ranks measure. Ask dpsim validate doctor first.

@@ -74,6 +74,7 @@ def test_the_run_says_what_where_and_with_which_versions(run):
         "learners",
         "products",
         "spread",
+        "beside",
     )
     assert [place.rank for place in run.ranks] == [0, 1]
     assert run.backend == "gloo"
@@ -114,6 +115,14 @@ def test_no_collective_was_wrong_and_each_is_counted_as_in_nccl_tests(run):
     assert [by_name[name]["root"] for name in ("all-reduce", "broadcast", "reduce")] == [-1, 0, 0]
     assert by_name["all-to-all"]["in_place_time_s"] is None
     assert [by_name[name]["redop"] for name in ("all-reduce", "all-gather")] == ["sum", "none"]
+
+
+def test_a_step_computes_alone_and_beside_an_all_reduce(run):
+    rows = run.of("beside")
+    assert [row["bytes"] for row in rows] == [64, 4096]
+    for row in rows:
+        assert row["lost_s"] == row["beside_s"] - row["alone_s"]
+        assert 0 < row["sent_s"] < row["beside_s"]
 
 
 def test_pairs_are_measured_in_three_ways(run):

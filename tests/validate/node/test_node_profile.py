@@ -14,9 +14,13 @@ from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine import all_slow_downs, prepare, slow_downs
 from validate.microbench import RunFile, Settings
-from validate.node.hardware import Here
+from validate.microbench.models import BUILT_IN
+from validate.node.hardware import Here, cluster_here
 from validate.node.node_profile import scenario_here
 from validate.node.profile import base_of, profile_of
+from validate.node.rows import Attempt
+from validate.node.run import as_measured
+from validate.node.strategies import served_item, wrapped_item
 
 pytestmark = pytest.mark.torch
 
@@ -236,3 +240,89 @@ def test_recorded_steps_are_predicted_from_a_profile_of_their_node(model):
         errors.append(simulate(scenario).step_time_s["mean"] / measured - 1)
     assert len(errors) == 4
     assert np.abs(errors).mean() < 0.15
+
+
+def carried(item, rows):
+    """The item as it was measured, with a world of two ranks."""
+    world = {"backend": "gloo", "ranks": [{"rank": rank, **PLACE} for rank in range(item.ranks)]}
+    return item, Attempt(item.name, {}, world, rows, ended="done")
+
+
+def wrapped(steps):
+    rows = [{"variant": name, "alone_s": [seconds] * 3} for name, seconds in steps.items()]
+    return carried(wrapped_item(CPU, 4, "gloo", "m", "fp32", 16, 1.0), rows)
+
+
+def test_what_torchs_wrappers_add_is_in_the_steps_of_those_who_use_them(monkeypatch):
+    monkeypatch.setitem(BUILT_IN, "m", BUILT_IN["small-cnn"])
+    steps = {"plain": 0.160, "ddp": 0.161, "fsdp2": 0.170}
+    runs = [layers(0.01, spread(0.01, 0.0))]
+    found = profile_of(runs, scenario_here(CPU, 4), "n", {}, [wrapped(steps)])
+    (model,) = found.compute
+    assert {name: one.value for name, one in model.wrapped.items()} == pytest.approx(
+        {"ddp": 0.001, "fsdp2": 0.010}
+    )
+
+
+WRAPPERS = [
+    ("strategy.overlap={kind: buckets}", "ddp"),
+    ("strategy.overlap.kind=sequential", None),
+    ("strategy.aggregation={kind: sharded, stage: 1}", "ddp"),
+    ("strategy.aggregation={kind: sharded}", "fsdp2"),
+    ("strategy.aggregation={kind: parameter-server}", None),
+]
+
+
+@pytest.mark.parametrize(("strategy", "wrapper"), WRAPPERS)
+def test_who_uses_which_wrapper(strategy, wrapper):
+    assert load_scenario(HERE / "small.yaml", (strategy,)).strategy.wrapper == wrapper
+
+
+def with_profile(tmp_path, profile, *sets):
+    file = tmp_path / "own.json"
+    file.write_text(profile.to_json())
+    cluster = f"cluster={json.dumps(cluster_here(CPU, 2))}"
+    return load_scenario(HERE / "small.yaml", (f"calibration={file}", cluster, *sets))
+
+
+def test_pushes_and_pulls_take_what_was_measured(tmp_path):
+    rows = [
+        {"rank": rank, "variant": name, "parts_s": {"communication": [9.0] * 3 + [seconds] * 17}}
+        for rank in range(3)
+        for name, seconds in {"kib64": 0.002, "kib256": 0.004, "mib1": 0.01, "mib4": 0.034}.items()
+    ]
+    served = carried(served_item(CPU, 2, "gloo", 1.0), rows)
+    found = profile_of([collectives(2, 3.0)], scenario_here(CPU, 2), "n", {}, [served])
+    tables = [table for table in found.network if table.servers]
+    assert [(table.operation, table.ranks, table.servers) for table in tables] == [
+        ("push", 2, 1),
+        ("pull", 2, 1),
+    ]
+    assert tables[0].times_s == (0.001, 0.002, 0.005, 0.017)
+    servers = "strategy.aggregation={kind: parameter-server, servers: 1, colocated: false}"
+    scenario = with_profile(tmp_path, found, servers, "strategy.overlap.kind=sequential")
+    # 1.2 MB, in between: 2 ms and 8 ms a MiB.
+    nbytes = simulate(scenario).job.model.parameters * 4
+    taken = 0.00147 + nbytes / 2**20 * 0.0081
+    assert simulate(scenario).parts_s["exposed_comm"] == pytest.approx(taken, rel=0.1)
+
+
+def test_computing_loses_what_is_sent_beside_it_and_that_is_measured_as_communication(tmp_path):
+    row = {"bytes": 4_000_000, "alone_s": 0.03, "sent_s": 0.002, "lost_s": 0.004}
+    slow = {"bytes": 8_000_000, "alone_s": 0.03, "sent_s": 0.04, "lost_s": 0.03}
+    beside = run_of("beside", [row, slow], 2)
+    here = scenario_here(CPU, 2)
+    without, found = (
+        profile_of([collectives(2, 3.0), *more], here, "n", {}) for more in ((), (beside,))
+    )
+    # The larger one takes longer than the step that should hide it.
+    assert found.beside.value == pytest.approx(0.5e-9)
+    plain, lost = (simulate(with_profile(tmp_path, each)) for each in (without, found))
+    hidden = sum(each.stages[0][1] for each in lost.job.calls(0) if each.needed != each.ready)
+    assert hidden > 0.5e6
+    more = lost.parts_s["compute"] - plain.parts_s["compute"]
+    assert more == pytest.approx(2 * hidden * 0.5e-9, rel=1e-6)
+    divided = as_measured(lost)
+    assert divided.parts_s["compute"] == pytest.approx(plain.parts_s["compute"])
+    assert divided.parts_s["exposed_comm"] == pytest.approx(lost.parts_s["exposed_comm"] + more)
+    assert divided.step_time_s == lost.step_time_s

@@ -1,0 +1,69 @@
+"""What a step's computing loses to an all-reduce that goes on beside it, over sizes.
+
+On a processor the library's threads take the cores that compute; on a GPU NCCL's kernels take
+multiprocessors and memory. A step computes alone, and again with an all-reduce that sets out
+before it and is waited for after it. ``lost_s`` is how much longer the median is; where the
+all-reduce alone (``sent_s``) takes longer than the step, part of it is no loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from validate.microbench.benchmark import Benchmark, Row, Tick, seconds
+from validate.microbench.layers import UPDATE, step_of
+from validate.microbench.models import subject
+from validate.microbench.precision import computing_in
+from validate.microbench.settings import Settings
+from validate.microbench.updates import optimizer_of
+from validate.ranks.processes import World
+
+
+def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    measured, batch_size = subject(settings), max(settings.batch_sizes)
+    module = measured.module(world.device)
+    batch = measured.batch(batch_size, world.device)
+    step = partial(step_of, module, batch, optimizer_of(UPDATE, module))
+    with computing_in(settings.precision, world.face):
+        for size in settings.sizes():
+            vector = torch.zeros(max(size // 4, 1), device=world.device)
+            both = partial(_beside, step, vector)
+            sent = partial(_beside, lambda: None, vector)
+            medians = {}
+            for name, way in (("alone_s", step), ("beside_s", both), ("sent_s", sent)):
+                own = seconds(way, world, settings, world.barrier)
+                # The slowest rank's: who is done early has its cores to give away.
+                medians[name] = float(np.median(np.max(world.gather(own), axis=0)))
+            tick()
+            yield {
+                "model": measured.name,
+                "batch_size": batch_size,
+                "bytes": vector.nbytes,
+                **medians,
+                "lost_s": medians["beside_s"] - medians["alone_s"],
+            }
+
+
+def _beside(compute: Callable[[], None], vector: Any) -> None:
+    work = dist.all_reduce(vector, async_op=True)
+    compute()
+    work.wait()
+
+
+def _count(world: World, settings: Settings) -> int:
+    return len(settings.sizes())
+
+
+def _missing(world: World) -> str:
+    return "" if world.size > 1 else "it needs at least 2 ranks: --ranks 2, or torchrun"
+
+
+BESIDE = Benchmark(
+    "beside", "what a step loses to an all-reduce beside it", True, _rows, _count, _missing
+)

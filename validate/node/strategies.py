@@ -1,0 +1,153 @@
+"""What strategies take beside collectives: torch's wrappers around a model, and parameter servers.
+
+Both are measured by scenarios, as they are carried out. A step of a model as it is and in a wrapper
+that sends nothing differ by what the wrapper copies and calls. Workers that compute next to nothing
+and push and pull all weights say what that takes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.hardware import Measured, MeasuredModel, Parameter
+from dpsim.workload import MODELS
+from validate.microbench import FACTORY_OF, UPDATE, Settings, subject
+from validate.node.hardware import Here, cluster_here
+from validate.node.items import Item
+from validate.node.rows import Attempt
+from validate.node.sent import SIZES
+
+SERVERS = 1
+_RUN = {"steps": 20, "warmup": 3, "allow_out_of_memory": True}
+_SEQUENTIAL = "strategy.overlap.kind=sequential"
+_WRAPPERS = {
+    "plain": (_SEQUENTIAL,),
+    "ddp": ("strategy.overlap.kind=buckets",),
+    "fsdp2": ("strategy.aggregation.kind=sharded",),
+}
+
+
+def wrapped_item(
+    node: Here, ranks: int, backend: str, model: str, precision: str, batch: int, seconds: float
+) -> Item:
+    """Steps of ``model`` as it is, and in torch's wrappers, with nothing sent."""
+    source: Any = model
+    if model not in MODELS:
+        own = subject(Settings(what=("layers",), model=model))
+        factory = FACTORY_OF.get(model, model)
+        source = {"torch": factory, "input": list(own.shape), "dtype": own.dtype}
+    workload = {
+        "model": source,
+        "batch_per_gpu": batch,
+        "precision": precision,
+        "optimizer": UPDATE,
+    }
+    return Item(
+        name=f"{model} in {precision} wrapped by {ranks} ranks",
+        ranks=ranks,
+        backend=backend,
+        seconds=seconds,
+        scenario={
+            "name": "here",
+            "cluster": cluster_here(node, ranks),
+            "workload": workload,
+            "run": _RUN,
+        },
+        variants=_WRAPPERS,
+        alone=True,
+    )
+
+
+def served_item(node: Here, workers: int, backend: str, seconds: float) -> Item:
+    """Pushes and pulls of weights of several sizes, by ``workers`` and a server."""
+    aggregation = {"kind": "parameter-server", "servers": SERVERS, "colocated": False}
+    workload = {"model": {"torch": _factory("kib64"), "input": [1], "dtype": "int64"}}
+    return Item(
+        name=f"pushes and pulls by {workers} ranks and {SERVERS} server",
+        ranks=workers + SERVERS,
+        backend=backend,
+        seconds=seconds,
+        scenario={
+            "name": "here",
+            "cluster": cluster_here(node, workers),
+            "workload": {**workload, "batch_per_gpu": 1, "optimizer": "sgd"},
+            "strategy": {"aggregation": aggregation, "overlap": {"kind": "sequential"}},
+            "run": _RUN,
+        },
+        variants={name: (f"workload.model.torch={_factory(name)}",) for name in SIZES},
+    )
+
+
+def _factory(name: str) -> str:
+    return f"validate.node.sent:{name}"
+
+
+def with_wrappers(
+    models: Iterable[MeasuredModel], found: Sequence[tuple[Item, Attempt]]
+) -> list[MeasuredModel]:
+    """``models`` with what wrappers add, where that was measured of them."""
+    added: dict[tuple[str, str], dict[str, Parameter]] = {}
+    for item, attempt in found:
+        if item.alone and item.scenario is not None:
+            seconds = _alone(attempt)
+            plain = seconds.pop("plain", None)
+            if plain is not None:
+                workload = item.scenario["workload"]
+                name = item.name.partition(" in ")[0]
+                added[name, workload["precision"]] = {
+                    # A wrapper that seems to save time has cost none.
+                    wrapper: Parameter(value=max(own - plain, 0.0), unit="s")
+                    for wrapper, own in seconds.items()
+                }
+    return [
+        model.model_copy(update={"wrapped": added.get((model.model, str(model.precision)), {})})
+        for model in models
+    ]
+
+
+def _alone(attempt: Attempt) -> dict[str, float]:
+    """By variant, a step's seconds: the median of all ranks' steps."""
+    steps: dict[str, list[float]] = defaultdict(list)
+    for row in attempt.rows:
+        steps[row["variant"]] += row["alone_s"]
+    return {name: float(np.median(each)) for name, each in steps.items()}
+
+
+def served_tables(found: Sequence[tuple[Item, Attempt]]) -> list[Measured]:
+    """Tables of pushes and of pulls: what a step takes for both, half of it each."""
+    return [
+        table
+        for item, attempt in found
+        if item.variants and not item.alone
+        for table in _tables(item, attempt)
+    ]
+
+
+def _tables(item: Item, attempt: Attempt) -> list[Measured]:
+    workers = item.ranks - SERVERS
+    taken: dict[int, list[float]] = defaultdict(list)
+    for row in attempt.rows:
+        if row["rank"] < workers:
+            taken[SIZES[row["variant"]]] += _steps(row)
+    if not taken:
+        return []
+    common = {
+        "ranks": workers,
+        "hosts": len({place["host"] for place in attempt.world["ranks"]}),
+        "devices": tuple(dict.fromkeys(p["device_name"] for p in attempt.world["ranks"])),
+        "sizes_bytes": tuple(sorted(taken)),
+        "times_s": tuple(float(np.median(taken[size])) / 2 for size in sorted(taken)),
+        "backend": attempt.world["backend"],
+        "servers": SERVERS,
+    }
+    return [Measured(operation=operation, **common) for operation in ("push", "pull")]
+
+
+def _steps(row: Mapping[str, Any]) -> list[float]:
+    # The first step pulls from a server that has nothing else to do, and the last pulls no more.
+    own: list[float] = row["parts_s"]["communication"][_RUN["warmup"] : -1]
+    return own
