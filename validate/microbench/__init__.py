@@ -12,9 +12,17 @@ from validate.microbench.precision import FORMATS, casting, computing_in, produc
 from validate.microbench.run_file import RankPlace, RunFile, load_run_file
 from validate.microbench.runs import here, launched, place_of
 from validate.microbench.settings import ALL, LIBRARY, Settings
+from validate.microbench.software import (
+    OPTIMIZER_CLASSES,
+    Words,
+    executed,
+    images,
+    laid_out,
+    omitted,
+    optimizer_words,
+)
 from validate.microbench.tables import parts
 from validate.microbench.torch_codecs import TorchEncoded, decode, encode
-from validate.microbench.updates import OPTIMIZER_CLASSES
 
 __all__ = [
     "ALL",
@@ -29,14 +37,20 @@ __all__ = [
     "RunFile",
     "Settings",
     "TorchEncoded",
+    "Words",
     "casting",
     "computing_in",
     "decode",
     "encode",
+    "executed",
     "here",
+    "images",
+    "laid_out",
     "launched",
     "load_run_file",
     "machine",
+    "omitted",
+    "optimizer_words",
     "parts",
     "place_of",
     "products_in",

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds
 from validate.microbench.layers import UPDATE, step_of
-from validate.microbench.models import subject
+from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.microbench.updates import optimizer_of
@@ -27,9 +27,8 @@ from validate.ranks.processes import World
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     measured, batch_size = subject(settings), max(settings.batch_sizes)
-    module = measured.module(world.device)
-    batch = measured.batch(batch_size, world.device)
-    step = partial(step_of, module, batch, optimizer_of(UPDATE, module))
+    module, batch = measured_here(measured, batch_size, world, settings)
+    step = partial(step_of, module, batch, optimizer_of(UPDATE, module, settings))
     with computing_in(settings.precision, world.face):
         for size in settings.sizes():
             vector = torch.zeros(max(size // 4, 1), device=world.device)

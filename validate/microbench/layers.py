@@ -21,9 +21,10 @@ from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed, too_large
 from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
 from validate.microbench.machine import device_name
-from validate.microbench.models import subject
+from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
+from validate.microbench.software import executed
 from validate.microbench.updates import optimizer_of
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
@@ -58,11 +59,14 @@ def traced(measured: Subject) -> Model:
 def _measure(
     measured: Subject, model: Model, batch_size: int, world: World, settings: Settings
 ) -> Row:
-    module = measured.module(world.device)
-    batch = measured.batch(batch_size, world.device)
+    module, batch = measured_here(measured, batch_size, world, settings)
+    eager = module.forward
     context = partial(computing_in, settings.precision, world.face)
     with context():
+        module.forward = executed(eager, settings, graphs=world.on_gpu)
         passes = _passes(module, batch, world, settings)
+    # Hooks see no layers inside of what was compiled: those divide the pass as they do uncompiled.
+    module.forward = eager
     clock = LayerClock(module, world.face, context)
     names = [layer.name for layer in model.layers]
     # The tracer calls what is outside of all layers by the name of the model's class.
@@ -89,7 +93,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
     Passes that are waited for one by one take longer than in a step, where the host runs ahead of
     the device: all are brought down to what a whole step takes.
     """
-    update = optimizer_of(UPDATE, module)
+    update = optimizer_of(UPDATE, module, settings)
     outputs: list[Any] = []
     gradients: list[Any] = []
 

@@ -18,7 +18,7 @@ import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, timed
 from validate.microbench.layer_clock import forward_and_backward
-from validate.microbench.models import subject
+from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
@@ -28,11 +28,12 @@ from validate.twins import Subject
 class _Learner:
     """A replica with its batch and, on a GPU, its stream."""
 
-    def __init__(self, measured: Subject, batch_size: int, world: World, precision: str) -> None:
-        self._module = measured.module(world.device)
-        self._batch = measured.batch(batch_size, world.device)
+    def __init__(
+        self, measured: Subject, batch_size: int, world: World, settings: Settings
+    ) -> None:
+        self._module, self._batch = measured_here(measured, batch_size, world, settings)
         self._face = world.face
-        self._precision = precision
+        self._precision = settings.precision
         self._stream = world.face.new_stream()
         world.synchronize()  # weights and batch are there before another stream reads them
 
@@ -59,9 +60,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     measured = subject(settings)
     by = "streams" if world.on_gpu else "threads"
     for batch_size, learners in product(settings.batch_sizes, settings.learners):
-        replicas = [
-            _Learner(measured, batch_size, world, settings.precision) for _ in range(learners)
-        ]
+        replicas = [_Learner(measured, batch_size, world, settings) for _ in range(learners)]
         if world.on_gpu:
             times = _in_streams(replicas, world, settings)
         else:

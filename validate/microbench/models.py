@@ -13,6 +13,8 @@ from torch import nn
 from dpsim.base.errors import DpsimError
 from dpsim.workload import MODELS, WorkloadConfig, check_factory
 from validate.microbench.settings import Settings
+from validate.microbench.software import images, laid_out
+from validate.ranks.processes import World
 from validate.twins import Subject, factory_subject, subject_of
 
 _TOKENS, _WIDTH, _VOCABULARY = 64, 128, 1000
@@ -94,6 +96,14 @@ BUILT_IN = {
         "small-transformer", SmallTransformer, (_TOKENS,), "int64", _VOCABULARY
     ),
 }
+
+
+def measured_here(
+    measured: Subject, batch_size: int, world: World, settings: Settings
+) -> tuple[Any, Any]:
+    """The module and a batch on this rank's device, in the layout that is asked for."""
+    module = laid_out(measured.module(world.device), settings)
+    return module, images(measured.batch(batch_size, world.device), settings)
 
 
 FACTORY_OF = {

@@ -65,6 +65,15 @@ class Settings(Config):
     precision: Literal["fp32", "tf32", "fp16", "bf16"] = Field(
         default="fp32", description="Of layers and learners; fp16 and bf16 by autocast."
     )
+    memory_format: Literal["channels_first", "channels_last"] = Field(
+        default="channels_first", description="Of images and the weights of convolutions."
+    )
+    execution: Literal["eager", "compile", "graph", "cuda-graph"] = Field(
+        default="eager", description="Of passes, as a scenario has it."
+    )
+    optimizer_kernels: Literal["loop", "foreach", "fused", "sharded"] = Field(
+        default="foreach", description="Of updates, as a scenario has them."
+    )
     batch_sizes: tuple[PositiveInt, ...] = Field(
         default=(1, 4, 16), min_length=1, description="Samples in a batch."
     )

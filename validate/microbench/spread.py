@@ -11,9 +11,10 @@ from functools import partial
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, too_large
 from validate.microbench.layers import UPDATE, step_of
-from validate.microbench.models import subject
+from validate.microbench.models import measured_here, subject
 from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
+from validate.microbench.software import executed
 from validate.microbench.updates import optimizer_of
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
@@ -50,9 +51,9 @@ def _step_that_fits(
 ) -> Callable[[], None] | None:
     """A step at this batch size, tried once; None where the device cannot hold it."""
     try:
-        module = measured.module(world.device)
-        batch = measured.batch(batch_size, world.device)
-        step = partial(step_of, module, batch, optimizer_of(UPDATE, module))
+        module, batch = measured_here(measured, batch_size, world, settings)
+        module.forward = executed(module.forward, settings, graphs=world.on_gpu)
+        step = partial(step_of, module, batch, optimizer_of(UPDATE, module, settings))
         with computing_in(settings.precision, world.face):
             step()
     except OUT_OF_MEMORY:

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
-from validate.microbench.layerwise import Lamb, Lars
 from validate.microbench.models import subject
 from validate.microbench.settings import Settings
+from validate.microbench.software import OPTIMIZER_CLASSES, Words, optimizer_words
 from validate.ranks.processes import World
 
-_RATE = 1e-6  # so small that weights stay what they were
 
-# The class of each, and what it is told beside its parameters.
-OPTIMIZER_CLASSES: Mapping[str, tuple[Any, dict[str, float]]] = {
-    "sgd": (torch.optim.SGD, {"lr": _RATE}),
-    "momentum": (torch.optim.SGD, {"lr": _RATE, "momentum": 0.9}),
-    "adam": (torch.optim.Adam, {"lr": _RATE}),
-    "adamw": (torch.optim.AdamW, {"lr": _RATE}),
-    "adagrad": (torch.optim.Adagrad, {"lr": _RATE}),
-    "lars": (Lars, {"lr": _RATE}),
-    "lamb": (Lamb, {"lr": _RATE}),
-}
-
-
-def optimizer_of(name: str, module: Any) -> Any:
+def optimizer_of(name: str, module: Any, words: Words) -> Any:
     """A new one for all parameters of ``module``."""
     kind, settings = OPTIMIZER_CLASSES[name]
-    return kind(module.parameters(), **settings)
+    return kind(module.parameters(), **settings, **optimizer_words(name, words))
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
@@ -41,13 +28,14 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         for parameter in parameters:
             # Any gradient does: an update takes the same time whatever the numbers are.
             parameter.grad = torch.ones_like(parameter)
-        columns = timed(seconds(optimizer_of(name, module).step, world, settings))
+        columns = timed(seconds(optimizer_of(name, module, settings).step, world, settings))
         tick()
         elements = sum(parameter.numel() for parameter in parameters)
         counted = {"elements": elements, "tensors": len(parameters)}
         yield {
             "model": measured.name,
             "optimizer": name,
+            "kernels": settings.optimizer_kernels,
             **counted,
             **columns,
             "seconds_per_element": columns["time_s"] / elements,

@@ -8,6 +8,8 @@ from typing import Any
 from dpsim.base.errors import DpsimError
 from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
+from validate.microbench import omitted
+from validate.node.words import words_of
 from validate.run import library_of, method_of
 from validate.training import Method, method_named
 
@@ -30,11 +32,20 @@ def method_on(scenario: Scenario) -> Method:
     return method_of(scenario) if found is None else found
 
 
-def deviations(scenario: Scenario) -> list[str]:
+def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
     """What the method does otherwise than the scenario says, and what is to be known of it."""
+    method, workload = method_on(scenario), scenario.workload
     aggregation: Any = scenario.strategy.aggregation
     learners = scenario.workload.learners_per_gpu
-    found = []
+    found = [
+        *omitted(
+            words_of(workload),
+            workload.optimizer,
+            on_gpu=on_gpu,
+            divides=method.divides,
+            flat=method.flat,
+        )
+    ]
     if aggregation.sharding_stage == 1 and aggregation.gradients.collective == "reduce-scatter":
         found.append(
             "torch's ZeroRedundancyOptimizer all-reduces gradients, and the prediction scatters "

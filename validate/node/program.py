@@ -10,6 +10,7 @@ import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from validate.emulate import placement
 from validate.microbench import products_in
 from validate.node.methods import method_on
 from validate.node.task import ScenarioTask
+from validate.node.words import words_of
 from validate.ranks.processes import World, first_line
 from validate.training import Method, Task, Training, alone, train
 from validate.twins import Subject, subject_of, timed_subject
@@ -78,13 +80,15 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
         # Layers that take given seconds have nothing to compile: the seconds are those compiled.
-        compiled = compute == "real" and scenario.workload.execution != "eager"
-        if compiled:
+        words = words_of(scenario.workload)
+        if compute == "timed":
+            words = replace(words, execution="eager")
+        if words.execution != "eager":
             # Of several scenarios in one process each is compiled by itself: torch would take a
             # second batch size for any size, and after eight variants of a function no more.
             torch.compiler.reset()
         subject = subject_for(job, world, compute)
-        task = ScenarioTask(job, subject, face, world.rank, compiled=compiled)
+        task = ScenarioTask(job, subject, face, world.rank, words)
         working = world.rank < placed.workers
         with _compiling():
             training = _training(job, method, world, task, working, compute)
@@ -115,7 +119,8 @@ def seconds_alone(job: Job, world: World) -> Row:
     """What steps of one rank's computing take, all at it at once and nothing sent."""
     method = method_on(job.scenario)
     with products_in(job.scenario.workload.precision):
-        task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank)
+        words = words_of(job.scenario.workload)
+        task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
         training = Training(steps=_MANY, batch=job.scenario.workload.batch_per_gpu)
         return {"alone_s": _alone(method, task, training, world, working=True).seconds}
 

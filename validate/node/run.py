@@ -138,7 +138,7 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
         hidden=not first["hides"],
         notes=(
             *_notes(job.scenario.cluster.parts, node, predicted),
-            *deviations(job.scenario),
+            *deviations(job.scenario, on_gpu=node.kind == "cuda"),
             *_crowded(node, ordered),
             *_interrupted(node, ordered),
         ),

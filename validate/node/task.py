@@ -15,7 +15,15 @@ from torch.nn import functional
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Job
 from dpsim.workload import WorkloadConfig
-from validate.microbench import OPTIMIZER_CLASSES, casting
+from validate.microbench import (
+    OPTIMIZER_CLASSES,
+    Words,
+    casting,
+    executed,
+    images,
+    laid_out,
+    optimizer_words,
+)
 from validate.ranks.device import DeviceFace
 from validate.training import Task, blocks_of
 from validate.twins import Subject, draw
@@ -24,22 +32,23 @@ from validate.twins import Subject, draw
 class ScenarioTask(Task):
     """The workload of ``job`` as one rank trains it: ``subject`` on ``face``'s device.
 
-    ``compiled``: by torch.compile.
+    ``words`` are those of the software. A model that is divided has its own weights' layout, and no
+    CUDA graphs (`omitted`).
     """
 
     keeps_weights = False
 
     def __init__(
-        self, job: Job, subject: Subject, face: DeviceFace, rank: int, *, compiled: bool = False
+        self, job: Job, subject: Subject, face: DeviceFace, rank: int, words: Words
     ) -> None:
         workload = job.scenario.workload
         self.passes = workload.gradient_accumulation
         self._workload = workload
         self._subject = subject
-        self._compiled = compiled
+        self._words = words
         self._face = face
         self._samples = workload.batch_per_gpu * workload.learners_per_gpu * job.workers
-        self._inputs = subject.batch(workload.batch_per_gpu, face.place)
+        self._inputs = images(subject.batch(workload.batch_per_gpu, face.place), words)
         # It is made when the first loss is: only then is it known what the model puts out.
         self._labels: Tensor | None = None
         self._loading = None if job.input is None else job.input.of(rank).start()
@@ -51,18 +60,16 @@ class ScenarioTask(Task):
 
     def model(self, seed: int) -> nn.Module:
         """The subject's, compiled and with activations computed again as the scenario says."""
-        module = self._subject.module(self._face.place, seed)
+        module: nn.Module = laid_out(self._subject.module(self._face.place, seed), self._words)
         checkpoint(module, self._workload)
-        if self._compiled:
-            _compile([module])
+        self._execute([module], graphs=self._face.on_gpu)
         return module
 
     def outline(self, seed: int) -> nn.Module:
         """The same without weights; compiled block by block, since they are gathered in between."""
-        module = self._subject.outline(self._face.place, seed)
+        module: nn.Module = self._subject.outline(self._face.place, seed)
         checkpoint(module, self._workload)
-        if self._compiled:
-            _compile(blocks_of(module))
+        self._execute(blocks_of(module), graphs=False)
         return module
 
     def fill(self, part: nn.Module) -> None:
@@ -75,6 +82,9 @@ class ScenarioTask(Task):
 
     def loss(self, forward: Callable[[Tensor], Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy over what the model puts out, or its mean square where that is no score."""
+        if self._face.on_gpu and self._words.execution in ("graph", "cuda-graph"):
+            # What a graph put out in the last pass is not read any more.
+            torch.compiler.cudagraph_mark_step_begin()
         with casting(self._workload.precision, self._face):
             return self._criterion(forward(inputs))
 
@@ -85,7 +95,8 @@ class ScenarioTask(Task):
 
     def optimiser_settings(self) -> dict[str, Any]:
         """With a rate that leaves weights where they are."""
-        return dict(OPTIMIZER_CLASSES[self._workload.optimizer][1])
+        name = self._workload.optimizer
+        return {**OPTIMIZER_CLASSES[name][1], **optimizer_words(name, self._words)}
 
     @property
     def loads(self) -> bool:
@@ -102,6 +113,11 @@ class ScenarioTask(Task):
         ready = float(self._loading.take(np.array([now - self._began]))[0])
         time.sleep(max(self._began + ready - now, 0.0))
 
+    def _execute(self, parts: Sequence[nn.Module], *, graphs: bool) -> None:
+        for part in parts:
+            # Not by its own compile(), which passes over a model that is nothing but torch's parts.
+            part.forward = executed(part.forward, self._words, graphs=graphs)
+
     def _criterion(self, output: Any) -> Tensor:
         tensor = output if isinstance(output, torch.Tensor) else next(iter(output))
         scores = tensor.flatten(0, -2)
@@ -111,12 +127,6 @@ class ScenarioTask(Task):
             shape = (len(scores),)
             self._labels = torch.randint(scores.shape[-1], shape, device=scores.device)
         return functional.cross_entropy(scores, self._labels)
-
-
-def _compile(parts: Sequence[nn.Module]) -> None:
-    for part in parts:
-        # Not by its own compile(), which passes over a model that is nothing but torch's parts.
-        part.forward = torch.compile(part.forward)
 
 
 def checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:

@@ -88,14 +88,31 @@ class Replica:
 
 
 def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weights and gradients, each as one vector that all parameters, in order, become views of."""
+    """Weights and gradients, each as one vector that all parameters, in order, become views of.
+
+    Each keeps its layout in memory: those of convolutions may be channels_last.
+    """
     parameters = list(model.parameters())
-    weights = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    weights = torch.cat([_in_memory(parameter.detach()) for parameter in parameters])
     gradient = torch.zeros_like(weights)
     # What is split is a view: the parameters share the vectors' memory from here on.
     sizes = [parameter.numel() for parameter in parameters]
     parts = zip(parameters, weights.split(sizes), gradient.split(sizes), strict=True)
     for parameter, own_weights, own_gradient in parts:
-        parameter.data = own_weights.view_as(parameter)
-        parameter.grad = own_gradient.view_as(parameter)
+        shape, strides = parameter.size(), _dense(parameter).stride()
+        parameter.data = own_weights.as_strided(shape, strides, own_weights.storage_offset())
+        parameter.grad = own_gradient.as_strided(shape, strides, own_gradient.storage_offset())
     return weights, gradient
+
+
+def _in_memory(tensor: Tensor) -> Tensor:
+    """Its elements in the order in which they lie in memory."""
+    return _dense(tensor).as_strided((tensor.numel(),), (1,))
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """The same with nothing between its elements; a part of another tensor is copied."""
+    last = tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else None
+    if last is not None and last.stride() == tensor.stride():
+        return tensor
+    return tensor.contiguous()

@@ -48,6 +48,11 @@ def node(monkeypatch, tmp_path):
     return measured
 
 
+def patience_s():
+    """30 s; longer, but less than any time-out, where other programs want the processors, too."""
+    return min(30 * max(os.getloadavg()[0] / os.cpu_count(), 1), 200)
+
+
 FAILURES = {
     "0 second die": "rank 0 on HOST was killed by SIGKILL after",
     "1 second die": "rank 1 on HOST was killed by SIGKILL after",
@@ -72,7 +77,7 @@ def test_a_rank_that_fails_ends_its_item_alone_and_in_one_sentence(node, fails, 
     assert f"second: {why}" in capsys.readouterr().err
     # What was measured until then stays, and nobody waited for a time-out.
     assert len(rows.attempts[1].rows) >= 2
-    assert seconds < 30
+    assert seconds < patience_s()
 
 
 def test_what_is_left_over_is_measured_by_a_second_call_alone(node):
@@ -95,7 +100,7 @@ def test_an_item_that_hangs_is_cut_off(node, monkeypatch):
         "it had not ended after 4 s",
     )
     assert rows.attempts[2].ended == "done"
-    assert seconds < 30
+    assert seconds < patience_s()
 
 
 def test_an_item_that_was_cut_off_is_tried_again_after_all_others(node, monkeypatch):

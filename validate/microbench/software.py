@@ -1,0 +1,134 @@
+"""How torch is told the words of a scenario's software: layout, execution, kernels of the update.
+
+What a device or a method cannot do is left out, and `omitted` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from validate.microbench.layerwise import Lamb, Lars
+
+_RATE = 1e-6  # so small that weights stay what they were
+
+# The class of each, and what it is told beside its parameters.
+OPTIMIZER_CLASSES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "sgd": (torch.optim.SGD, {"lr": _RATE}),
+    "momentum": (torch.optim.SGD, {"lr": _RATE, "momentum": 0.9}),
+    "adam": (torch.optim.Adam, {"lr": _RATE}),
+    "adamw": (torch.optim.AdamW, {"lr": _RATE}),
+    "adagrad": (torch.optim.Adagrad, {"lr": _RATE}),
+    "lars": (Lars, {"lr": _RATE}),
+    "lamb": (Lamb, {"lr": _RATE}),
+}
+# How torch is told which kernels update: a share of the weights is updated by one, too.
+_KERNELS = {
+    "loop": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+    "sharded": {"fused": True},
+}
+_IMAGES = 4  # dimensions of images, and of the weights of convolutions
+
+Forward = Callable[..., Any]
+
+
+class Words(Protocol):
+    """What a scenario says of its software, and a microbenchmark of what it measures."""
+
+    @property
+    def memory_format(self) -> str:
+        """``channels_first`` or ``channels_last``."""
+
+    @property
+    def execution(self) -> str:
+        """``eager``, ``compile``, ``graph`` or ``cuda-graph``."""
+
+    @property
+    def optimizer_kernels(self) -> str:
+        """``loop``, ``foreach``, ``fused`` or ``sharded``."""
+
+
+def laid_out(module: nn.Module, words: Words) -> nn.Module:
+    """``module`` with weights of convolutions in the layout of ``words``."""
+    if words.memory_format == "channels_last":
+        for parameter in module.parameters():
+            if parameter.dim() == _IMAGES:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return module
+
+
+def images(batch: Tensor, words: Words) -> Tensor:
+    """``batch`` in the same layout, where it is of images."""
+    if words.memory_format == "channels_last" and batch.dim() == _IMAGES:
+        return batch.contiguous(memory_format=torch.channels_last)
+    return batch
+
+
+def executed(forward: Forward, words: Words, *, graphs: bool) -> Forward:
+    """``forward`` as it is executed; ``graphs``: CUDA graphs can be captured of it.
+
+    ``graph`` is compiled as a whole and captured, ``cuda-graph`` captured kernel by kernel.
+    """
+    told: dict[str, Any] = {}
+    if words.execution == "cuda-graph":
+        told = {"backend": "cudagraphs"}
+    elif words.execution == "graph" and graphs:
+        told = {"mode": "reduce-overhead"}
+    if words.execution == "eager" or (words.execution == "cuda-graph" and not graphs):
+        return forward
+    compiled: Forward = torch.compile(forward, **told)
+    return compiled
+
+
+def optimizer_words(name: str, words: Words) -> dict[str, Any]:
+    """What the optimiser ``name`` is told of its kernels, as far as torch has them."""
+    if OPTIMIZER_CLASSES[name][0] in (Lars, Lamb):
+        return {}
+    return dict(_KERNELS[_kernels_here(name, words)])
+
+
+def _kernels_here(name: str, words: Words) -> str:
+    # Torch's fused Adagrad is for processors.
+    fused = words.optimizer_kernels in ("fused", "sharded")
+    return "foreach" if fused and name == "adagrad" else words.optimizer_kernels
+
+
+def omitted(
+    words: Words, optimizer: str, *, on_gpu: bool, divides: bool, flat: bool
+) -> Iterator[str]:
+    """A sentence about each word that is carried out otherwise.
+
+    ``divides``: FSDP2 divides the model; ``flat``: it is one vector, which the method moves.
+    """
+    graphs = words.execution in ("graph", "cuda-graph")
+    if graphs and not on_gpu:
+        yield (
+            f"workload.execution {words.execution}: a processor has no CUDA graphs; kernels are "
+            "called one by one"
+        )
+    elif graphs and divides:
+        yield (
+            f"workload.execution {words.execution}: no CUDA graph is captured under FSDP2, which "
+            "moves weights"
+        )
+    if words.memory_format == "channels_last" and divides:
+        yield (
+            "workload.memory_format channels_last: of images alone, since FSDP2 divides contiguous "
+            "weights"
+        )
+    kernels = words.optimizer_kernels
+    if OPTIMIZER_CLASSES[optimizer][0] in (Lars, Lamb):
+        if kernels != "loop":
+            yield f"workload.optimizer_kernels {kernels}: {optimizer} runs tensor by tensor here"
+    elif _kernels_here(optimizer, words) != kernels:
+        yield f"workload.optimizer_kernels {kernels}: torch has no fused {optimizer} for GPUs"
+    elif kernels == "loop" and flat:
+        yield (
+            "workload.optimizer_kernels loop: the method holds all weights in one vector, which "
+            "one kernel updates"
+        )
