@@ -9,9 +9,11 @@ transformers these packages: without, they are skipped, in CI they fail.
 import gc
 import os
 import signal
+import subprocess
 import sys
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 # Processes that share the cores have one thread each: linear algebra with more of them waits for
 # itself. Before numpy is loaded. Nor do sweeps start a process for each core, if nobody asks for it.
@@ -32,6 +34,7 @@ from hypothesis import settings
 from pairwise import mark_wide
 from skipped import pytest_sessionfinish  # noqa: F401 (a hook)
 
+from dpsim.network.kernel import library_of
 from dpsim.scenario import Scenario
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 
@@ -117,6 +120,9 @@ def pytest_collection_modifyitems(items):
 # would be a third of the time that it takes.
 def pytest_sessionstart():
     gc.disable()
+    # As the installation does, which may be older than the C files.
+    if not library_of().exists():
+        subprocess.run([sys.executable, Path(__file__).parents[1] / "build_loops.py"], check=False)
 
 
 def pytest_collection_finish():

@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import dpsim
+from dpsim.network.kernel import kernel
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -160,10 +161,16 @@ print(json.dumps({"files": files, "entries": {"gpus": [*gpus()], "links": [*link
 """
 
 
-def test_the_wheel_holds_every_package_with_its_data(tmp_path):
+@pytest.mark.parametrize("compiler", [None, ""])
+def test_the_wheel_holds_every_package_with_its_data(tmp_path, compiler):
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
-    subprocess.run([*build, "--directory", tmp_path], cwd=ROOT, check=True)
+    environment = os.environ if compiler is None else {**os.environ, "CC": compiler}
+    subprocess.run([*build, "--directory", tmp_path], cwd=ROOT, check=True, env=environment)
     (wheel,) = tmp_path.glob("dpsim-*.whl")
+    # With compiled loops it is one of this platform, of any Python.
+    loops = [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
+    assert wheel.name.endswith("-py3-none-any.whl") == (not loops)
+    assert len(loops) == (compiler is None and kernel() is not None)
     target = tmp_path / "site"
     # All that pip does with a wheel of Python alone, which test_wheel_smoke.py has installed by it.
     ZipFile(wheel).extractall(target)

@@ -8,6 +8,8 @@ stays away: plots, tables in DuckDB, the dashboard.
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -46,11 +48,13 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     # Built by the pinned backend that is installed, without fetching another.
     built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    subprocess.run(built, check=True)
+    # For another processor nothing is compiled here: numpy does that work there.
+    compiler = {} if machine == platform.machine() else {"CC": ""}
+    subprocess.run(built, check=True, env=os.environ | compiler)
     asked = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
     asked += ["-c", str(ROOT / "constraints.txt"), "--python-version", python]
-    for platform in (*(f"{tag}_{machine}" for tag in _TAGS), "any"):
-        asked += ["--platform", platform]
+    for tag in (*(f"{tag}_{machine}" for tag in _TAGS), "any"):
+        asked += ["--platform", tag]
     subprocess.run([*asked, *NEEDED], check=True)
 
     script = folder / "install.sh"

@@ -1,61 +1,55 @@
-"""The loops of this room's C files, where the machine has a compiler.
+"""The loops of this room's C files, compiled when dpsim is installed (``build_loops.py``).
 
-They are compiled once, in half a second, into the user's cache. Where there is no compiler, or it
-fails, numpy does the same work more slowly.
+Where there was no compiler, or the library does not load, numpy does the same work more slowly.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
-from dpsim.base.shipped import cache_folder
+_ROOM = Path(__file__).parent
+# Seconds of numpy from which a missing library is worth a word.
+_MUCH = 1.0
+# Seconds of numpy from which flows are shared by the loops; below, one answer on all machines.
+MUCH_SHARING = 3.0
 
-_SOURCES = sorted(Path(__file__).parent.rglob("*.c"))
-# Without fused multiply-adds, which round otherwise than numpy does.
-_FLAGS = ("-O3", "-std=c99", "-fPIC", "-shared", "-ffp-contract=off")
-_WITHIN = 60  # seconds
 
-# Seconds of numpy from which the loops are asked: compiling them takes half of one, once.
-WORTH_COMPILING = 3.0
+def library_of(room: Path = _ROOM) -> Path:
+    """Return where the compiled library of the C files in ``room`` is, or is to be.
+
+    Its name tells what it is made of: one of other files is not taken for it.
+    """
+    made_of = b"\0".join(path.read_bytes() for path in sorted(room.rglob("*.c")))
+    return room / "built" / f"loops-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
+
+
+def kernel(seconds: float = 0.0) -> ctypes.CDLL | None:
+    """Return the compiled loops, or None where they cannot be had.
+
+    Says so on stderr, once, where numpy is expected to take many ``seconds`` instead.
+    """
+    loops = _library()
+    if loops is None and seconds >= _MUCH:
+        _say_that_it_is_slower()
+    return loops
 
 
 @cache
-def kernel() -> ctypes.CDLL | None:
-    """The compiled loops; None where they cannot be had.
-
-    The environment's ``CC`` names another compiler than ``cc``; empty, it names none.
-    """
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    if not compiler or shutil.which(compiler[0]) is None:
-        return None
-    made_of = b"\0".join(
-        [
-            *(path.read_bytes() for path in _SOURCES),
-            *map(str.encode, (*compiler, *_FLAGS, platform.platform())),
-        ]
-    )
-    library = cache_folder() / f"kernel-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
+def _library() -> ctypes.CDLL | None:
     try:
-        if not library.exists():
-            _compile(compiler, library)
-        return ctypes.CDLL(str(library))
-    except (OSError, subprocess.SubprocessError):
+        return ctypes.CDLL(str(library_of()))
+    except OSError:
         return None
 
 
-def _compile(compiler: list[str], library: Path) -> None:
-    library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        made = Path(folder) / library.name
-        command = [*compiler, *_FLAGS, "-o", str(made), *map(str, _SOURCES), "-lm"]
-        subprocess.run(command, check=True, capture_output=True, timeout=_WITHIN)
-        made.replace(library)  # in one go: another process may look for it now
+@cache
+def _say_that_it_is_slower() -> None:
+    from dpsim.base.terminal import narrate
+
+    narrate(
+        "note: flows are shared by numpy, up to 40 times more slowly: dpsim was installed without "
+        "a C compiler (install one, then dpsim again)"
+    )

@@ -111,7 +111,7 @@ def test_rounds_in_chain_give_the_same_to_the_last_bit(monkeypatch, name):
     model = RoundsModel(schedule_on(network, algorithm(name)), network, COSTLY)
     starts = 1e-4 * np.random.default_rng(3).random(network.ranks)
     one_by_one = model.finish(starts, 10_000_004).finishes
-    monkeypatch.setattr("dpsim.network.rounds.rounds._WORTH_COMPILING", 0.0)
+    monkeypatch.setattr("dpsim.network.rounds.rounds._MUCH", 0.0)
     calls = []
     step = RoundsInChain.step
 

@@ -31,9 +31,9 @@ from dpsim.network.model import (
 from dpsim.topology import Network, Routes
 
 # What a message takes by numpy (2.2 GHz Xeon), where each is an event of its own; and from how many
-# seconds on the loops are asked: they are compiled once for a user, and a study has many of them.
+# seconds on the loops are asked.
 _SECONDS_A_MESSAGE = 1.4e-4
-_WORTH_COMPILING = 0.02
+_MUCH = 0.02
 # Transfers of a round: numpy is as quick where so many start and end together.
 _MOST_AT_ONCE = 16_384
 
@@ -92,9 +92,9 @@ class FlowsModel(ScheduleModel):
         """The same by compiled loops, where there is much to do and they know the case."""
         seconds = self.schedule.transfers * _SECONDS_A_MESSAGE
         many = self.schedule.most_at_once > _MOST_AT_ONCE
-        if self.conditions or many or seconds < _WORTH_COMPILING:
+        if self.conditions or many or seconds < _MUCH:
             return None
-        loops = kernel()
+        loops = kernel(seconds)
         if loops is None:
             return None
         from dpsim.network.flows.compiled_messages import finish_by_loops

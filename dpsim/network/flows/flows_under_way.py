@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.network.flows.flow_table import FlowTable
 from dpsim.network.flows.link_classes import LinkClasses
-from dpsim.network.kernel import WORTH_COMPILING, kernel
+from dpsim.network.kernel import MUCH_SHARING, kernel
 from dpsim.network.maxmin import progressive_filling
 from dpsim.topology import Routes
 
@@ -245,7 +245,7 @@ def under_way(
     capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
 ) -> FlowsUnderWay:
     """The face for expected work of so many ``seconds``, as `numpy_seconds` has it."""
-    loops = None if seconds < WORTH_COMPILING else kernel()
+    loops = None if seconds < MUCH_SHARING else kernel(seconds)
     if loops is None:
         return NumpyFlows(capacities, expected)
     from dpsim.network.flows.compiled_flows import CompiledFlows

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
 _SMALL = 4096  # places whose single rounds are taken one by one
-# s that such a round takes by numpy, and from how many of a model on a compiled loop is asked.
+# s that such a round takes by numpy, and from how many of a model on the loop in C is asked.
 _SECONDS_A_ROUND = 2e-5
-_WORTH_COMPILING = 0.05
+_MUCH = 0.05
 _CROWD = 1 << 20  # transfers of one round, from which on they are taken in blocks
 _BYTES_IN_A_CROWD, _BYTES_A_HOP_IN_A_CROWD = 24.0, 4.0  # of each of its transfers
 # Numbers kept of rounds whose pattern moves, at most: 32 MiB an array.
@@ -123,7 +123,7 @@ class RoundsModel(ScheduleModel):
     def _phases(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
         """When each place is through all phases that is ready at ``ready`` (s)."""
         self._spent += self._single_rounds * _SECONDS_A_ROUND
-        if self._spent >= _WORTH_COMPILING:
+        if self._spent >= _MUCH:
             chained = self._chain.step(chunking, ready)
             if chained is not None:
                 return chained

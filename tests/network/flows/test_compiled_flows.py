@@ -1,20 +1,25 @@
 """The compiled face of the flows under way does what numpy's does."""
 
+import ctypes
+from pathlib import Path
+from runpy import run_path
+
 import numpy as np
 import pytest
 
 from dpsim.engine import calibrated
 from dpsim.engine.at_servers import AtServers
 from dpsim.network import Background, Conditions, LinkChange, max_min_rates
+from dpsim.network import kernel as kernel_module
 from dpsim.network.flows import ends_of_flows, flows_under_way
 from dpsim.network.flows.compiled_flows import CompiledFlows
 from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows
 from dpsim.network.flows.reduction import reduction
-from dpsim.network.kernel import kernel
+from dpsim.network.kernel import _say_that_it_is_slower, kernel
 from dpsim.scenario import load_scenario
 from dpsim.topology import Routes
 
-needs_a_compiler = pytest.mark.skipif(kernel.__wrapped__() is None, reason="there is no compiler")
+needs_a_compiler = pytest.mark.skipif(kernel() is None, reason="there is no compiler")
 
 CLUSTERS = {
     "single-switch": ["cluster.nodes=6"],
@@ -161,7 +166,7 @@ def test_ends_are_those_of_numpy(monkeypatch, conditions):
     starts[::4] = starts[0]
 
     def ends(worth):
-        monkeypatch.setattr(flows_under_way, "WORTH_COMPILING", worth)
+        monkeypatch.setattr(flows_under_way, "MUCH_SHARING", worth)
         return ends_of_flows(network, push, starts, 1e8, CONDITIONS[conditions])
 
     by_numpy, compiled = ends(np.inf), ends(0.0)
@@ -204,12 +209,31 @@ def test_a_route_without_links_is_through_at_once():
         assert face.share() == 2
 
 
-def test_where_there_is_no_compiler_numpy_does_it(monkeypatch):
-    monkeypatch.setattr(flows_under_way, "kernel", kernel.__wrapped__)
+def test_without_the_library_numpy_does_it_and_one_line_says_so(monkeypatch, capsys):
+    monkeypatch.setattr("dpsim.network.kernel._library", lambda: None)
+    _say_that_it_is_slower.cache_clear()
     routes = Routes(np.array([[0]]), np.zeros(1))
-    for compiler in ("", "no-such-compiler", "false"):
-        monkeypatch.setenv("CC", compiler)
+    for _ in range(2):
         assert isinstance(flows_under_way.under_way(np.ones(1), (routes,), 1e9), NumpyFlows)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "40 times more slowly" in line
+
+
+@pytest.mark.parametrize("compiler", ["cc", "", "no-such-compiler", "false"])
+def test_the_library_is_built_where_there_is_a_compiler(tmp_path, monkeypatch, compiler):
+    if compiler == "cc" and kernel() is None:
+        pytest.skip("there is no compiler")
+    monkeypatch.setenv("CC", compiler)
+    room, ours = tmp_path / "dpsim" / "network", Path(kernel_module.__file__)
+    (room / "built").mkdir(parents=True)
+    (room / "kernel.py").write_bytes(ours.read_bytes())
+    (room / "x.c").write_text("int seven(void) { return 7; }")
+    (room / "built" / "loops-0.so").write_bytes(b"of other C files")
+    build = run_path(str(ours.parents[2] / "build_loops.py"))["build"]
+    library = build(tmp_path)
+    if compiler == "cc":
+        assert ctypes.CDLL(str(library)).seven() == 7
+    assert list(room.rglob("*.so")) == ([library] if compiler == "cc" else [])
 
 
 def test_little_work_is_left_to_numpy():

@@ -25,10 +25,10 @@ FABRICS = {
 
 def both(model, starts, nbytes, monkeypatch):
     """Outcomes by loops, and by numpy."""
-    monkeypatch.setattr(flows, "_WORTH_COMPILING", 0.0)
+    monkeypatch.setattr(flows, "_MUCH", 0.0)
     assert model._by_loops(starts, nbytes) is not None
     by_loops = model.finish(starts, nbytes)
-    monkeypatch.setattr(flows, "_WORTH_COMPILING", np.inf)
+    monkeypatch.setattr(flows, "_MUCH", np.inf)
     assert model._by_loops(starts, nbytes) is None
     return by_loops, model.finish(starts, nbytes)
 
