@@ -56,6 +56,7 @@ class RefittedModel(CollectiveModel):
 
     def __init__(self, base: CollectiveModel, constants: Constants) -> None:
         self.base = base
+        self.conditions = base.conditions
         self.constants = constants
         self.network = base.network
         self.itemsize = base.itemsize

@@ -135,6 +135,27 @@ def test_more_nodes_raise_no_bus_bandwidth_beyond_what_more_channels_do(clusters
         assert growth[1:].max() < 1.05, machine
 
 
+@pytest.mark.parametrize("operation", ["all-reduce", "all-gather"])
+def test_the_links_of_a_second_node_leave_no_more_bus_bandwidth_either(operation):
+    """Whatever its links leave of the prediction, on every node of the catalogue."""
+    for name in catalogue():
+        rates = []
+        for count in (1, 2, 4):
+            try:
+                model = NcclModel(
+                    build_cluster(ClusterConfig(node=name, nodes=count)), operation=operation
+                )
+            except DpsimError:
+                continue
+            if model.machine.ranks > 1:
+                sent = (1 + (operation == "all-reduce")) * (1 - 1 / model.machine.ranks) * HUGE
+                rates.append(sent / model.time_together(HUGE))
+        if len(rates) == 3:
+            growth = np.array(rates[1:]) / np.array(rates[:-1])
+            assert growth[0] < CHANNELS[model.machine.intra], name
+            assert growth[1] < 1.05, name
+
+
 def took(machine, operation):
     return predict(machine, operation, 4, SIZES).seconds
 

@@ -3,7 +3,8 @@
 Inside a node each channel is one of the rings that the links between its GPUs close, or behind a
 switch the one in their order. Between nodes a ring is opened at each of its legs in turn, so that
 channels leave nodes by all GPUs and the network cards next to them, as NCCL's search lays them out
-on nodes with a card a GPU. All carry equal parts of the vector. Messages between nodes keep to
+on nodes with a card a GPU. Where GPUs on PCIe share cards, a channel comes back to the card that it
+came by. All carry equal parts of the vector. Messages between nodes keep to
 rails where they can, for which NCCL alternates its rings and sends through peers (connect.cc;
 NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
 """
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.network.libraries.nccl.of_cluster import joined_groups
+from dpsim.network.libraries.nccl.machine import PCIE
+from dpsim.network.libraries.nccl.of_cluster import Joined, joined_groups
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -
     for joined, rows in joined_groups(cluster, members, local):
         nodes = rows.reshape(len(rows), -1, local)
         each = nbytes / _channels(joined.rings, several=nodes.shape[1] > 1)
-        crossed = (_carried(cluster, a, b, times) for a, b, times in _sent(nodes, joined.rings))
+        sent = _sent(nodes, joined.rings, _shared_cards(cluster, joined, nodes))
+        crossed = (_carried(cluster, a, b, times) for a, b, times in sent)
         loads += each * sum(crossed, start=np.zeros_like(loads))
     return loads
 
@@ -44,18 +47,28 @@ def rings(
 ) -> Iterator[tuple[IntArray, IntArray, int]]:
     """Who sends to whom in all channels of rings, and in how many of them."""
     for joined, rows in joined_groups(cluster, members, local):
-        yield from _sent(rows.reshape(len(rows), -1, local), joined.rings)
+        nodes = rows.reshape(len(rows), -1, local)
+        yield from _sent(nodes, joined.rings, _shared_cards(cluster, joined, nodes))
 
 
-def _sent(nodes: IntArray, rings: Sequence[Ring]) -> Iterator[tuple[IntArray, IntArray, int]]:
-    """The same of ``nodes`` (collectives, nodes, places).
+def _shared_cards(cluster: Cluster, joined: Joined, nodes: IntArray) -> IntArray | None:
+    """The card of each place in a node, where GPUs on PCIe share cards; None elsewhere."""
+    cards = cluster.card_of(nodes[0, 0])
+    shared = joined.inside.kind == PCIE and len(np.unique(cards)) < len(cards)
+    return cards if shared else None
+
+
+def _sent(
+    nodes: IntArray, rings: Sequence[Ring], cards: IntArray | None
+) -> Iterator[tuple[IntArray, IntArray, int]]:
+    """The same of ``nodes`` (collectives, nodes, places), with `_shared_cards`.
 
     Every second node is crossed the other way round, so that a ring enters it by the card of the
     same place that it left the node before by. Of an odd number of nodes one way crosses rails.
     """
     several = nodes.shape[1] > 1
     even, odd = nodes[:, ::2], nodes[:, 1::2]
-    for a, b, channels in _batches(_hops(rings, several=several)):
+    for a, b, channels in _batches(_hops(rings, cards, several=several)):
         yield _ends(even, a, odd, b), _ends(even, b, odd, a), channels
     if not several:
         return
@@ -79,13 +92,17 @@ def _channels(rings: Sequence[Ring], *, several: bool) -> int:
     return len(rings) * (len(rings[0]) if several else 1)
 
 
-def _hops(rings: Sequence[Ring], *, several: bool) -> Mapping[tuple[int, int], int]:
+def _hops(
+    rings: Sequence[Ring], cards: IntArray | None = None, *, several: bool
+) -> Mapping[tuple[int, int], int]:
     """In how many channels one place of a node sends to another."""
     found: Counter[tuple[int, int]] = Counter()
     for ring in rings:
         for leg in ring:
-            # Of the channels of a ring all but the one that opens at this leg cross it.
-            found.update(dict.fromkeys(pairwise(leg), len(ring) - 1 if several else 1))
+            # Of the channels of a ring all but the one that opens at this leg cross it. From one of
+            # the shared cards to the next that one does, too, on its way back.
+            back = cards is not None and cards[leg[0]] != cards[leg[-1]]
+            found.update(dict.fromkeys(pairwise(leg), len(ring) - (not back) if several else 1))
     return found
 
 
