@@ -4,18 +4,21 @@ Beyond its seconds or its bytes it is refused with a number.
 
 The seconds are those of the processor in the simulation's own thread, so that a busy machine does
 not shorten them. What is under way asks for itself, in its loops; where nothing is under way,
-nothing is refused.
+nothing is refused. In a program of ours a signal asks as well, wherever a library is in Python.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic, thread_time
+from types import FrameType
 
 from dpsim.base.errors import DpsimError, FailedError
 
@@ -23,6 +26,7 @@ from dpsim.base.errors import DpsimError, FailedError
 TIME_LIMIT = "DPSIM_TIME_LIMIT"
 MOST_SECONDS = 3600.0
 _SURE = 0.02  # the part of the limit after which the steps done so far say how long all will take
+_ASKS_EVERY = 0.1  # s of the processor between two signals beyond the limit
 _LOOKS = 0.002  # s between two looks at how long all will take
 _DOUBT = 2.0  # steps may become faster than the first ones were
 
@@ -43,6 +47,10 @@ class _Limit:
 _limit: ContextVar[_Limit | None] = ContextVar("limit of the simulation under way", default=None)
 
 
+class _TimeIsUp(BaseException):
+    """Goes by what takes the error of one candidate of many for an answer, up to `limited`."""
+
+
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
     """Hold what runs inside to the limit of time: ``seconds``, or that of `time_limit`.
@@ -53,12 +61,18 @@ def limited(seconds: float | None = None) -> Iterator[None]:
     asks for.
     """
     limit = _limit.get()
+    is_first = limit is None
     if limit is None:
         seconds = time_limit() if seconds is None else seconds
         limit = _Limit(thread_time() + seconds, monotonic() + seconds)
     token = _limit.set(limit)
+    asks = is_first and _signal_asks()
     try:
+        if asks:
+            signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
         yield
+    except _TimeIsUp:
+        raise over_time(time_limit() if seconds is None else seconds) from None
     except MemoryError as error:
         said = f": {error}" if str(error) else ""
         raise FailedError(
@@ -66,7 +80,35 @@ def limited(seconds: float | None = None) -> Iterator[None]:
             f"{_WAY_OUT}"
         ) from None
     finally:
+        if asks:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
         _limit.reset(token)
+
+
+def ask_by_signal() -> None:
+    """From now on hold to the limit what does not ask for it, too, in the main thread.
+
+    For a program that is ours alone: it takes the signal SIGPROF, where the system has it.
+    """
+    if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPROF, _ask)
+
+
+def _signal_asks() -> bool:
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and hasattr(signal, "SIGPROF") and signal.getsignal(signal.SIGPROF) is _ask
+
+
+def _ask(number: int, frame: FrameType | None) -> None:
+    # What is half imported would be found so by whatever this process does next.
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return
+        frame = frame.f_back
+    try:
+        check()
+    except FailedError:
+        raise _TimeIsUp from None
 
 
 def check() -> None:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import Json, Plot, Sets, check_plot, draw
@@ -38,7 +37,6 @@ By = Annotated[
 ]
 
 
-@limited()
 def compare(
     files: Files,
     vary: Vary = None,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.budget import limited
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import bars
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from dpsim.studies.replay import Replay
 
 
-@limited()
 def converge(
     file: File,
     set_: Sets = None,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.help import Commands, Group
@@ -69,7 +68,6 @@ def _explain() -> None:
 
 
 @explain_app.command(_OF_A_FILE)
-@limited()
 def scenario(
     file: File,
     set_: Sets = None,
@@ -119,7 +117,6 @@ def scenario(
 
 
 @explain_app.command()
-@limited()
 def collective(
     cluster: Cluster,
     library: Library = "nccl",

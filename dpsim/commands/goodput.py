@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.budget import limited
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Sets
 
 
-@limited()
 def goodput(
     file: File,
     days: Annotated[

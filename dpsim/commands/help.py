@@ -10,6 +10,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
@@ -18,12 +19,16 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import refuse_code
 from dpsim.base.terminal import Talk, answer_goes, clear_line, narrate, set_talk
 
 EXAMPLE = "Example: "
 _OF_ALL = ("quiet", "verbose")
+# What holds each of many simulations to the limit of time, or simulates nothing. All else is held
+# to it as a whole.
+_LONG = ("run", "sweep", "validate", "app")
 _ANSWER = "dpsim.answer"  # whether the answer goes elsewhere, or in another form
 _OPTION = re.compile(r"--[a-z-]*")
 _GOES_ON = re.compile(r"\n {4,}")
@@ -75,7 +80,8 @@ class Command(TyperCommand):
         # A file or CSV is written of what --json says, so the command is asked for that.
         if ctx.meta.get(_ANSWER):
             ctx.params["as_json"] = True
-        answer = super().invoke(ctx)
+        with nullcontext() if {*ctx.command_path.split()} & {*_LONG} else limited():
+            answer = super().invoke(ctx)
         narrate(f"took {time.perf_counter() - start:.3g} s", Talk.VERBOSE)
         return answer
 

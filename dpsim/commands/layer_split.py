@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.budget import limited
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Sets, whole_numbers
 from dpsim.commands.progress import progress
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from dpsim.studies.layer_split import Arrangement
 
 
-@limited()
 def layer_split(
     file: File,
     devices: Annotated[

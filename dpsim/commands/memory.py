@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from dpsim.base.budget import limited
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Sets
 
 
-@limited()
 def memory(
     file: File,
     set_: Sets = None,

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw, whole_numbers
@@ -48,7 +47,6 @@ FixedGlobalBatch = Annotated[
 ]
 
 
-@limited()
 def scale(
     file: File,
     by: By = "nodes",

@@ -51,11 +51,13 @@ def start(program: Callable[[], Any]) -> None:
 
 def _run(program: Any) -> None:
     # Importing takes a while, in which users may change their minds.
+    from dpsim.base.budget import ask_by_signal
     from dpsim.base.errors import DpsimError
     from dpsim.base.files import files_read, shown_path
     from dpsim.base.terminal import Talk, flush, says
 
     files_read.set(set())
+    ask_by_signal()
     try:
         try:
             program()

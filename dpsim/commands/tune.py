@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.base.budget import limited
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import File, Json, Sets, read_option
 from dpsim.commands.progress import bars
@@ -61,7 +60,6 @@ Html = Annotated[
 ]
 
 
-@limited()
 def tune(
     file: File,
     objective: Objective = "step-time",

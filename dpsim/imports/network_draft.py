@@ -9,6 +9,7 @@ from dpsim.hardware import Link, links, nodes
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import Edge, ScenarioDraft, TrainingSizes, name_model
 
+_MOST_EDGES = 20_000
 LATENCY = "0.5 us"  # of a link between switches: assumed, as in dpsim's own fabrics
 _NODE = "dgx-h100"
 
@@ -72,5 +73,11 @@ def set_edges(draft: ScenarioDraft, edges: list[Edge], source: str) -> None:
     """Say that the network is custom, of these edges. Raises ImportFileError for none."""
     if not edges:
         raise ImportFileError("must have links between nodes and switches, but has none")
+    # Before they are written out: a scenario holds no more values, and an edge has several.
+    if len(edges) > _MOST_EDGES:
+        raise ImportFileError(
+            f"must have at most {_MOST_EDGES:,} links of its own, but has {len(edges):,}: --switch "
+            "NAME takes what is under one switch"
+        )
     draft.set("cluster.network.fabric", "custom", source)
     draft.set("cluster.network.edges", edges, "full duplex; node0/nic0 is a card, others switches")

@@ -17,12 +17,14 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
+from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import digest, shown_path
 
 MOST_BYTES = 8 * 2**30
 _MOST_ROWS = 4_000_000  # of a table
 _MOST_SECONDS = 300.0  # of reading: a hostile file may hold what never ends
+_HELD = 20.0  # bytes in memory for one of the file, measured on small rows
 _NANO = 1e-9
 _TABLES = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "correlationId", "shortName", "globalPid"),
@@ -97,6 +99,7 @@ def _check_file(path: Path) -> None:
             f"{shown_path(path)}: must have at most {MOST_BYTES // 2**30} GiB, but has more: "
             "profile fewer steps"
         )
+    check_memory(_HELD * found.st_size, f"{shown_path(path)}: to read it", "profile fewer steps")
     # Its content is noted as an input, so that no output of this command may be written over it.
     digest(path)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import networkx as nx
+import numpy as np
 
 from dpsim.imports.network_draft import (
     LATENCY,
@@ -60,10 +61,16 @@ class _Tree:
         """The switches that one hangs on."""
         return list(self.graph.predecessors(name))
 
-    def nodes_below(self, name: str) -> int:
-        """How many nodes are under a switch, its own among them."""
-        under = {name, *nx.descendants(self.graph, name)}
-        return sum(len(self.switches[one].nodes) for one in under)
+    def nodes_below(self) -> dict[str, int]:
+        """How many nodes are under each switch, its own among them."""
+        # A row of bits a switch, which is or has below it those of the columns.
+        place = {name: number for number, name in enumerate(self.switches)}
+        under = np.eye(len(place), dtype=bool)
+        for name in reversed(list(nx.topological_sort(self.graph))):
+            for child in self.graph.successors(name):
+                under[place[name]] |= under[place[child]]
+        own = np.array([len(one.nodes) for one in self.switches.values()])
+        return {name: int(own[under[number]].sum()) for name, number in place.items()}
 
     @property
     def is_regular(self) -> bool:
@@ -174,7 +181,7 @@ def _edges(
     ratio, source = _ratio(options)
     if unit is None:
         draft.ignore("rates of links up", f"what is below sends, over {ratio:g} ({source})")
-    number = 0
+    number, nodes_below = 0, tree.nodes_below()
     for leaf in tree.leaves:
         for _ in leaf.nodes:
             ends = [f"node{number}/nic*", switch_name(leaf.name)]
@@ -182,7 +189,7 @@ def _edges(
             number += 1
     for name in tree.switches:
         speed, parents = tree.switches[name].speed, tree.parents(name)
-        below = tree.nodes_below(name) * cards_of(draft) * card.bandwidth
+        below = nodes_below[name] * cards_of(draft) * card.bandwidth
         for parent in parents:
             rate = below / ratio / len(parents)
             if unit is not None and speed is not None:

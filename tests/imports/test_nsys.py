@@ -162,3 +162,14 @@ def test_spoiled_bytes_end_in_an_error_or_an_answer(export):
             read_nsys_profile(path)
         except DpsimError as problem:
             assert str(problem).startswith(str(path))  # noqa: PT017
+
+
+def test_a_file_that_would_fill_the_memory_is_refused_before_it_is_read(
+    dpsim, export, tmp_path, monkeypatch
+):
+    path = as_nsys(export, gpu_trace()).done()
+    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 19.0 * path.stat().st_size)
+    code, _, err = dpsim("import", "nsys", path, "-o", tmp_path / "p.json")
+    assert code == 1
+    assert "to read it would need about" in err
+    assert err.endswith("profile fewer steps\n")

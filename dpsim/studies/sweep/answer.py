@@ -13,12 +13,15 @@ from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.child import Child
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.studies.sweep.store import Store
 from dpsim.studies.sweep.table import Table, connect, create, first_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+ALL = "select * from results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Answer:
         }
 
 
-def query(folder: str | os.PathLike[str], sql: str = "select * from results") -> Answer:
+def query(folder: str | os.PathLike[str], sql: str = ALL) -> Answer:
     """The answer to one select statement about the sweep in ``folder``.
 
     The sweep may be unfinished, or at work.
@@ -65,6 +68,21 @@ def query(folder: str | os.PathLike[str], sql: str = "select * from results") ->
     the table.
     """
     table, points, damage = _results(folder)
+    if sql == ALL:
+        return Answer(tuple(table.types), tuple(table.rows), len(table.rows), points, damage)
+    # In a process of its own: a query may take for ever, and all memory, and asks for no limit.
+    asked = Child()
+    try:
+        columns, rows = asked.run(_asked, table, sql)
+    except FailedError as error:
+        raise FailedError(f"--sql: {error}") from None
+    finally:
+        asked.end()
+    return Answer(columns, rows, len(table.rows), points, damage)
+
+
+def _asked(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
+    """The columns and the rows that ``sql`` answers."""
     import duckdb
 
     connection = _closed_off(table)
@@ -77,7 +95,7 @@ def query(folder: str | os.PathLike[str], sql: str = "select * from results") ->
         raise DpsimError(f"--sql: {first_line(error)}") from None
     finally:
         connection.close()
-    return Answer(columns, rows, len(table.rows), points, damage)
+    return columns, rows
 
 
 def results(folder: str | os.PathLike[str]) -> tuple[Table, int]:

@@ -42,6 +42,7 @@ def connect() -> DuckDBPyConnection:
 
     config: dict[str, str | int | bool | float | list[str]] = {
         "threads": 1,
+        "memory_limit": "2GB",
         "temp_directory": "",  # nothing of a large query is left on the disk
         "python_enable_replacements": False,  # a table's name is no variable of ours
     }
