@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -128,6 +128,13 @@ class MeasuredModel(Config):
     )
     tokens: PositiveInt | None = Field(
         default=None, description="Of a sample, where the model is one of sequences."
+    )
+    software: dict[str, str] = Field(
+        default={},
+        description=(
+            "The words of the workload's software that it was measured with, such as execution: "
+            "eager; for those left out it holds whatever they are."
+        ),
     )
     layers: tuple[str, ...] = Field(
         min_length=1, description="The layers' names, in forward order."
@@ -327,13 +334,25 @@ class CalibrationProfile(Config):
         return self.network if self.measured is None else (*self.network, self.measured)
 
     def layer_times(
-        self, layers: Sequence[str], precision: str | None = None, tokens: int | None = None
+        self,
+        layers: Sequence[str],
+        precision: str | None = None,
+        tokens: int | None = None,
+        software: Mapping[str, str] | None = None,
     ) -> MeasuredModel | None:
-        """The model that was measured with layers of these names, in ``precision``, if any."""
+        """The model that was measured with layers of these names, in ``precision``, if any.
+
+        Passes are those of ``software``; its kernels of the update may be others.
+        """
         for model in self.compute:
             # What a profile leaves out holds for whatever is asked.
             told = model.precision in (None, precision) and model.tokens in (None, tokens)
-            if told and model.layers == tuple(layers):
+            same = all(
+                model.software.get(word, said) == said
+                for word, said in (software or {}).items()
+                if word != "optimizer_kernels"
+            )
+            if told and same and model.layers == tuple(layers):
                 return model
         return None
 

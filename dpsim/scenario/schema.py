@@ -239,7 +239,8 @@ class Scenario(Config):
             return model
         # Layers tell which model a profile is of: names of models are spelt in too many ways.
         names = [layer.name for layer in model.layers]
-        found = profile.layer_times(names, self.workload.precision, model.tokens)
+        software = {"execution": self.workload.execution}
+        found = profile.layer_times(names, self.workload.precision, model.tokens, software)
         if found is None:
             return model
         if model.trained < model.parameters:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 from dpsim.engine import memory_use
@@ -13,6 +14,7 @@ from validate.microbench import Settings, subject
 from validate.node.hardware import Here
 from validate.node.items import PATIENCE_S, Item
 from validate.node.strategies import served_item, wrapped_item
+from validate.twins import Subject
 
 MODELS_OF = {
     "cpu": ("small-cnn", "small-transformer"),
@@ -24,6 +26,17 @@ _PRECISIONS = {"cpu": ("fp32",), "cuda": ("bf16", "fp32")}
 _MOST_BATCH = {"cpu": 16, "cuda": 64}
 _FILLED = 0.8  # of the memory, by what is predicted
 _FIRST_MODELS = 2  # that come before what all models need
+_USUAL_WORDS: Mapping[str, str] = MappingProxyType({})
+# Words of the software beside the usual ones, that the first models are measured with.
+_WORDS: Mapping[str, Sequence[Mapping[str, str]]] = {
+    "cpu": (),
+    "cuda": (
+        {"memory_format": "channels_last", "optimizer_kernels": "fused"},
+        {"execution": "cuda-graph"},
+        {"execution": "compile"},
+    ),
+}
+_IMAGE = 3  # dimensions of one
 # Collectives of which a profile has use, those of most strategies first.
 _OPERATIONS = (("all-reduce",), ("reduce-scatter", "all-gather"), ("broadcast", "all-to-all"))
 # What an item takes about, by device: for each operation, model, and other benchmark.
@@ -43,9 +56,13 @@ def items_of(
     that cannot be built here.
     """
     for model in models:
-        subject(Settings(what=("layers",), model=model))
+        _subject(model)
     told = node, here, ranks, backend, models
     return [*_by_all(*told), *_by_two(*told)]
+
+
+def _subject(model: str) -> Subject:
+    return subject(Settings(what=("layers",), model=model))
 
 
 def _by_all(
@@ -67,6 +84,9 @@ def _by_all(
     yield from (make.model(model, usual) for model in models[_FIRST_MODELS:])
     yield make.other("codecs", *(["point-to-point"] if ranks > 1 else []))
     yield from (make.model(model, precision) for precision, model in product(others, models))
+    for words, model in product(_WORDS[node.kind], models[:_FIRST_MODELS]):
+        if "memory_format" not in words or len(_subject(model).shape) == _IMAGE:
+            yield make.model(model, usual, words=words)
 
 
 def _by_two(
@@ -115,19 +135,23 @@ class _Maker:
             iterations=5,
         )
 
-    def model(self, model: str, precision: str, *what: str) -> Item:
+    def model(
+        self, model: str, precision: str, *what: str, words: Mapping[str, str] = _USUAL_WORDS
+    ) -> Item:
         """Steps of a model over batch sizes, all ranks at once; its layers too, if not said else.
 
-        All ranks say what layers take; fewer at once, by how much they are faster.
+        All ranks say what layers take; fewer at once, by how much they are faster. ``words`` of the
+        software are the usual ones, but those given.
         """
         return self._item(
-            f"{model} in {precision}",
+            ", ".join([f"{model} in {precision}", *words.values()]),
             self._seconds["spread" if what else "model"],
             what=what or ("layers", "spread"),
             model=model,
             precision=precision,
             batch_sizes=self._batches(model, precision),
             iterations=8,
+            **words,
         )
 
     def beside(self, model: str, precision: str) -> Item:

@@ -29,12 +29,13 @@ from dpsim.hardware import (
 from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
 from validate.calibrate import copies_of, fit_copies, measured_models, residuals_of, step_errors
-from validate.microbench import RunFile
+from validate.microbench import RunFile, subject
 from validate.node.items import Item
 from validate.node.rows import Attempt
 from validate.node.spreads import EVERY, at_once, spreads_of
 from validate.node.strategies import served_tables, with_wrappers
 
+_IMAGE = 3  # dimensions of one
 _LEAST = 3  # sizes that constants are fitted on
 # By precision: the roofline's name of it.
 _NAMES = {"fp32": "fp32", "tf32": "tf32", "fp16": "half", "bf16": "half"}
@@ -198,12 +199,20 @@ def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
     name = run.settings.model
     found = []
     for rank_0 in measured_models([run]):
-        model = at_once(rank_0, run)
+        model = at_once(rank_0, run).model_copy(update={"software": _software(run)})
         if name in MODELS:
             found.append(_divided(model, name, scenario, precision))
         else:
             found.append(model.model_copy(update={"precision": precision}))
     return found
+
+
+def _software(run: RunFile) -> dict[str, str]:
+    settings = run.settings
+    words = {"execution": settings.execution, "optimizer_kernels": settings.optimizer_kernels}
+    # Of tokens there is one layout.
+    images = len(subject(settings).shape) == _IMAGE
+    return words | ({"memory_format": settings.memory_format} if images else {})
 
 
 def _divided(

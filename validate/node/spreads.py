@@ -68,11 +68,11 @@ def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
     layers: dict[tuple[object, ...], float] = {}
     for run in runs:
         if run.of("layers"):
-            layers |= {_which(row): float(np.mean(row["steps_s"])) for row in run.of("spread")}
+            layers |= {_which(row, run): float(np.mean(row["steps_s"])) for row in run.of("spread")}
 
     found: dict[int, _AtOnce] = {}
     for run in runs:
-        known = [row for row in run.of("spread") if _which(row) in layers]
+        known = [row for row in run.of("spread") if _which(row, run) in layers]
         if not known:
             continue
         hosts = [place.host for place in run.ranks]
@@ -82,7 +82,7 @@ def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
             # From the second on: a fit needs one to begin with.
             held_out = number % EVERY == 1
             times = np.array(row["steps_s"])
-            together.steps.append(_Steps(times, layers[_which(row)], held_out))
+            together.steps.append(_Steps(times, layers[_which(row, run)], held_out))
     return found
 
 
@@ -108,8 +108,10 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
     return model.model_copy(update=tables)
 
 
-def _which(row: Mapping[str, object]) -> tuple[object, ...]:
-    return row["model"], row["precision"], row["batch_size"]
+def _which(row: Mapping[str, object], run: RunFile) -> tuple[object, ...]:
+    told = run.settings
+    words = told.memory_format, told.execution, told.optimizer_kernels
+    return row["model"], row["precision"], row["batch_size"], *words
 
 
 def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJitterConfig:

@@ -87,11 +87,11 @@ def _factory(name: str) -> str:
 
 
 def with_wrappers(
-    models: Iterable[MeasuredModel], found: Sequence[tuple[Item, Attempt]]
+    models: Iterable[MeasuredModel], carried: Sequence[tuple[Item, Attempt]]
 ) -> list[MeasuredModel]:
     """``models`` with what wrappers add, where that was measured of them."""
     added: dict[tuple[str, str], dict[str, Parameter]] = {}
-    for item, attempt in found:
+    for item, attempt in carried:
         if item.alone and item.scenario is not None:
             seconds = _alone(attempt)
             plain = seconds.pop("plain", None)
@@ -103,10 +103,13 @@ def with_wrappers(
                     wrapper: Parameter(value=max(own - plain, 0.0), unit="s")
                     for wrapper, own in seconds.items()
                 }
-    return [
-        model.model_copy(update={"wrapped": added.get((model.model, str(model.precision)), {})})
-        for model in models
-    ]
+    found = []
+    for model in models:
+        # Wrappers were measured around eager passes.
+        eager = model.software.get("execution", "eager") == "eager"
+        own = added.get((model.model, str(model.precision))) if eager else None
+        found.append(model.model_copy(update={"wrapped": own or {}}))
+    return found
 
 
 def _alone(attempt: Attempt) -> dict[str, float]:

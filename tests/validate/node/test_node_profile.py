@@ -115,7 +115,7 @@ def test_a_profile_without_anything_to_judge_it_is_refused():
         profile_of([products(0.5)], scenario_here(CPU, 1), "n", {})
 
 
-def layers(seconds, spread_of_all):
+def layers(seconds, spread_of_all, **words):
     """Layers of ``seconds`` a sample, and what all ranks take at once, in one run."""
     rows = [
         {
@@ -133,7 +133,7 @@ def layers(seconds, spread_of_all):
         | {f"{way}_shares": [[1.0]] * 3 for way in ("forward", "backward")}
         for batch in BATCHES
     ]
-    run = run_of("layers", rows, 4)
+    run = run_of("layers", rows, 4, **words)
     return run.model_copy(update={"rows": (*run.rows, *spread_of_all.rows)})
 
 
@@ -240,6 +240,22 @@ def test_recorded_steps_are_predicted_from_a_profile_of_their_node(model):
         errors.append(simulate(scenario).step_time_s["mean"] / measured - 1)
     assert len(errors) == 4
     assert np.abs(errors).mean() < 0.15
+
+
+def test_layers_are_those_of_the_scenarios_software():
+    runs = [
+        layers(seconds, spread(seconds, 0.0), execution=execution)
+        for seconds, execution in ((0.01, "eager"), (0.004, "compile"))
+    ]
+    found = profile_of(runs, scenario_here(CPU, 4), "n", {})
+    for execution, seconds in (("eager", 0.01), ("compile", 0.004), ("graph", None)):
+        taken = found.layer_times(["a"], "fp32", software={"execution": execution})
+        if seconds is None:
+            assert taken is None
+        else:
+            assert sum(taken.forward_s[0] + taken.backward_s[0]) == pytest.approx(2 * seconds)
+    # Who updates by other kernels computes as before.
+    assert found.layer_times(["a"], "fp32", software={"optimizer_kernels": "fused"}) is not None
 
 
 def carried(item, rows):

@@ -322,6 +322,7 @@ def test_on_gpus_a_node_is_measured_in_the_precisions_and_sizes_of_gpus():
         (("layers", "spread"), 8),
         (("codecs", "point-to-point"), 8),
         *[(("layers", "spread"), 8)] * 3,
+        *[(("layers", "spread"), 8)] * 4,  # two models captured, and compiled
         *[(("collectives",), 2)] * 3,
         *[(("spread",), 2)] * 6,
     ]
