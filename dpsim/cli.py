@@ -18,31 +18,39 @@ if TYPE_CHECKING:
 
 # In the order in which --help lists them: what is asked first comes first.
 _COMMANDS = {
-    "init": "dpsim.commands.init:init",
-    "run": "dpsim.commands.run:run",
-    "compare": "dpsim.commands.compare:compare",
-    "scale": "dpsim.commands.scale:scale",
-    "tune": "dpsim.commands.tune:tune",
-    "sweep": "dpsim.commands.sweep:sweep",
-    "results": "dpsim.commands.results:results",
-    "plot": "dpsim.commands.plot:plot",
-    "report": "dpsim.commands.report:report",
-    "collective": "dpsim.commands.collective:collective",
-    "memory": "dpsim.commands.memory:memory",
-    "goodput": "dpsim.commands.goodput:goodput",
-    "fit-jitter": "dpsim.commands.fit_jitter:fit_jitter",
-    "topology": "dpsim.commands.topology:topology",
-    "converge": "dpsim.commands.converge:converge",
-    "layer-split": "dpsim.commands.layer_split:layer_split",
-    "scenarios": "dpsim.commands.scenarios:scenarios",
-    "app": "dpsim.commands.app:dashboard",
-    "catalogue": "dpsim.commands.catalogue:catalogue",
-    "check": "dpsim.commands.check:check",
-    "schema": "dpsim.commands.schema:schema",
-    "advise": "dpsim.commands.advise:advise",
-    "explain": "dpsim.commands.explain:explain_app",
-    "import": "dpsim.commands.imports:import_app",
-    "validate": "dpsim.commands.validate.commands:validate_app",
+    "Predict": {
+        "init": "dpsim.commands.init:init",
+        "check": "dpsim.commands.check:check",
+        "run": "dpsim.commands.run:run",
+        "compare": "dpsim.commands.compare:compare",
+        "scale": "dpsim.commands.scale:scale",
+        "tune": "dpsim.commands.tune:tune",
+        "sweep": "dpsim.commands.sweep:sweep",
+    },
+    "Understand": {
+        "explain": "dpsim.commands.explain:explain_app",
+        "memory": "dpsim.commands.memory:memory",
+        "collective": "dpsim.commands.collective:collective",
+        "topology": "dpsim.commands.topology:topology",
+        "converge": "dpsim.commands.converge:converge",
+        "goodput": "dpsim.commands.goodput:goodput",
+        "layer-split": "dpsim.commands.layer_split:layer_split",
+        "advise": "dpsim.commands.advise:advise",
+    },
+    "Calibrate and validate": {
+        "import": "dpsim.commands.imports:import_app",
+        "fit-jitter": "dpsim.commands.fit_jitter:fit_jitter",
+        "validate": "dpsim.commands.validate.commands:validate_app",
+    },
+    "Show": {
+        "app": "dpsim.commands.app:dashboard",
+        "results": "dpsim.commands.results:results",
+        "plot": "dpsim.commands.plot:plot",
+        "report": "dpsim.commands.report:report",
+        "scenarios": "dpsim.commands.scenarios:scenarios",
+        "catalogue": "dpsim.commands.catalogue:catalogue",
+        "schema": "dpsim.commands.schema:schema",
+    },
 }
 
 
@@ -53,7 +61,7 @@ def _program() -> Commands:
     return Commands(
         "Predicts how long a data-parallel training step takes on a cluster, where the time goes "
         "and what would change it.",
-        homes=_COMMANDS,
+        sections=_COMMANDS,
         is_whole=True,
     )
 

@@ -28,6 +28,7 @@ from dpsim.commands.options import (
 
 if TYPE_CHECKING:
     from dpsim.network import MessageCosts, ModelKind
+    from dpsim.scenario import RunConfig
     from dpsim.studies.collective import CollectiveTimes
     from dpsim.topology import Network
 
@@ -49,6 +50,14 @@ Cluster = Annotated[
 ]
 Nodes = Annotated[
     int | None, typer.Option(min=1, max=2**20, help="Number of nodes, with --cluster.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="With --cluster: replace a value of its cluster or run. Repeatable.",
+    ),
 ]
 Algorithm = Annotated[
     str | None,
@@ -124,6 +133,7 @@ def collective(
     overhead: Overhead = "0 s",
     cluster: Cluster = None,
     nodes: Nodes = None,
+    set_: Set = None,
     algorithm: Algorithm = None,
     library: Library = None,
     operation: Operation = "all-reduce",
@@ -147,6 +157,7 @@ def collective(
         --algorithm ring -b 100MB -e 100MB
     Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
     Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
+    Example: dpsim collective --cluster dgx-h100 --nodes 4 --set cluster.network.nic=100GbE -b 1G
     Example: dpsim collective --cluster dgx-h100 --nodes 4 -b 8 -e 8G --nccl-tuner tuner.csv
     Example: dpsim collective --steps --ranks 4 --algorithm ring
     Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
@@ -155,25 +166,32 @@ def collective(
     check_plot(plot)
     if html is not None and not steps:
         raise DpsimError("--html: must be given with --steps, but got it alone")
+    sets = set_ or []
+    if sets and cluster is None:
+        raise DpsimError("--set: must be given with --cluster, but got it without")
     # Rounds are of a schedule, which must have a name; times may be of what a library chooses.
     named = algorithm or "ring"
     if msccl is not None:
-        write_msccl(msccl, ranks, cluster, nodes, named, operation)
+        write_msccl(msccl, ranks, cluster, nodes, sets, named, operation)
         return
     if steps and html is None:
         show_steps(ranks, named, operation, as_json)
         return
     sizes = _sizes(begin, end, factor)
     if nccl_tuner is not None:
-        write_nccl_tuner(nccl_tuner, cluster, nodes, operation, sizes, itemsize, as_json)
+        write_nccl_tuner(nccl_tuner, cluster, nodes, sets, operation, sizes, itemsize, as_json)
         return
 
-    described = _Described(ranks, bandwidth, latency, overhead, cluster, nodes)
+    described = _Described(ranks, bandwidth, latency, overhead, cluster, nodes, sets)
     if html is not None:
         # A page without a network plays the rounds alone, and says nothing of times.
         on = None if described.nowhere else described.network()
         write_steps(html, ranks, named, operation, begin, on, itemsize)
         return
+    if described.chooses("run.network_model"):
+        network_model = described.run().network_model
+    if described.chooses("run.seed"):
+        seed = described.run().seed
     asked = _Asked(algorithm, library, operation, _model_kind(network_model), itemsize)
     _show(_times(described, asked, sizes, skew, seed), plot, as_json)
 
@@ -187,11 +205,25 @@ class _Described(NamedTuple):
     overhead: str
     cluster: str | None
     nodes: int | None
+    sets: list[str]
 
     @property
     def nowhere(self) -> bool:
         """Whether there are ranks at most, and nothing that joins them."""
         return self.cluster is None and self.bandwidth is None
+
+    def chooses(self, path: str) -> bool:
+        """Whether --set replaces the field at ``path``."""
+        from dpsim.studies.collective import chosen_path
+
+        return path in map(chosen_path, self.sets)
+
+    def run(self) -> RunConfig:
+        """The run of the cluster's scenario, with what --set replaces."""
+        from dpsim.studies.collective import named_scenario
+
+        assert self.cluster is not None
+        return named_scenario(self.cluster, self.nodes, self.sets).run
 
     def network(self) -> tuple[Network, MessageCosts]:
         """The network, and what a rank pays beside it."""
@@ -205,7 +237,7 @@ class _Described(NamedTuple):
                 "--cluster must not be given with --ranks and --bandwidth, but got both"
             )
         else:
-            network, gamma = named_cluster(self.cluster, self.nodes)
+            network, gamma = named_cluster(self.cluster, self.nodes, self.sets)
         return network, MessageCosts(_time("--overhead", self.overhead), gamma)
 
     def _switch(self) -> Network:

@@ -86,6 +86,7 @@ def write_msccl(
     ranks: int | None,
     cluster: str | None,
     nodes: int | None,
+    sets: list[str],
     algorithms: str,
     operation: str,
 ) -> None:
@@ -100,7 +101,7 @@ def write_msccl(
         raise DpsimError(f"--algorithm: must name one with --msccl, but got {algorithms!r}")
     of = known(names[0], operation)
     if cluster is not None:
-        network, _ = named_cluster(cluster, nodes)
+        network, _ = named_cluster(cluster, nodes, sets)
         ranks = network.ranks
     if ranks is None:
         raise DpsimError("--msccl: must have --ranks or --cluster, but got neither")
@@ -116,6 +117,7 @@ def write_nccl_tuner(
     path: Path,
     cluster: str | None,
     nodes: int | None,
+    sets: list[str],
     operation: str,
     sizes: list[int],
     itemsize: int,
@@ -133,7 +135,7 @@ def write_nccl_tuner(
     if cluster is None:
         raise DpsimError("--nccl-tuner: must be given with --cluster, but got no cluster")
     with limited():
-        found = nccl_choices(named_cluster(cluster, nodes)[0], sizes, operation, itemsize)
+        found = nccl_choices(named_cluster(cluster, nodes, sets)[0], sizes, operation, itemsize)
     write_whole(path, nccl_tuner_text(found))
     narrate(f"wrote {path}")
     if as_json:

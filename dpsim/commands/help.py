@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
@@ -118,10 +118,12 @@ class Group(TyperGroup):
     """A group that lists its commands with the first sentence of each.
 
     ``homes`` names commands whose modules are imported when they are asked for: the word that calls
-    one, and ``"module:name"`` of its function, or of the ``Commands`` below it.
+    one, and ``"module:name"`` of its function, or of the ``Commands`` below it. ``sections``: the
+    headings under which they are listed, if not under one.
     """
 
     homes: ClassVar[Mapping[str, str]] = {}
+    sections: ClassVar[Mapping[str, Iterable[str]]] = {}
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -153,13 +155,16 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list; sentences go over as many lines as they need."""
-        rows = []
-        for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            if not command.hidden:
-                rows.append((name, command.get_short_help_str(limit=1000)))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        for heading, names in (self.sections or {"Commands": self.list_commands(ctx)}).items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name, command.get_short_help_str(limit=1000))
+                        for name, command in commands
+                        if not command.hidden
+                    ]
+                )
 
 
 def _say_clearly(error: Exception) -> None:
@@ -199,10 +204,14 @@ class Commands(typer.Typer):
         cls: type[Group] = Group,
         *,
         homes: Mapping[str, str] | None = None,
+        sections: Mapping[str, Mapping[str, str]] | None = None,
         is_whole: bool = False,
     ) -> None:
-        if homes is not None:
-            # A class and no argument, since Typer itself makes the group, of its class alone.
+        # A class and no argument, since Typer itself makes the group, of its class alone.
+        if sections is not None:
+            homes = {name: home for below in sections.values() for name, home in below.items()}
+            cls = type("Sections", (cls,), {"homes": homes, "sections": sections})
+        elif homes is not None:
             cls = type("Homes", (cls,), {"homes": homes})
         # Typer makes a group of what has a callback, even before it has a command.
         callback: Callable[..., None] | None = _nothing if cls.homes else None

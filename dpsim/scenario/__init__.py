@@ -31,7 +31,7 @@ from dpsim.scenario.yaml_text import from_text, parse
 
 if TYPE_CHECKING:
     from dpsim.scenario.json_schema import text
-    from dpsim.scenario.overrides import Override, apply_overrides
+    from dpsim.scenario.overrides import Override, apply_overrides, full_path
     from dpsim.scenario.shipped_files import shipped
     from dpsim.scenario.wording import broken_rule
 else:
@@ -62,6 +62,7 @@ __all__ = [
     "error",
     "fields_of",
     "from_text",
+    "full_path",
     "load",
     "load_scenario",
     "load_yaml",

@@ -19,6 +19,8 @@ from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.wording import unknown_key
 from dpsim.scenario.yaml_text import parse
 
+# Where a path may begin, if the scenario itself has no such field.
+_SECTIONS = ("strategy", "workload", "cluster", "run", "disturbance")
 _KEY = re.compile(r"[^.\[\]\s]+(?:\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
 
 
@@ -68,9 +70,10 @@ def apply_overrides(
 ) -> Document:
     """A copy of ``document`` with each override in its place, later ones last.
 
-    ``model`` says what the paths mean. Missing mappings on the way are made, with the defaults of
-    ``model``. Setting the key that chooses a kind drops those of the document's fields that the new
-    kind does not know. Values are not checked here: `validate` does that.
+    ``model`` says what the paths mean, which may be short (`full_path`). Missing mappings on the
+    way are made, with the defaults of ``model``. Setting the key that chooses a kind drops those of
+    the document's fields that the new kind does not know. Values are not checked here: `validate`
+    does that.
 
     Raises ScenarioError for overrides that are not ``key=value`` and for paths through unknown
     keys.
@@ -80,7 +83,9 @@ def apply_overrides(
     refused: list[str] = []
     for given in overrides:
         try:
-            override = Override.parse(given) if isinstance(given, str) else given
+            override = given if isinstance(given, Override) else Override.parse(given)
+            if isinstance(given, str):
+                override = replace(override, path=full_path(override.path, model))
             root = _set(root, override, model, document.source)
         except ScenarioError as err:
             refused.append(str(err))
@@ -114,6 +119,22 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
         if kind is not None:
             root = root.put(path, _of_kind(node, kind, override.place, source))
     return root.put((*path, part), override.value)
+
+
+def full_path(key: str, model: type[BaseModel], parent: str = "") -> str:
+    """Return the path that ``key`` is short for, as ``sync.kind`` is for ``strategy.sync.kind``.
+
+    A field of the model itself, else of a section, else one that stands in ``parent``. Of sections
+    that have the same field the first counts.
+    """
+    first = key.partition(".")[0].partition("[")[0]
+    fields, shape = fields_of(model), shape_of(model)
+    if first in fields:
+        return key
+    for section in _SECTIONS:
+        if section in fields and first in shape.below(section).fields():
+            return f"{section}.{key}"
+    return f"{parent}.{key}" if parent else key
 
 
 def _split(path: str) -> list[str]:

@@ -6,7 +6,7 @@ The rows of ``dpsim collective``, with the columns of nccl-tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,15 @@ from dpsim.collectives import OPERATIONS
 from dpsim.engine import reduction_cost
 from dpsim.hardware import nodes as known_nodes
 from dpsim.network import Ability, CollectiveModel, MessageCosts, ModelKind, named_model
-from dpsim.scenario import load_scenario
-from dpsim.topology import Cluster, ClusterConfig, Network, build_cluster
+from dpsim.scenario import (
+    Document,
+    Scenario,
+    apply_overrides,
+    full_path,
+    load_scenario,
+    validate,
+)
+from dpsim.topology import Cluster, Network, build_cluster
 
 _BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _MOST_BYTES = 2**50
@@ -150,20 +157,39 @@ def _row(
     )
 
 
-def named_cluster(name: str, nodes: int | None) -> tuple[Cluster, float]:
-    """The cluster of the scenario file ``name``, or of nodes of that name.
-
-    With it come the seconds per byte that its GPUs reduce.
-
-    ``nodes`` replaces the file's number of nodes; 1 for a node's name. Raises DpsimError for
-    neither a file nor a node.
-    """
-    if name.endswith((".yaml", ".yml")):
-        overrides = [] if nodes is None else [f"cluster.nodes={nodes}"]
-        config = load_scenario(name, overrides).cluster
-    else:
-        config = ClusterConfig(nodes=nodes or 1, node=known_nodes()[name])
+def named_cluster(
+    name: str, nodes: int | None, overrides: Sequence[str] = ()
+) -> tuple[Cluster, float]:
+    """Return the cluster of `named_scenario`, and the seconds per byte that its GPUs reduce."""
+    config = named_scenario(name, nodes, overrides).cluster
     return build_cluster(config), reduction_cost(config.accelerator)
+
+
+def named_scenario(name: str, nodes: int | None, overrides: Sequence[str] = ()) -> Scenario:
+    """Return the scenario in the file ``name``, or one on nodes of that name.
+
+    ``nodes`` replaces the file's number of nodes; 1 for a node's name. ``overrides``: ``key=value``
+    of its cluster or run. Raises DpsimError for neither a file nor a node, and for other fields.
+    """
+    for text in overrides:
+        if not chosen_path(text).startswith(("cluster.", "run.")):
+            raise DpsimError(f"--set: must be a field of cluster or run, but got {text!r}")
+    if name.endswith((".yaml", ".yml")):
+        own = [] if nodes is None else [f"cluster.nodes={nodes}"]
+        return load_scenario(name, [*own, *overrides])
+    known_nodes()[name]  # one that is not known is said to be that
+    # The model has no part in a collective alone, but every scenario has one.
+    values = {
+        "name": name,
+        "cluster": {"nodes": nodes or 1, "node": name},
+        "workload": {"model": "resnet50", "batch_per_gpu": 1},
+    }
+    return validate(apply_overrides(Document.of(values, name), overrides, Scenario), Scenario)
+
+
+def chosen_path(override: str) -> str:
+    """Return the full path of a ``key=value``."""
+    return full_path(override.partition("=")[0].strip(), Scenario)
 
 
 def exponential_starts(ranks: int, mean: float, seed: int) -> FloatArray:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from dpsim.base.errors import DpsimError
-from dpsim.scenario import Scenario, fields_of, shape_of
+from dpsim.scenario import Scenario, full_path
 
 Variant = dict[str, str]
 
@@ -23,7 +23,7 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
             "--vary must be key=value,value,..., such as "
             f"strategy.overlap.kind=sequential,buckets, but got {text!r}"
         )
-    return full_path(key.strip()), [part.strip() for part in parts]
+    return full_path(key.strip(), Scenario), [part.strip() for part in parts]
 
 
 def parse_alternative(text: str) -> Variant:
@@ -41,7 +41,7 @@ def parse_alternative(text: str) -> Variant:
                 "--alternative must be key=value,key=value,..., such as "
                 f"compression.kind=powersgd,rank=4, but got {text!r}"
             )
-        path = full_path(key.strip(), parent)
+        path = full_path(key.strip(), Scenario, parent)
         found[path] = value.strip()
         # Where the next key may stand: ``rank`` beside ``strategy.compression.kind``.
         parent = path.rpartition(".")[0]
@@ -58,25 +58,6 @@ def _parts(text: str) -> list[str]:
         else:
             parts[-1] += char
     return parts
-
-
-_SECTIONS = ("strategy", "workload", "cluster", "run", "disturbance")
-
-
-def full_path(key: str, parent: str = "") -> str:
-    """The path that ``key`` is short for: ``sync.kind`` is ``strategy.sync.kind``.
-
-    A field of the scenario itself, else of a section, else one that stands in ``parent``.
-    """
-    first = key.partition(".")[0].partition("[")[0]
-    shape = shape_of(Scenario)
-    if first in fields_of(Scenario):
-        return key
-    # Of sections that have the same word the first counts.
-    for section in _SECTIONS:
-        if first in shape.below(section).fields():
-            return f"{section}.{key}"
-    return f"{parent}.{key}" if parent else key
 
 
 def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Variant]:

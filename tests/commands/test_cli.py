@@ -333,12 +333,46 @@ def test_what_needs_torch_says_so_itself(dpsim, monkeypatch, words):
 
 
 def commands(help_text):
-    """The words under "Commands:"."""
-    return (
-        re.findall(r"^  ([a-z][a-z-]*)\b", help_text.split("Commands:\n")[1], re.MULTILINE)
-        if "Commands:" in help_text
-        else []
-    )
+    """The words that are listed below the options."""
+    listed = help_text.partition("Show this message and exit.\n")[2]
+    return re.findall(r"^  ([a-z][a-z-]*)\b", listed, re.MULTILINE)
+
+
+def test_commands_are_listed_in_four_groups(dpsim):
+    text = dpsim("--help")[1]
+    headings = re.findall(r"^(\w.*):$", text.partition("Options:\n")[2], re.MULTILINE)
+    assert headings == ["Predict", "Understand", "Calibrate and validate", "Show"]
+    assert commands(text)[:4] == ["init", "check", "run", "compare"]
+
+
+def test_set_takes_the_short_paths_that_vary_takes(dpsim):
+    answers = [
+        dpsim("run", ROOT / "scenarios/quickstart.yaml", "--json", "--set", f"{path}=ssp")
+        for path in ("sync.kind", "strategy.sync.kind")
+    ]
+    short, full = ({**json.loads(out), "provenance": None} for _, out, _ in answers)
+    assert short == full
+    assert short["staleness"]["clock_gap"]["max"] > 0  # as SSP has it, and the file's BSP has not
+    code, _, err = dpsim("run", ROOT / "scenarios/quickstart.yaml", "--set", "snyc.kind=ssp")
+    assert (code, "snyc: is not a known key" in err) == (2, True)
+
+
+def test_a_collective_takes_fields_of_its_cluster_and_run(dpsim):
+    def times(*sets):
+        words = [word for each in sets for word in ("--set", each)]
+        asked = ["collective", "--cluster", "dgx-a100", "--nodes", 2, "-b", "64M", "--json"]
+        code, out, err = dpsim(*asked, *words)
+        assert code == 0, err
+        (row,) = json.loads(out)["rows"]
+        return row["time_s"], row["library"]
+
+    assert times("network.nics_per_node=1")[0] > 2 * times()[0]
+    assert times("cluster.nodes=4") == times("nodes=4") != times()
+    assert times("run.network_model=rounds")[1] == "ideal"
+    _, _, err = dpsim("collective", "--cluster", "dgx-a100", "--set", "sync.kind=ssp")
+    assert err == "dpsim: --set: must be a field of cluster or run, but got 'sync.kind=ssp'\n"
+    code, _, err = dpsim("collective", "--cluster", "dgx-a100", "--set", "cluster.nodez=2")
+    assert (code, "--set cluster.nodez=2: cluster.nodez: is not a known key" in err) == (2, True)
 
 
 def test_every_commands_help_teaches_with_examples_a_line_each(dpsim):
@@ -362,7 +396,7 @@ def test_every_commands_help_teaches_with_examples_a_line_each(dpsim):
 
 def test_the_list_of_commands_cuts_no_sentence(dpsim):
     for group in ([], ["import"], ["explain"], ["validate"]):
-        assert "..." not in dpsim(*group, "--help")[1].split("Commands:")[1]
+        assert "..." not in dpsim(*group, "--help")[1].split("Show this message and exit.")[1]
 
 
 def test_the_table_of_a_collective_says_how_far_it_may_be_off(dpsim):

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from dpsim.report.text.tables import amount, headings
+from dpsim.scenario import Scenario, full_path
 from dpsim.studies.compare import compare
-from dpsim.studies.variants import full_path, parse_alternative
+from dpsim.studies.variants import parse_alternative
 
 QUICKSTART = "scenarios/quickstart.yaml"
 FEW = ("--set", "run.steps=4", "--set", "run.warmup=1", "--set", "cluster.nodes=2")
@@ -84,10 +85,10 @@ def test_throughputs_below_100_have_three_digits(number, said):
 
 
 def test_a_short_name_is_a_field_of_a_section_or_stands_beside_the_last():
-    assert full_path("sync.kind") == "strategy.sync.kind"
-    assert full_path("batch_per_gpu") == "workload.batch_per_gpu"
-    assert full_path("cluster.nodes") == "cluster.nodes"
-    assert full_path("rank", "strategy.compression") == "strategy.compression.rank"
+    assert full_path("sync.kind", Scenario) == "strategy.sync.kind"
+    assert full_path("batch_per_gpu", Scenario) == "workload.batch_per_gpu"
+    assert full_path("cluster.nodes", Scenario) == "cluster.nodes"
+    assert full_path("rank", Scenario, "strategy.compression") == "strategy.compression.rank"
     assert parse_alternative("aggregation={kind: sharded, stage: 2},precision=fp16") == {
         "strategy.aggregation": "{kind: sharded, stage: 2}",
         "workload.precision": "fp16",

@@ -86,8 +86,9 @@ def test_every_command_that_help_lists_has_its_part(pages, dpsim):
 
 
 def commands(help_text):
-    """The words under "Commands:"."""
-    return re.findall(r"^  ([a-z][a-z-]*)\b", help_text.split("Commands:\n")[1], re.MULTILINE)
+    """The words that are listed below the options."""
+    listed = help_text.partition("Show this message and exit.\n")[2]
+    return re.findall(r"^  ([a-z][a-z-]*)\b", listed, re.MULTILINE)
 
 
 def test_options_stand_with_their_limits_and_defaults(pages):

@@ -12,7 +12,7 @@ QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 @pytest.mark.parametrize(
     ("override", "meant"),
     [
-        ("nodes=8", "cluster.nodes"),
+        ("nic=25GbE", "cluster.network.nic"),
         ("bucket_size=25 MiB", "strategy.overlap.bucket_size"),
         ("cluster.nic=25GbE", "network.nic"),
         ("workload.batch=64", "batch_per_gpu"),
