@@ -16,6 +16,9 @@ _GZIP = b"\x1f\x8b"  # how what gzip packs begins
 # that `is_input` knows them and none is written over.
 files_read: ContextVar[set[tuple[int, int]] | None] = ContextVar("files read", default=None)
 
+# The environment's variable that refuses code in every command, as --no-code does in one.
+NO_CODE = "DPSIM_NO_CODE"
+CODE_REFUSED = "must not be code that is run (--no-code)"
 # Whether files may name code that is run.
 _runs_code: ContextVar[bool] = ContextVar("runs_code", default=True)
 
@@ -26,8 +29,8 @@ def refuse_code() -> None:
 
 
 def runs_code() -> bool:
-    """Whether files may name code that is run."""
-    return _runs_code.get()
+    """Whether files may name code that is run; not where the environment forbids it."""
+    return _runs_code.get() and os.environ.get(NO_CODE, "0") in ("", "0")
 
 
 def is_input(status: os.stat_result) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,7 +23,8 @@ from pydantic import (
 
 from dpsim.base.config import Config, FilePath, as_content, beside_scenario
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import digest, runs_code
+from dpsim.base.files import digest
+from dpsim.base.terminal import narrate
 from dpsim.workload.layer import Model
 from dpsim.workload.models import Images, Tokens
 
@@ -32,9 +34,9 @@ class TorchSource(Config):
 
     torch: str = Field(
         description=(
-            "package.module:factory, or path/to/file.py:factory relative to the "
-            "scenario. It is called without arguments. This runs its code, unless "
-            "--no-code is given."
+            "package.module:factory, or path/to/file.py:factory in the scenario's folder. "
+            "It is called without arguments. This runs its code, unless --no-code is "
+            "given or DPSIM_NO_CODE=1 is set."
         ),
         examples=["mypackage.models:build"],
     )
@@ -57,12 +59,19 @@ class TorchSource(Config):
     @field_validator("torch")
     @classmethod
     def _two_names(cls, factory: str, info: ValidationInfo) -> str:
-        from dpsim.workload.torch_factory import check_factory
+        from dpsim.workload.torch_factory import check_factory, refuse_forbidden
 
-        if not runs_code():
-            raise ValueError("must not be code that is run (--no-code), but names a factory")
         where, _, name = check_factory(factory)
-        return f"{beside_scenario(where, info)}:{name}" if where.endswith(".py") else factory
+        refuse_forbidden(factory)
+        folder = (info.context or {}).get("folder")
+        if not where.endswith(".py"):
+            if folder is not None:
+                _check_module(where, Path(folder))
+            return factory
+        path = beside_scenario(where, info)
+        if folder is not None and not Path(path).resolve().is_relative_to(Path(folder).resolve()):
+            raise ValueError(f"must be a file in the scenario's own folder, but got {where!r}")
+        return f"{path}:{name}"
 
     def entry(self) -> Images | Tokens:
         """How to build it."""
@@ -70,6 +79,16 @@ class TorchSource(Config):
         # A trace is kept as long as its file holds the same.
         held = digest(where) if Path(where).is_file() else ""
         return Images(lambda: _traced(self.torch, self.input, self.dtype, held))
+
+
+def _check_module(name: str, folder: Path) -> None:
+    """Raise ValueError for a module of the current folder, where that is not the scenario's."""
+    top, here = name.partition(".")[0], Path.cwd()
+    is_here = (here / top).is_dir() or (here / f"{top}.py").is_file()
+    if is_here and folder.resolve() != here and find_spec(top) is None:
+        raise ValueError(
+            f"must be an installed module, or one in the scenario's own folder, but got {name!r}"
+        )
 
 
 class ConfigSource(Config):
@@ -147,4 +166,6 @@ def _traced(factory: str, shape: tuple[int, ...], dtype: str, held: str) -> Mode
     """The model, traced anew where the factory's file holds something else than ``held``."""
     from dpsim.workload.torch_trace import trace
 
+    where = factory.rpartition(":")[0]
+    narrate(f"running {where}, the code that the scenario names as its model; --no-code refuses it")
     return trace(factory, shape, dtype)

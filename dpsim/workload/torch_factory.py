@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.base.errors import DpsimError, how_to_install
+from dpsim.base.files import CODE_REFUSED, runs_code
 
 _LONGEST_TEXT = 300
 
@@ -24,6 +25,12 @@ def check_factory(factory: str) -> tuple[str, str, str]:
     if not (colon and module and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name)):
         raise DpsimError(f"must be package.module:factory or file.py:factory, but got {factory!r}")
     return where, colon, name
+
+
+def refuse_forbidden(factory: str) -> None:
+    """Raise DpsimError where no code that is named may be run."""
+    if not runs_code():
+        raise DpsimError(f"{CODE_REFUSED}, but names {factory!r}")
 
 
 def import_torch(what: str = "a torch model") -> Any:
@@ -43,6 +50,7 @@ def find_factory(factory: str) -> Callable[[], Any]:
     Modules are looked for on Python's path and then in the current folder.
     """
     where, _, name = check_factory(factory)
+    refuse_forbidden(factory)
     with explained(factory, "cannot be imported"):
         found: Any = _from_file(Path(where)) if where.endswith(".py") else _from_module(where)
     for part in name.split("."):

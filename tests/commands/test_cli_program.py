@@ -213,6 +213,97 @@ def test_no_code_refuses_what_would_be_run(dpsim, tmp_path, command):
     assert dpsim("check", path)[0] == 0
 
 
+@pytest.fixture
+def named(tmp_path):
+    """Writes the quickstart in a folder of its own, with a model that is code."""
+
+    def write(factory, sweep=""):
+        for folder in (tmp_path, tmp_path / "own"):
+            folder.mkdir(exist_ok=True)
+            (folder / "model_code.py").write_text(
+                f"open({str(tmp_path / 'ran')!r}, 'w').close()\nimport torch\n\n"
+                "def build():\n    return torch.nn.Linear(4, 4)\n"
+            )
+        scenario = Path("scenarios/quickstart.yaml").read_text()
+        path = tmp_path / "own" / "s.yaml"
+        model = f'model: {{torch: "{factory}", input: [4]}}'
+        path.write_text(scenario.replace("model: resnet50", model) + sweep)
+        return path
+
+    return write
+
+
+SWEPT = "\nsweep: {parameters: {run.seed: {values: [0, 1]}}}\n"
+OTHER = (
+    "\nsweep: {parameters: {workload.model: "
+    "{values: [resnet50, {torch: 'model_code.py:build', input: [4]}]}}}\n"
+)
+
+
+@pytest.mark.parametrize("sweep", [SWEPT, OTHER])
+@pytest.mark.parametrize("by", ["option", "environment"])
+def test_a_sweep_without_code_is_refused_whole(dpsim, tmp_path, monkeypatch, named, sweep, by):
+    path = named("model_code.py:build", SWEPT)
+    if sweep is OTHER:
+        path.write_text(Path("scenarios/quickstart.yaml").read_text() + OTHER)
+    if by == "environment":
+        monkeypatch.setenv("DPSIM_NO_CODE", "1")
+    words = ["--no-code"] if by == "option" else []
+    code, _, err = dpsim("sweep", path, "-o", tmp_path / "out", "--workers", 1, *words)
+    assert code == 2
+    assert "must not be code that is run (--no-code)" in err
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "check", "memory", "explain", "topology", "tune"])
+def test_the_environment_refuses_code_in_every_command(
+    dpsim, monkeypatch, tmp_path, named, command
+):
+    monkeypatch.setenv("DPSIM_NO_CODE", "1")
+    code, out, err = dpsim(command, named("model_code.py:build"))
+    assert code == 2
+    assert "must not be code that is run (--no-code)" in out + err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_import_of_torch_refuses_code_too(dpsim, tmp_path, named):
+    named("model_code.py:build")
+    factory = f"{tmp_path / 'own' / 'model_code.py'}:build"
+    code, _, err = dpsim("import", "torch", factory, "--input", 4, "--no-code")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "must not be code that is run (--no-code)" in err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("where", ["../model_code.py", "{folder}/model_code.py", "link.py"])
+def test_code_of_another_folder_is_refused(dpsim, tmp_path, named, where):
+    path = named(f"{where.format(folder=tmp_path)}:build")
+    (path.parent / "link.py").symlink_to(tmp_path / "model_code.py")
+    code, _, err = dpsim("run", path)
+    assert code == 2
+    assert "workload.model.torch: must be a file in the scenario's own folder" in err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_module_of_the_current_folder_is_refused(dpsim, tmp_path, named, monkeypatch):
+    path = named("model_code:build")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = dpsim("run", path)
+    assert code == 2
+    assert "must be an installed module, or one in the scenario's own folder" in err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.torch
+def test_what_is_run_is_said(dpsim, tmp_path, named):
+    path = named("model_code.py:build")
+    code, _, err = dpsim("run", path, "--json")
+    assert code == 0
+    assert f"running {path.parent / 'model_code.py'}, the code that the scenario names" in err
+    assert (tmp_path / "ran").exists()
+
+
 def test_a_database_leaves_no_words_of_its_own_on_stderr(tmp_path):
     out = tmp_path / "out"
     package.sweep("scenarios/sweep.yaml", out, overrides=["run.steps=3"], workers=1)

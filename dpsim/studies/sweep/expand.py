@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.base.files import CODE_REFUSED
 from dpsim.scenario import (
     SHOWN_PROBLEMS,
     Document,
@@ -136,9 +137,13 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
         for axis, value in zip(varied, chosen, strict=True):
             places = (str(value.place), str(value.key_place))
             said[*places, axis.path].append(_own_problem(each, axis, places))
+    # Nobody has such a sweep carried out in part.
+    lines = [line for each in points for line in (each.error or "").splitlines()]
+    if (refused := next((line for line in lines if CODE_REFUSED in line), None)) is not None:
+        raise ScenarioError(refused)
     if points and all(each.error for each in points):
-        lines = dict.fromkeys(each.error or "" for each in points)
-        raise ScenarioError("\n".join(list(lines)[:SHOWN_PROBLEMS]))
+        said_of = dict.fromkeys(each.error or "" for each in points)
+        raise ScenarioError("\n".join(list(said_of)[:SHOWN_PROBLEMS]))
     # Refused in every point that has it, the value itself is wrong. Refused in some of them only,
     # it does not go with what the others vary.
     mistakes = dict.fromkeys(found[0] for found in said.values() if None not in found)
