@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,7 @@ from validate.node.traced import trace
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World, first_line, joined
 
+_TURNS = 3  # of variants that are compared: what disturbs a machine passes
 PATIENCE_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
 
 Row = dict[str, Any]
@@ -69,12 +71,12 @@ class Item(Config):
                 name: Case(str(file), (*self.set, *sets)).job()
                 for name, sets in (self.variants or {"": ()}).items()
             }
-        for name, job in jobs.items():
+        for turn, (name, job) in product(range(_TURNS if self.alone else 1), jobs.items()):
             if self.traced is not None:
                 trace(job, world, self.traced)
                 continue
             measured = seconds_alone(job, world) if self.alone else carry_out(job, world, "real")
-            told = {"variant": name} if name else {}
+            told = {"variant": name, "turn": turn} if name else {}
             for rank, row in enumerate(world.gather(measured)):
                 report({"rank": rank, **told, **row})
 

@@ -167,7 +167,7 @@ class _Maker:
             begin=2**18,
             end=2**22 if self._node.kind == "cpu" else 2**28,
             factor=4,
-            iterations=20,
+            iterations=8,
         )
 
     def wrapped(self, model: str, precision: str) -> Item:

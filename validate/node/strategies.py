@@ -113,11 +113,14 @@ def with_wrappers(
 
 
 def _alone(attempt: Attempt) -> dict[str, float]:
-    """By variant, a step's seconds: the median of all ranks' steps."""
-    steps: dict[str, list[float]] = defaultdict(list)
+    """By variant, a step's seconds: the median of all ranks' steps, in the turn that took least."""
+    steps: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in attempt.rows:
-        steps[row["variant"]] += row["alone_s"]
-    return {name: float(np.median(each)) for name, each in steps.items()}
+        steps[row["variant"]][row["turn"]] += row["alone_s"]
+    return {
+        name: min(float(np.median(turn)) for turn in turns.values())
+        for name, turns in steps.items()
+    }
 
 
 def served_tables(found: Sequence[tuple[Item, Attempt]]) -> list[Measured]:
