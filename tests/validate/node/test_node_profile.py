@@ -21,6 +21,7 @@ from validate.node.profile import base_of, profile_of
 from validate.node.rows import Attempt
 from validate.node.run import as_measured
 from validate.node.strategies import served_item, wrapped_item
+from validate.records import records_of
 
 pytestmark = pytest.mark.torch
 
@@ -348,3 +349,20 @@ def test_computing_loses_what_is_sent_beside_it_and_that_is_measured_as_communic
     assert divided.parts_s["compute"] == pytest.approx(plain.parts_s["compute"])
     assert divided.parts_s["exposed_comm"] == pytest.approx(lost.parts_s["exposed_comm"] + more)
     assert divided.step_time_s == lost.step_time_s
+
+
+def test_recorded_strategies_are_predicted_from_a_profile_of_their_node():
+    folder = ROOT / "validate" / "recorded" / "two-busy-cores"
+    records = records_of([folder])
+    assert len(records) == 10
+    totals, computing = [], []
+    for record in records:
+        case = record.case
+        scenario = load_scenario(case["scenario"], tuple(case["set"]))
+        predicted, measured = as_measured(simulate(scenario)), case["measured"]
+        totals.append(predicted.step_time_s["median"] / measured["step_time_s"]["median"] - 1)
+        computing.append(predicted.parts_s["compute"] / measured["parts_s"]["compute"] - 1)
+    # Steps are short by what communication takes longer beside other programs.
+    assert np.abs(totals).mean() < 0.15
+    assert np.abs(totals).max() < 0.25
+    assert np.abs(computing).max() < 0.15
