@@ -14,7 +14,7 @@ import stat
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
@@ -220,11 +220,24 @@ def _as_csv(content: dict[str, Any]) -> str:
     """A column for each value of any row; values inside values by ``outer.inner``."""
     rows = flat_rows(content)
     names = list(dict.fromkeys(name for row in rows for name in row))
+    return csv_text([names, *([row.get(name) for name in names] for row in rows)])
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV, in which no text does anything to a spreadsheet or a terminal."""
     text = io.StringIO()
-    written = csv.DictWriter(text, names, lineterminator="\n")
-    written.writeheader()
-    written.writerows(rows)
+    # As all other text here: csv's own line ends are those of Windows.
+    written = csv.writer(text, lineterminator="\n")
+    written.writerows(map(_harmless, row) for row in rows)
     return text.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    """A cell; a text that a spreadsheet would take for a formula begins with an apostrophe."""
+    if not isinstance(cell, str):
+        return cell
+    shown = spelled_out(cell)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def flat_rows(content: dict[str, Any]) -> list[dict[str, Any]]:

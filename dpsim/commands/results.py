@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import csv_text, narrate, show, show_json
 from dpsim.commands.options import Json
 
 
@@ -51,8 +50,7 @@ def results(
     if as_json:
         show_json(answer.to_json())
     elif as_csv:
-        # As all other text here: csv's own line ends are those of Windows.
-        csv.writer(sys.stdout, lineterminator="\n").writerows([answer.columns, *answer.rows])
+        sys.stdout.write(csv_text([answer.columns, *answer.rows]))
     else:
         from dpsim.report.text.sweep import answer_table, sweep_notes, sweep_table
 

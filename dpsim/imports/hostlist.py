@@ -26,16 +26,20 @@ def expand_hosts(text: str, line: int | None = None) -> list[str]:
             found.append("".join(name))
             if len(found) > MOST_HOSTS:
                 raise ImportFileError(f"must name at most {MOST_HOSTS:,} hosts", line)
+    if not found:  # commas alone
+        raise _no_hostlist(text, line)
     return found
+
+
+def _no_hostlist(text: str, line: int | None) -> ImportFileError:
+    return ImportFileError(f"must be a hostlist such as tux[0-3,12], but got {text[:60]!r}", line)
 
 
 def _words(text: str, line: int | None) -> Iterator[list[str]]:
     """The pieces of each name: texts, and ranges in their brackets."""
     pieces = _PART.findall(text)
     if "".join(pieces) != text or not text:
-        raise ImportFileError(
-            f"must be a hostlist such as tux[0-3,12], but got {text[:60]!r}", line
-        )
+        raise _no_hostlist(text, line)
     word: list[str] = []
     # One comma more, so that the last name ends as the others do.
     for piece in [*pieces, ","]:

@@ -81,7 +81,8 @@ class LayerSplit:
             self.micro_batches * (stage.forward + stage.backward) + stage.update
             for stage in self.stages
         )
-        return 1 - busy / (len(self.stages) * self.pipeline.step)
+        # Rounded, one device that never waits comes to less than nothing.
+        return max(0.0, 1 - busy / (len(self.stages) * self.pipeline.step))
 
     @property
     def bytes_sent(self) -> float:
@@ -359,7 +360,7 @@ def arrangements(
     assert together.memory is not None
     step = together.step_time_s["mean"]
     # Whatever is not computing, as `LayerSplit.idle` has it.
-    idle = 1 - together.parts_s["compute"] / step
+    idle = max(0.0, 1 - together.parts_s["compute"] / step)
     sent = together.traffic.sent_in_total
     found = [Arrangement(devices, None, batch, step, idle, sent, together.memory)]
     for count in micro_batches:

@@ -123,3 +123,10 @@ def test_the_scenario_runs_over_these_links(dpsim, tmp_path):
     assert f"{LEAVES[0]}->{SPINE}" in out
     code, out, _ = dpsim("run", file, "--json", "--set", "run.steps=2")
     assert json.loads(out)["workers"] == 32
+
+
+@pytest.mark.parametrize("hosts", [",", ",,", ""])
+def test_hosts_that_name_none_are_one_line(dpsim, hosts):
+    code, _, err = dpsim("import", "ibnetdiscover", DATA / "ibnetdiscover.txt", "--hosts", hosts)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "must be a hostlist such as tux[0-3,12], but got" in err

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpsim import cli, load_scenario
 from dpsim.base.errors import DpsimError
-from dpsim.studies.layer_split import Hop, balanced, layer_split, on_devices, pipelined
+from dpsim.studies.layer_split import Hop, LayerSplit, balanced, layer_split, on_devices, pipelined
 from dpsim.topology import build_cluster
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +101,14 @@ def test_a_step_lies_between_its_bounds(parts, micro_batches, data):
     busiest = max(micro_batches * (each.forward + each.backward) + each.update for each in stages)
     assert found.step >= max(busiest, alone + 2 * wires) * (1 - 1e-9)
     assert found.step <= (micro_batches * (alone + 2 * wires) + update) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("micro_batches", [3, 6, 7, 10])
+def test_one_device_never_idles_less_than_not_at_all(micro_batches):
+    for tenth in range(1, 60):
+        alone = stage(tenth / 10, tenth / 7, tenth / 3)
+        split = LayerSplit((alone,), micro_batches, pipelined([alone], [], micro_batches))
+        assert 0 <= split.idle < 1e-12
 
 
 def test_one_micro_batch_is_one_device_at_a_time():
