@@ -13,7 +13,7 @@ import streamlit as st
 from app import controls, state
 from app.charts import chart
 from app.plain import plain
-from app.published import TABLES, TITLES, published, roofline_errors
+from app.published import TABLES, TITLES, computing_errors, published
 from app.reading import scenario
 from app.words import named
 from dpsim.base.errors import DpsimError
@@ -56,13 +56,11 @@ def _said(given: Scenario) -> str:
     profile = given.profile
     if profile is not None:
         return f"as measured in the calibration profile {profile.name!r}, {profile.residuals}."
-    alone, steps = roofline_errors(), published()["single-gpu"]["errors"]
+    found = computing_errors()
     return (
-        "compute times are from the catalogue's figures, not measured. Of published models that no "
-        f"fit saw they are off by {alone['median']:.0%} in the median ({alone['n']:,} rows). Steps "
-        "of one GPU, as dpsim predicts them by constants that saw these rows, are off by "
-        f"{steps['median_ape']:.0%} in the median and {steps['mean_ape']:.0%} on average "
-        f"({steps['n']:,} rows)."
+        "compute times are from the GPU's figures and fitted constants, not measured. Published "
+        f"steps whose publisher no fit saw are off by {found['median']:.0%} in the median and "
+        f"{found['mean']:.0%} on average ({found['n']:,} rows)."
     )
 
 

@@ -50,12 +50,15 @@ if TYPE_CHECKING:
     from dpsim.engine.memory_contention import overlapped_bytes, seconds_lost
     from dpsim.engine.one_time import one_time_costs
     from dpsim.engine.preparation import (
+        accelerator,
         calibrated,
+        constants_on,
         learner_times,
         prepare,
         prepared_by,
         reduction_cost,
         transport_costs,
+        updated_part,
     )
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
@@ -103,6 +106,7 @@ __all__ = [
     "Transfer",
     "Utilisation",
     "Work",
+    "accelerator",
     "all_slow_downs",
     "busiest_links",
     "bytes_held",
@@ -112,6 +116,7 @@ __all__ = [
     "check_length",
     "compute_doubt",
     "constants_of",
+    "constants_on",
     "engine_for",
     "exact_for",
     "exchange_cycle",
@@ -148,4 +153,5 @@ __all__ = [
     "time_to_target",
     "transport_costs",
     "try_simulate",
+    "updated_part",
 ]

@@ -49,12 +49,28 @@ def answer(run: Run) -> Result:
         learners=learners,
         notes=(*memory.model.notes, *run.notes),
         libraries=tuple(job.setting.libraries),
+        software=_software(job, memory),
         goodput=None
         if crashes is None
         else crashes.goodput(job.workers, one_time_costs(job).startup_s, job.workers_of_nodes),
         interval=prediction_interval(job, run.steps),
         cautions=cautions(job),
     )
+
+
+def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
+    """The words of the software, and which are assumed; None where all times were measured."""
+    measured = memory.model.measured
+    if measured is not None and measured.optimizer() is not None:
+        return None
+    workload, words = job.scenario.workload, job.scenario.workload.words
+    return {
+        "software": words.tier,
+        "memory_format": words.memory_format,
+        "execution": words.execution,
+        "optimizer_kernels": words.optimizer_kernels,
+        "assumed": list(workload.assumed_words),
+    }
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:

@@ -21,7 +21,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import Gpu
 from dpsim.network import machine_doubt
-from dpsim.workload import extrapolated_from, has_own_law, is_common
+from dpsim.workload import extrapolated_from, is_common, is_language_model
 
 if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
@@ -97,26 +97,28 @@ def compute_doubt(job: Job) -> Doubt:
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
     of = f"{job.model.name} on {', '.join(gpus)}"
     table = shipped_json("dpsim.engine", "step_residuals.json")
-    # Their residuals are of measured generations alone: for another one those of single GPUs stand
-    # in, of which whole generations were left out.
-    if has_own_law(job.model, scenario.workload.precision) and not apart:
-        found = table["language models"]
-        basis = f"computing: steps of language models of {found['groups']} sources, each left out"
-        return Doubt(basis, table["quantiles"], found["group_left_out"], of=of)
-    found = table["common models" if is_common(job.model) else "all models"]
-    basis = f"computing: one-GPU rows of {found['groups']} models, each left out"
+    family = _family(job)
+    found = table[family]
+    basis = f"computing: {family}, published steps of {found['groups']} publishers, each left out"
     left_out = "generation_left_out" if apart else "group_left_out"
     basis += ", its GPU's generation too" if apart else ""
     return Doubt(basis, table["quantiles"], found[left_out], tuple(apart), of)
 
 
+def _family(job: Job) -> str:
+    """Whose residuals are those of a job's computing: what they have in common is software."""
+    workload = job.scenario.workload
+    if workload.software == "mlperf":
+        return "submissions to MLPerf"
+    if is_language_model(job.model, workload.precision):
+        return "language models"
+    return "common models" if is_common(job.model) else "all models"
+
+
 def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
     """Each kind of GPU whose efficiency was not measured, and the generation that stands for it."""
-    workload = job.scenario.workload
     for gpu, _ in job.cluster.accelerators:
-        stands = extrapolated_from(
-            job.model, gpu.architecture, workload.precision, workload.execution, workload.kernels
-        )
+        stands = extrapolated_from(job.model, gpu.architecture)
         if stands is not None:
             yield gpu, stands
 

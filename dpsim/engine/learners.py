@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from dpsim.engine.memory import MemoryUse, smallest_gpu
-from dpsim.engine.preparation import learner_times
+from dpsim.engine.preparation import constants_on, learner_times
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.workload import (
@@ -14,7 +14,6 @@ from dpsim.workload import (
     LearnersRow,
     Model,
     averaging,
-    fitted,
     learners_table,
     measured_time,
     shared_times,
@@ -31,7 +30,7 @@ def times_with_learners(
     """Times of a step in which so many learners of ``batch`` samples share ``gpu``.
 
     Passes take what the measured curve says of all samples in flight, and what is computed again
-    comes on top, as long against them as in the roofline. Without a curve, they are the roofline's.
+    comes on top, as long against them as it is computed. Without a curve, passes are computed, too.
     """
     alone, points = times(batch, learners), scenario.workload.utilisation
     if learners == 1 and not points:
@@ -45,11 +44,8 @@ def times_with_learners(
         factor = measured_time(points)(learners * batch) / kept
     else:
         factor = stretch(passes, batch, learners)
-    return shared_times(
-        alone,
-        factor,
-        averaging(model, learners, gpu.memory_bandwidth.value * fitted(gpu.architecture).memory),
-    )
+    rate = gpu.memory_bandwidth.value * constants_on(scenario, model, gpu).memory
+    return shared_times(alone, factor, averaging(model, learners, rate))
 
 
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:

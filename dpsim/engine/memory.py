@@ -291,8 +291,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
         cell=cell,
         away=aggregation.kept_away.parts,
-        execution=workload.execution,
-        kernels=workload.kernels,
+        software=workload.words,
     )
     held = footprint(model, setup)
     return MemoryUse(gpu.name, gpu.architecture, gpu.memory.value, model, setup, held, of_length)

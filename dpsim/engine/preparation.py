@@ -24,17 +24,16 @@ from dpsim.strategy.aggregation import Setting, Turns
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
 from dpsim.workload import (
     Accelerator,
-    Efficiency,
+    Constants,
     LayerTimes,
     Model,
     Pipeline,
     compute_times,
-    fitted,
+    constants_for,
 )
 
 if TYPE_CHECKING:
     from dpsim.collectives import Groups
-    from dpsim.workload import TransformerEfficiency
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 
@@ -90,12 +89,12 @@ def calibrated(scenario: Scenario) -> Job:
 
 def prepare(
     scenario: Scenario,
-    transformer: TransformerEfficiency | None = None,
+    constants: Constants | None = None,
     network: KeptNetwork | None = None,
 ) -> Job:
     """The job that ``scenario`` describes, with the catalogue's compute times.
 
-    ``transformer`` replaces the constants of transformers; ``network`` is what may be there from
+    ``constants`` replace those of computing; ``network`` is what may be there from
     the job before. Raises DpsimError where it asks for what cannot be had. How many workers and
     steps are too many is for who simulates it to check first (`check_length`).
     """
@@ -109,8 +108,9 @@ def prepare(
             f"{model.name} has none (a profiler's trace has them with record_shapes=True)"
         )
     pipeline = _input_pipeline(scenario, cluster)
-    transformer = transformer or _measured_transformer(scenario)
-    times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
+    times = tuple(
+        _times(scenario, model, gpu, cluster.ranks, constants) for gpu, _ in cluster.accelerators
+    )
     least = min(each.one_pass for each in times)
     if least < TIME.least:
         # Whoever takes no time has no pace. Measured times may be 0, if not those of all layers.
@@ -228,7 +228,7 @@ def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
 
 
 def _times(
-    scenario: Scenario, model: Model, gpu: Gpu, transformer: TransformerEfficiency | None
+    scenario: Scenario, model: Model, gpu: Gpu, ranks: int, constants: Constants | None
 ) -> LayerTimes:
     """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
     workload = scenario.workload
@@ -237,8 +237,9 @@ def _times(
         scenario,
         model,
         gpu,
-        transformer=transformer,
+        constants=constants,
         updated=_updated_part(scenario, model),
+        workers=ranks // scenario.cell,
     )
     if workload.learners_per_gpu == 1 and not workload.utilisation:
         return _beside(scenario, one(workload.batch_per_gpu))
@@ -273,8 +274,16 @@ def _updated_part(scenario: Scenario, model: Model) -> float:
     return 0.0 if served else 1.0
 
 
+def updated_part(job: Job) -> float:
+    """The part of the model that each GPU updates, with kernels that share it counted."""
+    scenario, part = job.scenario, _updated_part(job.scenario, job.model)
+    if scenario.workload.words.optimizer_kernels != "sharded":
+        return part
+    return part * scenario.cell / job.cluster.ranks
+
+
 def accelerator(gpu: Gpu) -> Accelerator:
-    """What the roofline asks of ``gpu``."""
+    """What the law of computing asks of ``gpu``."""
     peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
     power = gpu.power.value if gpu.power else None
     return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, power)
@@ -286,54 +295,41 @@ def learner_times(
     gpu: Gpu,
     batch: int,
     learners: int = 1,
-    transformer: TransformerEfficiency | None = None,
+    constants: Constants | None = None,
     updated: float = 1.0,
+    workers: int = 1,
     recompute: bool = True,
 ) -> LayerTimes:
     """Seconds that a learner computes on ``gpu``, by the GPU's figures.
 
     Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
-    of the model (``updated``). Without ``recompute`` backward computes nothing again.
+    of the model (``updated``), or with sharded kernels the share of one of ``workers``. Without
+    ``recompute`` backward computes nothing again.
     """
-    workload, efficiency = scenario.workload, _measured_efficiency(scenario, gpu)
+    workload = scenario.workload
+    known = constants or constants_on(scenario, model, gpu)
     return compute_times(
         model,
         accelerator(gpu),
         batch=batch,
         precision=workload.precision,
         optimizer=workload.optimizer,
-        execution=workload.execution,
-        kernels=workload.kernels,
+        software=workload.words,
         accumulation=workload.gradient_accumulation,
         recompute=workload.recompute if recompute else None,
-        transformer=transformer,
+        constants=known,
         learners=learners,
         updated=updated,
-        efficiency=efficiency,
+        workers=workers,
+        beside=workload.input.host_seconds(known.script, workload.samples_per_gpu, model),
     )
 
 
-def efficiency_on(scenario: Scenario, gpu: Gpu) -> Efficiency:
-    """The roofline's constants on ``gpu``: as measured, or as fitted."""
-    measured = _measured_efficiency(scenario, gpu)
-    return measured or fitted(gpu.architecture, scenario.workload.execution)
-
-
-def _measured_transformer(scenario: Scenario) -> TransformerEfficiency | None:
-    """The constants of transformers that the calibration has; None where it has none."""
-    profile = scenario.profile
-    if profile is None or not profile.transformer:
-        return None
-    from dpsim.workload import TransformerEfficiency
-
-    values = {name: each.value for name, each in profile.transformer.items()}
-    return TransformerEfficiency(**values, measured_on=profile.name)
-
-
-def _measured_efficiency(scenario: Scenario, gpu: Gpu) -> Efficiency | None:
-    """The roofline's constants as the calibration has measured them; None where it has not."""
-    profile = scenario.profile
-    if profile is None or not profile.efficiency:
-        return None
-    found = {name: each.value for name, each in profile.efficiency.items()}
-    return fitted(gpu.architecture, scenario.workload.execution).measured(found)
+def constants_on(scenario: Scenario, model: Model, gpu: Gpu) -> Constants:
+    """The constants of computing on ``gpu``: fitted, and as measured where the calibration says."""
+    workload, profile = scenario.workload, scenario.profile
+    found = constants_for(model, gpu.architecture, workload.precision, workload.words)
+    if profile is None or not profile.constants:
+        return found
+    measured = {name: each.value for name, each in profile.constants.items()}
+    return found.measured(measured, workload.precision)

@@ -60,6 +60,7 @@ class Result(Shown):
     goodput: Goodput | None = None
     notes: tuple[str, ...] = ()
     libraries: tuple[LibraryChoice, ...] = ()
+    software: dict[str, Any] | None = None
     cautions: tuple[str, ...] = ()
     alone: bool = False
     engine: str = "vector"
@@ -350,6 +351,7 @@ class Result(Shown):
             "bytes_per_sample": self.bytes_per_sample,
             "algorithms": list(self.traffic.algorithms),
             "libraries": [asdict(choice) for choice in self.libraries],
+            "software": self.software,
             "busiest_link": {
                 "name": self.traffic.busiest_link,
                 "utilisation": self.traffic.busiest_link_utilisation,

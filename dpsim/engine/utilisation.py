@@ -24,11 +24,11 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.engine.job import Job
-from dpsim.engine.preparation import accelerator, efficiency_on
+from dpsim.engine.preparation import accelerator, constants_on
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.topology import Cluster
-from dpsim.workload import Model
+from dpsim.workload import Model, saved_by_algorithms
 
 _FORWARD_PASSES = 3  # forward, the gradient by the input, the gradient by the weights
 _TERA = 1e12
@@ -146,9 +146,8 @@ def _carried_out(scenario: Scenario, model: Model, cluster: Cluster) -> FloatArr
     if model.measured is not None:
         return flop
     gpu, _ = cluster.accelerators[0]  # the algorithms are the library's, alike on all
-    constants, precision = efficiency_on(scenario, gpu), scenario.workload.precision
-    saving = np.array([constants.saving(layer, precision) for layer in model.layers])
-    return np.asarray(flop / saving)
+    constants = constants_on(scenario, model, gpu)
+    return np.asarray(flop / saved_by_algorithms(model, constants, scenario.workload.precision))
 
 
 def _peak(gpu: Gpu, precision: str) -> float:

@@ -226,18 +226,12 @@ class CalibrationProfile(Config):
             "for this machine."
         ),
     )
-    efficiency: dict[str, Parameter] = Field(
+    constants: dict[str, Parameter] = Field(
         default={},
         description=(
-            "Constants of the roofline as measured on this device, such as gemm_half, the fraction "
-            "of peak that large products reach; the others stay."
-        ),
-    )
-    transformer: dict[str, Parameter] = Field(
-        default={},
-        description=(
-            "Constants of the law of transformers, all of them, instead of the shipped ones, such "
-            "as products, the share of peak that large products reach."
+            "Constants of computing as measured on this device, such as memory, the share of its "
+            "bandwidth, or product_half, the share of peak that large products reach in half "
+            "precision; the others stay."
         ),
     )
     compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] | None = Field(
@@ -273,7 +267,7 @@ class CalibrationProfile(Config):
 
     @model_validator(mode="after")
     def _says_something(self) -> CalibrationProfile:
-        said = (self.parameters, self.compute, self.tables, self.efficiency, self.transformer)
+        said = (self.parameters, self.compute, self.tables, self.constants)
         if not any(said) and self.compute_scale is None:
             raise ValueError(
                 "parameters must have at least 1 entry where compute has none, but got none"

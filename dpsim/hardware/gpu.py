@@ -1,7 +1,7 @@
 """What a GPU is: its compute rates, memory and power, its ports, and what tools call it.
 
-A GPU's YAML is the only place that states its figures. The roofline, NCCL's model, the importers
-and the comparisons with published tables all read it from here.
+A GPU's YAML is the only place that states its figures. The law of computing, NCCL's model, the
+importers and the comparisons with published tables all read it from here.
 """
 
 from __future__ import annotations

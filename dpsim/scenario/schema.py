@@ -239,7 +239,8 @@ class Scenario(Config):
             return model
         # Layers tell which model a profile is of: names of models are spelt in too many ways.
         names = [layer.name for layer in model.layers]
-        software = {"execution": self.workload.execution}
+        words = self.workload.words
+        software = {"execution": words.execution, "memory_format": words.memory_format}
         found = profile.layer_times(names, self.workload.precision, model.tokens, software)
         if found is None:
             return model

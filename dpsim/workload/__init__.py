@@ -9,16 +9,42 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.workload.builder import Builder
+from dpsim.workload.compute_law import (
+    CONSTANTS,
+    PARTS,
+    WITHOUT_TENSOR_CORES,
+    Constants,
+    LayerWork,
+    Machine,
+    composed,
+    constants_file,
+    constants_for,
+    forget_constants,
+    is_recurrent,
+    members_of,
+    of_products,
+    saved_by_algorithms,
+    standing_for,
+)
+from dpsim.workload.compute_times import (
+    OPTIMIZER_STATES,
+    OPTIMIZERS,
+    PRECISIONS,
+    WIDTH,
+    Accelerator,
+    LayerTimes,
+    Optimizer,
+    Precision,
+    compute_times,
+    extrapolated_from,
+    is_common,
+    is_language_model,
+    is_throttled,
+    update_bytes,
+    update_rounds,
+)
 from dpsim.workload.config import MOST_SAMPLES, WorkloadConfig, precision_named
 from dpsim.workload.dataset import DatasetConfig, Epoch
-from dpsim.workload.efficiency import (
-    WITHOUT_TENSOR_CORES,
-    Efficiency,
-    Execution,
-    constants,
-    fitted,
-    is_winograd,
-)
 from dpsim.workload.input import InputConfig, Loading, MemoryInput, Pipeline, StorageInput
 from dpsim.workload.layer import KINDS, Kind, Layer, Model, Tensors
 from dpsim.workload.learners import (
@@ -45,21 +71,12 @@ from dpsim.workload.memory import (
 )
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
 from dpsim.workload.program import Program
-from dpsim.workload.roofline import (
-    OPTIMIZER_STATES,
-    OPTIMIZERS,
-    PRECISIONS,
-    WIDTH,
-    Accelerator,
-    LayerTimes,
-    Optimizer,
-    Precision,
-    compute_times,
-    extrapolated_from,
-    has_own_law,
-    is_common,
-    is_throttled,
-    update_bytes,
+from dpsim.workload.software import (
+    BY_TIER,
+    EXECUTIONS,
+    TIERS,
+    Execution,
+    Software,
 )
 from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, TorchSource
 
@@ -85,35 +102,34 @@ if TYPE_CHECKING:
     )
     from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
     from dpsim.workload.torch_trace import trace, trace_call, trace_module
-    from dpsim.workload.transformer_times import (
-        Shapes,
-        TransformerEfficiency,
-        standing_for,
-        transformer_efficiency,
-    )
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "ATTENTION_OF",
+    "BY_TIER",
+    "CONSTANTS",
     "CONTEXT",
+    "EXECUTIONS",
     "FRAGMENTATION",
     "KINDS",
     "MODELS",
     "MOST_SAMPLES",
     "OPTIMIZERS",
     "OPTIMIZER_STATES",
+    "PARTS",
     "PRECISIONS",
     "STAGES",
     "STAGE_NAMES",
+    "TIERS",
     "WIDTH",
     "WITHOUT_TENSOR_CORES",
     "Accelerator",
     "Attention",
     "Builder",
     "ConfigSource",
+    "Constants",
     "DatasetConfig",
-    "Efficiency",
     "Epoch",
     "Execution",
     "Footprint",
@@ -121,8 +137,10 @@ __all__ = [
     "Kind",
     "Layer",
     "LayerTimes",
+    "LayerWork",
     "LearnersRow",
     "Loading",
+    "Machine",
     "MeasuredCollective",
     "MeasuredTimes",
     "MemoryInput",
@@ -140,12 +158,11 @@ __all__ = [
     "Recompute",
     "Remedy",
     "Setup",
-    "Shapes",
+    "Software",
     "SplitWays",
     "StorageInput",
     "Tensors",
     "TorchSource",
-    "TransformerEfficiency",
     "UtilisationPoint",
     "WorkloadConfig",
     "averaging",
@@ -155,29 +172,34 @@ __all__ = [
     "canonical_name",
     "check_factory",
     "collect_outputs",
+    "composed",
     "compute_times",
-    "constants",
+    "constants_file",
+    "constants_for",
     "extrapolated_from",
     "find_factory",
-    "fitted",
     "footprint",
+    "forget_constants",
     "gpus_to_shard_over",
-    "has_own_law",
     "hooked",
     "import_torch",
     "is_common",
+    "is_language_model",
+    "is_recurrent",
     "is_throttled",
-    "is_winograd",
     "kept_by_block",
     "largest_batch",
     "learners_table",
     "load_model_profile",
     "longest_sequence",
     "measured_time",
+    "members_of",
+    "of_products",
     "offloaded_bytes",
     "precision_named",
     "read_file",
     "remedies",
+    "saved_by_algorithms",
     "shared_times",
     "split_ways",
     "standing_for",
@@ -186,6 +208,6 @@ __all__ = [
     "trace",
     "trace_call",
     "trace_module",
-    "transformer_efficiency",
     "update_bytes",
+    "update_rounds",
 ]

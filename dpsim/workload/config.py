@@ -17,13 +17,21 @@ from pydantic import (
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
+from dpsim.workload.compute_times import Optimizer, Precision
 from dpsim.workload.dataset import DatasetConfig
-from dpsim.workload.efficiency import Execution, Kernels
 from dpsim.workload.input import InputConfig, MemoryInput
 from dpsim.workload.layer import Model
 from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_time
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, known_model
-from dpsim.workload.roofline import Optimizer, Precision
+from dpsim.workload.software import (
+    BY_TIER,
+    Execution,
+    Kernels,
+    MemoryFormat,
+    OptimizerKernels,
+    Software,
+    Tier,
+)
 from dpsim.workload.source import ModelSource
 from dpsim.workload.trainable import Trainable, trained_in_part
 
@@ -59,6 +67,18 @@ class BlockFraction(Config):
     def share(self) -> Fraction:
         """Of the blocks, as it is written: 0.1 is a tenth."""
         return Fraction(str(self.fraction))
+
+
+class MeanLength(Config):
+    """What is left of padded sequences."""
+
+    mean_length: int = Field(ge=1, le=MOST_SAMPLES, description="Mean tokens of a sample.")
+
+
+class PaddingRemoved(Config):
+    """Padding is removed before the model computes."""
+
+    removed: MeanLength = Field(description="What is left of padded sequences.")
 
 
 Checkpoint = Literal["none", "full", "selective"] | EveryBlock | BlockFraction
@@ -145,11 +165,40 @@ class WorkloadConfig(Config):
         ),
         examples=["all", {"lora": {"rank": 16, "on": "attention"}}],
     )
-    execution: Execution = Field(
-        "eager",
+    software: Tier = Field(
+        "typical",
+        description=(
+            "What trains, which sets what memory_format, execution and optimizer_kernels are where "
+            "they are left out: reference is a research script of its time (channels_first, eager, "
+            "loop); typical is PyTorch as most people run it (channels_first, eager, foreach); "
+            "tuned is a vendor's example (channels_last, eager, fused); mlperf is a submission to "
+            "MLPerf (channels_last, cuda-graph, sharded)."
+        ),
+    )
+    memory_format: MemoryFormat | None = Field(
+        None,
+        validate_default=False,
+        description=(
+            "Layout of images: tensor cores want channels_last, and transpose what enters and "
+            "leaves convolutions that are channels_first. As the software has it if left out."
+        ),
+    )
+    execution: Execution | None = Field(
+        None,
+        validate_default=False,
         description=(
             "eager: the host launches kernel after kernel (PyTorch); compile: torch.compile fuses "
-            "elementwise kernels; graph: compiled as a whole (XLA)."
+            "elementwise kernels; graph: compiled as a whole (XLA); cuda-graph: kernels as eager, "
+            "launched by the GPU itself. As the software has it if left out."
+        ),
+    )
+    optimizer_kernels: OptimizerKernels | None = Field(
+        None,
+        validate_default=False,
+        description=(
+            "How weights are updated: loop, tensor by tensor; foreach, by kernels over many "
+            "tensors; fused, by one kernel; sharded, each worker its share by one kernel. As the "
+            "software has it if left out."
         ),
     )
     kernels: Kernels = Field(
@@ -187,6 +236,14 @@ class WorkloadConfig(Config):
         ),
         examples=["none", "full", "every 4 layers"],
     )
+    padding: Literal["kept"] | PaddingRemoved = Field(
+        "kept",
+        description=(
+            "kept: sequences are padded to sequence_length; {removed: {mean_length: 256}}: padding "
+            "is not computed, and a sequence has so many tokens on average. For language models."
+        ),
+        examples=["kept", {"removed": {"mean_length": 256}}],
+    )
     input: InputConfig = Field(MemoryInput(kind="memory"), description="Where samples come from.")
     dataset: DatasetConfig | None = Field(
         None, description="The samples of an epoch; no epoch is reported if left out."
@@ -201,7 +258,7 @@ class WorkloadConfig(Config):
         (),
         description=(
             "Measured throughput of one learner by batch size, which says how long forward and "
-            "backward take with all learners' samples in flight; by the roofline if left out."
+            "backward take with all learners' samples in flight; as computed if left out."
         ),
     )
 
@@ -210,7 +267,9 @@ class WorkloadConfig(Config):
     def _of_torch(cls, word: object) -> object:
         return precision_named(word) if isinstance(word, str) else word
 
-    @field_validator("optimizer", "attention", "execution", mode="before")
+    @field_validator(
+        "optimizer", "attention", "software", "memory_format", "execution", mode="before"
+    )
     @classmethod
     def _in_any_case(cls, word: object) -> object:
         """As configurations of other tools write it: BF16, AdamW."""
@@ -228,6 +287,15 @@ class WorkloadConfig(Config):
         if "model" in info.data:
             _entry(info.data["model"]).check(length)
         return length
+
+    @field_validator("padding")
+    @classmethod
+    def _of_sequences(
+        cls, padding: Literal["kept"] | PaddingRemoved, info: ValidationInfo
+    ) -> Literal["kept"] | PaddingRemoved:
+        if isinstance(padding, PaddingRemoved) and "model" in info.data:
+            _entry(info.data["model"]).check(padding.removed.mean_length)
+        return padding
 
     @field_validator("attention")
     @classmethod
@@ -286,6 +354,24 @@ class WorkloadConfig(Config):
         return type(self).model_construct(_fields_set=set(self.model_fields_set), **values)
 
     @property
+    def words(self) -> Software:
+        """The software, with the defaults of its tier where nothing else is said."""
+        usual = BY_TIER[self.software]
+        return Software(
+            self.software,
+            self.memory_format or usual.memory_format,
+            self.execution or usual.execution,
+            self.optimizer_kernels or usual.optimizer_kernels,
+            self.kernels,
+        )
+
+    @property
+    def assumed_words(self) -> tuple[str, ...]:
+        """The words of the software that nothing says, and that its tier sets by default."""
+        words = ("software", "memory_format", "execution", "optimizer_kernels")
+        return tuple(word for word in words if word not in self.model_fields_set)
+
+    @property
     def samples_per_gpu(self) -> int:
         """Samples that a GPU takes in each step, those of all its learners and passes."""
         return self.batch_per_gpu * self.gradient_accumulation * self.learners_per_gpu
@@ -322,7 +408,10 @@ class WorkloadConfig(Config):
         if attention is None and entry.fusible:
             # Nobody has said how: as frameworks choose, by what the GPU can.
             attention = "flash" if flash else "unfused"
-        return trained_in_part(entry.build(self.sequence_length, attention), self.trainable)
+        length = self.sequence_length
+        if isinstance(self.padding, PaddingRemoved):
+            length = self.padding.removed.mean_length
+        return trained_in_part(entry.build(length, attention), self.trainable)
 
 
 def _share(together: int, divided: dict[str, int]) -> int:

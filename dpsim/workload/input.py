@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -40,6 +40,9 @@ from pydantic import Field
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.config import Config
 from dpsim.base.units import Bytes, BytesPerSecond, Seconds
+
+if TYPE_CHECKING:
+    from dpsim.workload.layer import Model
 
 STAGES = ("storage", "decoding", "copy to the GPU", "prefetch")
 
@@ -60,6 +63,13 @@ class _Input(Config):
         """
         raise NotImplementedError
 
+    def host_seconds(self, script: float, samples: int, model: Model) -> float:
+        """Seconds of a step in which the host feeds ``samples`` of ``model``, and the GPU waits.
+
+        ``script`` is what scripts are measured to take.
+        """
+        return 0.0
+
 
 class MemoryInput(_Input):
     """Samples are on the GPU already: input costs nothing."""
@@ -67,6 +77,28 @@ class MemoryInput(_Input):
     is_loaded: ClassVar[bool] = False
 
     kind: Literal["memory"] = Field("memory", description="Samples wait in GPU memory.")
+
+
+class ScriptInput(_Input):
+    """The training script feeds samples itself, and the GPU waits for it in each step."""
+
+    is_loaded: ClassVar[bool] = False
+
+    kind: Literal["script"] = Field(
+        description="The script prepares each batch and copies it, while the GPU waits."
+    )
+    seconds_per_step: Seconds | None = Field(
+        None,
+        description="What the script takes for each step; as measured of such scripts if left out.",
+    )
+    copy_rate: BytesPerSecond = Field(
+        12e9, description="Rate at which images are copied to the GPU; the default is PCIe 3's."
+    )
+
+    def host_seconds(self, script: float, samples: int, model: Model) -> float:
+        """What the script takes, and the copy of the step's images."""
+        taken = script if self.seconds_per_step is None else self.seconds_per_step
+        return taken + samples * model.image_bytes / self.copy_rate
 
 
 class StorageInput(_Input):
@@ -126,7 +158,7 @@ class StorageInput(_Input):
         )
 
 
-InputConfig = Annotated[MemoryInput | StorageInput, Field(discriminator="kind")]
+InputConfig = Annotated[MemoryInput | ScriptInput | StorageInput, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,6 +38,8 @@ Amount = Literal[
     "steps",
 ]
 
+# An image as samples are described: "224x224 image".
+_IMAGE = re.compile(r"(\d+)x(\d+) image")
 # A block of a network: the names up to the first number that stands between dots ("layer1.0.conv1",
 # "h.11.mlp.c_fc").
 _BLOCK = re.compile(r"(.*?\.\d+)\..+")
@@ -107,7 +109,7 @@ class Model:
 
     ``sample`` says what one sample is, such as ``"224x224 image"``, and ``tokens`` how many tokens
     it has (None: it is no text). ``measured`` are the layers'
-    times where they were measured: they count, not the roofline. ``notes`` say what is doubtful
+    times where they were measured: they count, not computed ones. ``notes`` say what is doubtful
     about a model that was traced or imported.
     """
 
@@ -143,6 +145,12 @@ class Model:
         names = [layer.block or layer.name for layer in self.layers]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
         return tuple(pairwise([0, *starts, len(names)]))
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of a sample in fp32 that is an image of three channels; 0 for others."""
+        sides = _IMAGE.match(self.sample)
+        return 0 if sides is None else 3 * 4 * int(sides[1]) * int(sides[2])
 
     @cached_property
     def forward_flop(self) -> int:

@@ -28,8 +28,8 @@ from pydantic import Field, PositiveInt
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
+from dpsim.workload.compute_times import LayerTimes
 from dpsim.workload.layer import Model
-from dpsim.workload.roofline import LayerTimes
 
 MOST_LEARNERS = 64
 # A learner more is worth it when throughput grows by this share. Assumed; Crossbow leaves its

@@ -44,9 +44,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.errors import DpsimError
-from dpsim.workload.efficiency import Execution, Kernels
+from dpsim.workload.compute_law import NEWEST_KERNELS
+from dpsim.workload.compute_times import OPTIMIZER_STATES, WIDTH, Optimizer, Precision
 from dpsim.workload.layer import Model
-from dpsim.workload.roofline import OPTIMIZER_STATES, WIDTH, Optimizer, Precision
+from dpsim.workload.software import BY_TIER, Software
 
 if TYPE_CHECKING:
     from dpsim.workload.recompute import Recompute
@@ -131,8 +132,7 @@ class Setup:
     outer_bytes: float = 0.0
     cell: int = 1
     away: tuple[str, ...] = ()
-    execution: Execution = "eager"
-    kernels: Kernels = "2024"
+    software: Software = BY_TIER["typical"]
 
     def is_away(self, part: str) -> bool:
         """Whether a part is kept in the host's memory, of what is divided at this stage."""
@@ -260,11 +260,11 @@ def loss_bytes(model: Model, setup: Setup) -> int:
     The kernels of 2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its
     input, as all their published batches need to fit.
     """
-    if setup.kernels != "2024":
+    if setup.software.kernels != NEWEST_KERNELS:
         return 0
     words = sum(layer.activations for layer in model.layers if layer.kind == "loss")
     copied = WIDTH[setup.precision] == _HALF
-    logarithms = _FLOAT if setup.execution == "eager" else 0
+    logarithms = _FLOAT if setup.software.is_eager else 0
     casts = _FLOAT + _HALF if copied else 0
     return words * (casts + logarithms + _FLOAT)
 

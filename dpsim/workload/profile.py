@@ -187,7 +187,7 @@ class ModelProfile(Config):
     units: dict[str, str] = Field(default=UNITS, description="Of the numbers in this file.")
     layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="In forward order.")
     measured: MeasuredTimes | None = Field(
-        default=None, description="Times that count in place of the roofline's."
+        default=None, description="Times that count in place of computed ones."
     )
     collectives: tuple[MeasuredCollective, ...] = Field(
         default=(), description="Calls of one step, in order."

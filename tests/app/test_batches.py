@@ -41,7 +41,7 @@ def test_columns_are_plotted_and_rows_filtered(open_page, folder):
     assert not page.exception
     assert charts(page) == 1
     assert any("6 rows" in text.value for text in page.caption)
-    assert re.search(r'dp-verdict">Point \d \(nodes 4, batch per GPU 16\) is the fast', html(page))
+    assert re.search(r'dp-verdict">Point \d \(nodes \d, batch per GPU 16\) is the fast', html(page))
     first = open_page("batches", choices={"folder": folder})
     assert first.selectbox(key="choice colour").value == "nodes"
     filtered = open_page(

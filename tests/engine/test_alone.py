@@ -115,7 +115,7 @@ def mixed(tiny, fast_nodes=2, slow_nodes=1):
 @EVERY_PAIR
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp"])
 def test_a_cluster_of_two_kinds_of_nodes(tiny, aggregation, sync, overlap):
-    """AlexNet's time is the roofline's: the slower kind computes for longer, each at its own
+    """AlexNet's time is computed: the slower kind computes for longer, each at its own
     pace.
     """
     workload = {"model": "alexnet", "batch_per_gpu": 16}

@@ -5,13 +5,13 @@ import pytest
 from dpsim import Scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import gpus
-from dpsim.workload import transformer_efficiency
+from dpsim.workload import constants_file
 
 SHARDED = {"kind": "sharded", "stage": 3, "wrap": "block", "library": "nccl"}
+# Generations with constants of their own, or of one that stands for them.
+KNOWN = {*constants_file()["generations"], *constants_file()["extrapolated"]} - {"other"}
 FOLLOWS_THE_LAW = [
-    name
-    for name in gpus()
-    if "bf16" in gpus()[name].peak and transformer_efficiency(gpus()[name].architecture)
+    name for name in gpus() if "bf16" in gpus()[name].peak and gpus()[name].architecture in KNOWN
 ]
 # By architecture the first: what the others say is the same law.
 OF_EACH_LAW = {gpus()[name].architecture: name for name in reversed(FOLLOWS_THE_LAW)}

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from dpsim.engine import Job, memory_use, overlapped_bytes, prepare, simulate_steps
 from dpsim.scenario import Scenario
-from dpsim.workload import transformer_efficiency
+from dpsim.workload import BY_TIER, build_model, constants_for
 
 A100_MEMORY = 1555e9
 NONE = 1e-12
@@ -32,16 +32,15 @@ def scenario(nodes: int = 1, **aggregation: object) -> Scenario:
     )
 
 
+LAW = constants_for(build_model("gpt3-125m"), "ampere", "bf16", BY_TIER["typical"])
+
+
 def job(wire: float, copies: float, **aggregation: object) -> Job:
-    law = transformer_efficiency("ampere")
-    assert law is not None
-    return prepare(scenario(**aggregation), replace(law, wire=wire, copies=copies))
+    return prepare(scenario(**aggregation), replace(LAW, wire=wire, copies=copies))
 
 
 def rate() -> float:
-    law = transformer_efficiency("ampere")
-    assert law is not None
-    return law.memory * A100_MEMORY
+    return LAW.memory * A100_MEMORY
 
 
 EACH = {"gradients": {"dtype": "bf16", "sync_each_pass": True}}

@@ -1,4 +1,4 @@
-"""Constants of collectives and of the roofline, refitted on what a node's profile has measured."""
+"""Constants of collectives and of computing, refitted on what a node's profile has measured."""
 
 import numpy as np
 import pytest
@@ -165,11 +165,10 @@ def test_two_sizes_are_too_few(scenario):
 
 def test_what_products_and_memory_reach_is_taken_for_any_model(scenario):
     def computing(fraction):
-        efficiency = {
-            name: {"value": fraction, "unit": "1"} for name in ("conv_fp32", "gemm_fp32", "memory")
-        }
+        names = ("conv_fp32", "product_fp32", "memory")
+        constants = {name: {"value": fraction, "unit": "1"} for name in names}
         launch = {"launch": {"value": 1e-9, "unit": "s"}}
-        own = scenario({"efficiency": efficiency | launch}, "workload.batch_per_gpu=64")
+        own = scenario({"constants": constants | launch}, "workload.batch_per_gpu=64")
         return simulate(own).parts_s["compute"]
 
     assert computing(0.25) == pytest.approx(2 * computing(0.5), rel=0.02)

@@ -39,7 +39,8 @@ def test_all_compute_alike(name):
     first = passes(lane("BSP", scenario(SYNCHRONISED["BSP"])))
     other = passes(lane(name, scenario({**SYNCHRONISED, **OVERLAPPED}[name])))
     assert len(first) == 24
-    assert other == pytest.approx(first)
+    # What is communicated beside a pass takes a little of the GPU's memory from it.
+    assert other == pytest.approx(first, rel=0.02)
 
 
 def test_fsdp_gathers_and_scatters():

@@ -6,7 +6,7 @@ import pytest
 from dpsim.base.errors import DpsimError
 from dpsim.workload import (
     Accelerator,
-    Efficiency,
+    Constants,
     Layer,
     LayerTimes,
     Model,
@@ -70,9 +70,9 @@ def test_learners_updates_share_the_memory_and_not_the_host():
     gpu = Accelerator("test", {"fp32": 1.0}, memory_bandwidth=1000.0)
 
     def update(learners, launch):
-        constants = Efficiency({}, 0.0, 1.0, launch, update_launches=1.0, step=7.0)
+        constants = Constants(launch=launch, update_kernels=1.0, step=7.0)
         return compute_times(
-            Model("two", layers, "sample"), gpu, batch=1, efficiency=constants, learners=learners
+            Model("two", layers, "sample"), gpu, batch=1, constants=constants, learners=learners
         ).optimizer
 
     assert [update(learners, 0.0) for learners in (1, 3)] == [40 + 7, 3 * 40 + 7]

@@ -9,7 +9,6 @@ from dpsim.base.errors import DpsimError
 from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
 from validate.microbench import omitted
-from validate.node.words import words_of
 from validate.run import library_of, method_of
 from validate.training import Method, method_named
 
@@ -39,7 +38,7 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
     learners = scenario.workload.learners_per_gpu
     found = [
         *omitted(
-            words_of(workload),
+            workload.words,
             workload.optimizer,
             on_gpu=on_gpu,
             divides=method.divides,

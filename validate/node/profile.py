@@ -37,7 +37,9 @@ from validate.node.strategies import served_tables, with_wrappers
 
 _IMAGE = 3  # dimensions of one
 _LEAST = 3  # sizes that constants are fitted on
-# By precision: the roofline's name of it.
+# By kind of product: the constant that it measures.
+_CLASSES = {"gemm": "product", "conv": "conv"}
+# By precision: the name of its family.
 _NAMES = {"fp32": "fp32", "tf32": "tf32", "fp16": "half", "bf16": "half"}
 Rows = Sequence[Mapping[str, Any]]
 
@@ -77,9 +79,9 @@ def profile_of(
                 errors, "held-out rows"
             )
 
-    efficiency: dict[str, Parameter] = {}
+    constants: dict[str, Parameter] = {}
     for run in runs:
-        efficiency |= _efficiency(run.of("products"), gpu)
+        constants |= _constants(run.of("products"), gpu)
 
     if not residuals:
         raise DpsimError(
@@ -93,7 +95,7 @@ def profile_of(
         parameters=fit_copies(copies) if copies else {},
         compute=tuple(with_wrappers(models, carried)),
         network=(*(held.kept for held in tables), *served_tables(carried)),
-        efficiency=efficiency,
+        constants=constants,
         spreads=spreads,
         beside=_beside([row for run in runs for row in run.of("beside")]),
         gpu=gpu.name,
@@ -192,7 +194,7 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
 def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
     """The measured layers; of a catalogue's model, of its own layers.
 
-    What torch's twin takes is divided among the catalogue's layers as the roofline has it: names
+    What torch's twin takes is divided among the catalogue's layers as dpsim computes it: names
     and cuts differ.
     """
     precision = run.settings.precision
@@ -250,17 +252,17 @@ def _beside(rows: Rows) -> Parameter | None:
     return Parameter(value=max(largest["lost_s"], 0.0) / (2 * largest["bytes"]), unit="s/B")
 
 
-def _efficiency(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
-    """The roofline's constants, of what rows there are."""
+def _constants(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
+    """The constants of computing, of what rows there are."""
     found = {}
     peaks = {str(precision): peak.value for precision, peak in gpu.peak.items()}
     for kind, (precision, short) in product(("gemm", "conv"), _NAMES.items()):
         peak = peaks.get(precision)
         own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
         if own and peak is not None:
-            # The best of all sizes: what small products lack is the roofline's ramp.
+            # The best of all sizes: what small products lack is the law's ramp.
             fastest = max(row["flop_per_s"] for row in own)
-            found[f"{kind}_{short}"] = Parameter(value=fastest / peak, unit="1")
+            found[f"{_CLASSES[kind]}_{short}"] = Parameter(value=fastest / peak, unit="1")
     for row in rows:
         if row["kind"] == "memory":
             reached = row["rate_Bps"] / gpu.memory_bandwidth.value

@@ -23,7 +23,6 @@ from validate.emulate import placement
 from validate.microbench import products_in
 from validate.node.methods import method_on
 from validate.node.task import ScenarioTask
-from validate.node.words import words_of
 from validate.ranks.processes import World, first_line
 from validate.training import Method, Task, Training, alone, train
 from validate.twins import Subject, subject_of, timed_subject
@@ -80,7 +79,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
         # Layers that take given seconds have nothing to compile: the seconds are those compiled.
-        words = words_of(scenario.workload)
+        words = scenario.workload.words
         if compute == "timed":
             words = replace(words, execution="eager")
         if words.execution != "eager":
@@ -119,7 +118,7 @@ def seconds_alone(job: Job, world: World) -> Row:
     """What steps of one rank's computing take, all at it at once and nothing sent."""
     method = method_on(job.scenario)
     with products_in(job.scenario.workload.precision):
-        words = words_of(job.scenario.workload)
+        words = job.scenario.workload.words
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
         training = Training(steps=_MANY, batch=job.scenario.workload.batch_per_gpu)
         return {"alone_s": _alone(method, task, training, world, working=True).seconds}

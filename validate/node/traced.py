@@ -10,7 +10,6 @@ from dpsim.engine import Job
 from validate.microbench import products_in
 from validate.node.program import twin_of
 from validate.node.task import ScenarioTask
-from validate.node.words import words_of
 from validate.ranks.processes import World
 
 _UNTRACED, _TRACED = 2, 2  # steps: the first ones are not like others
@@ -21,7 +20,7 @@ def trace(job: Job, world: World, file: str) -> None:
     # The last step before those that are traced warms up the profiler itself.
     marks = profiler.schedule(wait=_UNTRACED - 1, warmup=1, active=_TRACED)
     with products_in(job.scenario.workload.precision):
-        words = words_of(job.scenario.workload)
+        words = job.scenario.workload.words
         task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
         model = DistributedDataParallel(task.model(0))
         optimiser = task.optimiser(list(model.parameters()))

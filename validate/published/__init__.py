@@ -1,12 +1,14 @@
 """Published measurements and what dpsim predicts for them."""
 
 from validate.published.nccl import KINDS, Kind, Reference, compare
+from validate.published.step_reference import TABLES as STEP_TABLES
 from validate.published.step_reference import compare_steps
 from validate.published.tables import STEP_KINDS, StepKind, StepReference
 
 __all__ = [
     "KINDS",
     "STEP_KINDS",
+    "STEP_TABLES",
     "Kind",
     "Reference",
     "StepKind",

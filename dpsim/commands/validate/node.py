@@ -120,12 +120,12 @@ def _errors(profile: CalibrationProfile) -> Table:
 
 
 def _said(profile: CalibrationProfile) -> list[str]:
-    reached = ", ".join(f"{name} {each.value:.3g}" for name, each in profile.efficiency.items())
+    reached = ", ".join(f"{name} {each.value:.3g}" for name, each in profile.constants.items())
     models = ", ".join(f"{model.model} in {model.precision}" for model in profile.compute)
     tables = ", ".join(f"{table.operation} on {table.ranks}" for table in profile.network)
     spreads = ", ".join(f"{each.ranks} ranks x {each.pace:.3g}" for each in profile.spreads)
     return [
-        f"efficiency  {reached or _NOT}",
+        f"constants   {reached or _NOT}",
         f"models      {models or _NOT}",
         f"at once     {spreads or _NOT}",
         f"network     {tables or _NOT}",

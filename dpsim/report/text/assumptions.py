@@ -10,7 +10,7 @@ from typing import Any
 
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.style import Answer
-from dpsim.workload import constants
+from dpsim.workload import constants_file
 
 ASSUMPTIONS = (
     "A link carries its nominal rate times the share that messages reach; flows that share it get "
@@ -59,7 +59,7 @@ def _calibration(used: str | dict[str, Any]) -> str:
     if used == "catalogue":
         return (
             "Compute times come from the catalogue's figures, which were not measured: "
-            f"{_roofline_error()}"
+            f"{_computing_error()}"
         )
     if used == "profile":
         return (
@@ -84,9 +84,10 @@ def _calibration(used: str | dict[str, Any]) -> str:
     return f"Compute times are multiplied by {used['compute_scale']:.3f} ({used['source']})."
 
 
-def _roofline_error() -> str:
-    """The error of the fitted roofline on models that were left out of the fit."""
-    what, error = next(iter(constants()["errors"].items()))
+def _computing_error() -> str:
+    """The error of the fitted constants on models that were left out of the fit."""
+    what = "each publisher left out"
+    error = constants_file()["errors"][what]["all"]
     return (
         f"median error {error['median']:.0%}, mean {error['mean']:.0%} "
         f"over {error['n']} published rows ({what})."

@@ -76,6 +76,7 @@ def run_notes(result: Result) -> list[str]:
         f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
         *(f"library     {each.library} ({each.why})" for each in result.libraries),
+        *_software_notes(result.software),
     ]
 
     if traffic.busiest_link:
@@ -90,6 +91,15 @@ def run_notes(result: Result) -> list[str]:
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += [] if cost is None else _spending_notes(cost, result.energy)
     return [*lines, _calibration_note(result.calibration)]
+
+
+def _software_notes(words: dict[str, Any] | None) -> list[str]:
+    """The software that was taken, and what of it nothing says."""
+    if words is None:
+        return []
+    said = ", ".join(str(value) for name, value in words.items() if name != "assumed")
+    assumed = ", ".join(words["assumed"])
+    return [f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")]
 
 
 def _utilisation_notes(found: Utilisation) -> list[str]:

@@ -117,7 +117,7 @@ class Codec(Config):
         """
         moving = self.encode_traffic(elements) / memory_bandwidth
         computing = self.encode_flop(elements) / peak
-        # A kernel reads while it computes, as in the roofline: the longer of the two counts.
+        # A kernel reads while it computes, the longer of the two counts.
         return max(moving, computing)
 
     def decode_seconds(

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsim.base.kinds import kinds_of
 from dpsim.base.registry import Registry
-from dpsim.base.units import DATA, RATE, SPEED, exact
+from dpsim.base.units import DATA, POWER, RATE, SPEED, exact
 from dpsim.hardware import Gpu
 from dpsim.network.libraries import chooses
 from dpsim.scenario import Scenario
@@ -19,6 +19,7 @@ from dpsim.studies.explain.network_knobs import (
     network_bandwidth,
     node_bandwidth,
 )
+from dpsim.studies.explain.software_knobs import execution, memory_format, optimizer_kernels
 from dpsim.studies.explain.strategy_knobs import averaging, codec, library, sharding
 
 _BUCKETS = (0.25, 0.5, 2.0, 4.0, 8.0)
@@ -69,11 +70,15 @@ def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
         for name, each in gpu.peak.items()
     }
     bandwidth = {"value": exact(gpu.memory_bandwidth.value * memory, RATE), "source": SOURCE}
-    return {
+    changed = {
         **gpu.model_dump(mode="json", exclude_unset=True),
         "peak": peak,
         "memory_bandwidth": bandwidth,
     }
+    if gpu.power is not None:
+        # A board with as many watts a FLOP, or it would not keep its clock.
+        changed["power"] = {"value": exact(gpu.power.value * arithmetic, POWER), "source": SOURCE}
+    return changed
 
 
 def _batch(scenario: Scenario) -> Options:
@@ -209,6 +214,9 @@ KNOBS: Registry[Knob] = Registry(
         "gpu-speed": Knob("GPU speed", "compute", _gpu_speed),
         "memory-bandwidth": Knob("GPU memory bandwidth", "compute", _memory_bandwidth),
         "batch": Knob("batch", "compute", _batch),
+        "memory-format": Knob("layout of images", "compute", memory_format),
+        "execution": Knob("how kernels are launched", "compute", execution),
+        "optimizer-kernels": Knob("kernels of the update", "compute", optimizer_kernels),
         "jitter": Knob("jitter", "straggler_wait", _jitter),
         "stragglers": Knob("slow workers", "straggler_wait", _stragglers),
         "loader": Knob("loader workers", "input", _loader),

@@ -61,7 +61,8 @@ def test_every_knob_is_turned_somewhere_or_says_why_not():
         for name in ("quickstart.yaml", "disturbed.yaml", "parameter-server.yaml")
     ]
     stored = load_scenario(SCENARIOS / "quickstart.yaml", ["workload.input.kind=storage"])
-    turned = {name for scenario in [*scenarios, stored] for name, _ in ways(scenario)}
+    half = load_scenario(SCENARIOS / "quickstart.yaml", ["workload.precision=fp16"])
+    turned = {name for scenario in [*scenarios, stored, half] for name, _ in ways(scenario)}
     assert turned == set(KNOBS)
     for name, knob in KNOBS.items():
         for scenario in scenarios:

@@ -4,13 +4,12 @@ import csv
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from dpsim.engine import memory_use, prepare
-from tools.refits.transformer_fit import fit, fitted_rows, job_of, step_of, works_of
+from dpsim.engine import memory_use, run_scenario
+from tools.refits.published_work import published_steps
 from validate.published import compare_steps
-from validate.published.llm import TABLE, Constants, group_of, published, read, shipped_without
+from validate.published.llm import TABLE, published, read
 from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
@@ -33,7 +32,7 @@ BASE = {
 @cache
 def fitted() -> list[PublishedStep]:
     """The rows of the public table that constants are fitted on."""
-    return fitted_rows(packaged_rows(TABLE))
+    return [*published_steps("llm")]
 
 
 def table(path: Path, *changes: dict[str, str]) -> Path:
@@ -158,33 +157,6 @@ def test_calibrated_rows_stand_beside_constant_tokens_a_second(tmp_path):
     assert found["naive"]["n"] == 1
 
 
-def test_a_fit_finds_the_constants_that_made_the_steps():
-    rows = fitted()[::72]
-    works = works_of(rows)
-    changed = shipped_without()["model mpt-7b"]
-    values = {
-        part: {name: dict(of) for name, of in members.items()}
-        for part, members in changed.values.items()
-    }
-    for generation in values["generations"].values():
-        generation["products"] *= 0.8
-    truth = Constants(values, {})
-    made = np.array([step_of(job) for job in _jobs(rows, truth)])
-    found = fit(works, made)
-    assert set(found.values["generations"]) == {"ampere", "hopper"}
-    for generation, constants in found.values["generations"].items():
-        wanted = values["generations"][generation]["products"]
-        assert constants["products"] == pytest.approx(wanted, rel=0.06)
-
-
-def _jobs(rows, constants):
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        for row in rows:
-            yield job_of(scenario_of(row, Path(folder)), constants)
-
-
 # Rows of one model on one cluster stand together: of four neighbours one says most of it.
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.wide)])
 def test_whatever_ran_is_said_to_fit(step, tmp_path):
@@ -198,26 +170,30 @@ def test_whatever_ran_is_said_to_fit(step, tmp_path):
     assert sum(share > 0.8 for share in found) > 30 // step
 
 
-def test_what_a_compiler_fuses_does_not_depend_on_the_year_of_eager_kernels():
-    """torchtitan's two rows that differ in this alone, by constants that saw none of its rows."""
-    without = shipped_without()["source torchtitan benchmarks/llama3_h100_202412"]
-    years = ("2022", "2023", "2024")
-    moved = {
-        execution: [without.efficiency("hopper", execution, year).elementwise for year in years]
-        for execution in ("eager", "compile")
+def test_a_compiler_gains_what_it_gained_in_torchtitan(tmp_path):
+    """Two rows that differ in this alone, by constants that saw none of its rows."""
+    found = compare_steps(_file(tmp_path, "titan-h100-8b-bf16"), "llm")
+    rows = {row.step.scenario["workload"]["execution"]: row for row in found.every}
+    assert {row.constants for row in rows.values()} == {
+        "shipped, without llm torchtitan benchmarks/llama3_h100_202412"
     }
-    assert len(set(moved["compile"])) == 1
-    assert min(moved["eager"]) > moved["compile"][0]
-    titan = "titan-h100-8b-bf16"
-    known = [step for step in fitted() if step.row.text("case_id").startswith(titan)]
-    rows = {step.scenario["workload"]["execution"]: step for step in known if step.gpus == 8}
-    eager, compiled = (next(_jobs([rows[each]], without)) for each in ("eager", "compile"))
-    gain = step_of(eager) / step_of(compiled)
-    assert gain == pytest.approx(rows["eager"].measured / rows["compile"].measured, rel=0.05)
+    eager, compiled = rows["eager"], rows["compile"]
+    gain = eager.predicted / compiled.predicted
+    assert gain == pytest.approx(eager.measured / compiled.measured, rel=0.08)
 
 
-def test_every_row_that_was_fitted_on_has_constants_that_did_not_see_it():
-    assert {group_of(step.row) for step in fitted()} == set(shipped_without())
+def _file(folder, case):
+    """The public table's rows on eight GPUs of a case."""
+    rows = [
+        row.values
+        for row in packaged_rows(TABLE)
+        if row.text("case_id").startswith(case) and row.text("gpus") == "8"
+    ]
+    with (folder / "t.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder / "t.csv"
 
 
 # llm-foundry's README (MPT 1.3B, the shape of GPT-3 1.3B; LLaMA-2 7B as MPT 7B with its vocabulary)
@@ -232,7 +208,7 @@ def test_published_figures_by_the_shipped_constants(row_id, error, tmp_path):
     assert found
     for each in found:
         row = read(each)
-        step = step_of(job_of(scenario_of(row, tmp_path)))
+        step = run_scenario(scenario_of(row, tmp_path)).step_time
         assert step == pytest.approx(row.measured, rel=error), each.row_id
 
 
@@ -249,15 +225,3 @@ FIGURES = {
         "source": "torchtitan docs/performance.md (2024-06)", "model": "llama3-70b", "gpus": "64",
     },
 }  # fmt: skip
-
-
-def test_a_row_that_constants_saw_is_predicted_by_a_profile_without_its_group(tmp_path):
-    step = next(step for step in fitted() if "MosaicML" in step.row.text("source"))
-    scenario = scenario_of(step, tmp_path)
-    without = shipped_without()[group_of(step.row)]
-    workload, gpu = scenario.workload, scenario.cluster.accelerator
-    wanted = without.efficiency(gpu.architecture, workload.execution, workload.kernels)
-    found = {name: each.value for name, each in scenario.profile.transformer.items()}
-    assert found == {name: getattr(wanted, name) for name in found}
-    assert prepare(scenario).times[0].step == job_of(scenario, without).times[0].step
-    assert prepare(scenario).times[0].step != job_of(scenario).times[0].step

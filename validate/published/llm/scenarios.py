@@ -8,9 +8,6 @@ from statistics import NormalDist
 from typing import Any
 
 from dpsim.hardware import Gpu
-from dpsim.workload import transformer_efficiency
-from validate.published.llm.constants import SETTINGS
-from validate.published.llm.left_out import group_of, profile_without
 from validate.published.tables import (
     NotPredictedError,
     PublishedStep,
@@ -34,6 +31,7 @@ IDENTITY = (
     "case_id", "source", "model", "gpu", "gpus", "seq_len", "precision", "sharding",
     "shard_group", "act_ckpt", "micro_batch", "grad_accum", "quality",
 )  # fmt: skip
+SETTINGS = "llm/settings.yaml"
 SHARDINGS = ("ddp", "zero1", "zero3", "fsdp_full", "fsdp_grad_op", "hsdp")
 _HALF, _ELEMENT = 2, 4
 _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # parameters
@@ -48,16 +46,10 @@ def read(row: Row) -> PublishedStep:
 
 
 def published(row: Row) -> PublishedStep:
-    """The row as a scenario, by constants that did not see it; NaN s where no step is stated."""
+    """The row as a scenario; NaN s where no step is stated."""
     gpu, placement = _gpu(row), _placement(row)
     config, text = config_file(_sizes(row), gated=_is_gated(row))
     workload = _workload(row, config)
-    files, calibration, words = {config: text}, {}, "shipped"
-    profile = profile_without(row, gpu, workload["execution"], workload.get("kernels"))
-    if profile is not None:
-        name, content = profile
-        files[name], calibration = content, {"calibration": name}
-        words = f"shipped, without {group_of(row)}"
     cards = cards_together(row.number("nic_gbps_per_node"))
     memory = row.number("mem_gb_per_gpu")
     return published_step(
@@ -66,14 +58,13 @@ def published(row: Row) -> PublishedStep:
         cluster=cluster_of(gpu, placement, cards),
         workload=workload,
         strategy=_strategy(row, len(placement)),
-        beside={"disturbance": {"slow": _slowest(placement)}, **calibration},
+        beside={"disturbance": {"slow": _slowest(placement)}},
         checkpoints=_checkpoints(row),
         measured=row.number("step_time_s") or math.nan,
         work=row.whole("micro_batch") * row.whole("grad_accum") * row.whole("seq_len"),
         groups=tuple(_groups(row, gpu, len(placement))),
         series=row.text("case_id"),
-        files=files,
-        constants=words,
+        files={config: text},
         memory=None if memory is None else memory * 1e9,
         shown={"network": assumed_network(row)},
     )
@@ -87,15 +78,22 @@ def assumed_network(row: Row) -> str:
     return f"{cards['nics_per_node']} x {cards['nic']} (stated)"
 
 
+def group_of(row: Row) -> str:
+    """What is left out of the fit of constants that predicts a row which it would have seen."""
+    source, year = row.text("source"), row.number("year") or 0
+    recent = "MosaicML" in source and year >= 2023 and row.text("precision") == "bf16"
+    return f"llm model {row.text('model')}" if recent else f"llm {source}"
+
+
 def is_fused(step: PublishedStep) -> bool:
     """Whether attention is one kernel."""
     return bool(step.scenario["workload"]["attention"] == "flash")
 
 
 def _gpu(row: Row) -> Gpu:
-    """The catalogue's GPU, of a generation that dpsim has constants of."""
+    """The catalogue's GPU."""
     gpu = gpu_in(row.text("gpu"))
-    if transformer_efficiency(gpu.architecture) is None:
+    if gpu.architecture == "tpu":
         of = f"of {gpu.architecture} no language model was measured"
         raise NotPredictedError(f"no such hardware: {of} ({row.text('gpu')})")
     return gpu
@@ -138,7 +136,7 @@ def _workload(row: Row, config: str) -> dict[str, Any]:
         "precision": row.text("precision"),
         "optimizer": "adamw",
         "execution": "compile" if row.text("compiled") in ("1", "1.0") else "eager",
-        **({"kernels": kernels["year"]} if kernels else {}),
+        **{name: value for name, value in kernels.items() if name != "words"},
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from validate.published.tables import (
     NotPredictedError,
@@ -11,7 +10,6 @@ from validate.published.tables import (
     Row,
     cluster_of,
     gpu_in,
-    packaged_rows,
     published_step,
     software_in,
     stated_step,
@@ -43,17 +41,12 @@ def read(row: Row) -> PublishedStep:
         measured=stated_step(row, batch) * passes,
         groups=tuple(f"{name} {row.text(name)}" for name in ("model", "gpu", "framework")),
         software=software,
-        constants="shipped, fitted on this row too" if _is_fitted_on(row) else "shipped",
     )
 
 
-def _is_fitted_on(row: Row) -> bool:
-    """Whether the roofline's constants saw the same configuration."""
-    return row.key(CONFIGURATION) in _fitted_on()
+def group_of(row: Row) -> str:
+    """What is left out of the fit of constants that predicts a row which it would have seen.
 
-
-@cache
-def _fitted_on() -> frozenset[tuple[str, ...]]:
-    """The configurations of the public table whose quality is ok."""
-    rows = packaged_rows("single_gpu.csv")
-    return frozenset(row.key(CONFIGURATION) for row in rows if row.text("quality") == "ok")
+    A publisher is the first two words of a source: where it is, and whose.
+    """
+    return " ".join(["single-gpu", *row.text("source").split()[:2]])

@@ -14,8 +14,10 @@ from dpsim.base.doubt import PredictionInterval
 from dpsim.base.errors import DpsimError
 from dpsim.engine import KeptJobs, prepared_by, run_scenario
 from dpsim.scenario import Scenario
+from validate.published.tables.columns import packaged_rows
 from validate.published.tables.csv_file import NotPredictedError, Row
 from validate.published.tables.known_steps import Calibrate, Calibrated, ScaledToKnown
+from validate.published.tables.left_out import unseen
 from validate.published.tables.published_step import (
     PublishedStep,
     Regime,
@@ -59,11 +61,21 @@ def _read(
 ) -> Iterator[PublishedStep]:
     """The rows that dpsim simulates; the others join those that are refused."""
     read = table.reader(rows)
+    seen = _seen(table)
     for row in rows:
         try:
-            yield folder.fitting(read(row))
+            step = folder.fitting(read(row))
+            if table.group is not None and row.key(table.identity) in seen:
+                step = unseen(step, table.group(row), folder.scenario(step))
+            yield step
         except NotPredictedError as reason:
             result.refused.append(_refused(row, table, reason))
+
+
+def _seen(table: StepTable) -> frozenset[tuple[str, ...]]:
+    """What tells the rows of the public table that the shipped constants are fitted to."""
+    rows = () if table.fitted is None else packaged_rows(table.fitted)
+    return frozenset(row.key(table.identity) for row in rows)
 
 
 def _refused(row: Row, table: StepTable, reason: DpsimError) -> Refused:

@@ -52,8 +52,9 @@ def workload_of(
         "gradient_accumulation": passes,
         "precision": precision_in(row.text("precision"), gpu),
         "optimizer": optimizer_in(said, model),
-        **({"trainable": model["trainable"]} if "trainable" in model else {}),
         **known_words(software),
+        # What a model is trained on goes before what its software usually does.
+        **{name: model[name] for name in ("trainable", "input") if name in model},
     }
 
 

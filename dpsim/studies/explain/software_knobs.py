@@ -1,0 +1,47 @@
+"""Knobs of the software: layout of images, launches of kernels, kernels of the update."""
+
+from __future__ import annotations
+
+from dpsim.scenario import Scenario
+from dpsim.studies.explain.knob import Change, Options
+
+_MEASURED = "compute times were measured, by whatever software"
+_FUSED = ("fused", "sharded")
+
+
+def memory_format(scenario: Scenario) -> Options:
+    """Images with their channels last, as tensor cores want them."""
+    workload, model = scenario.workload, scenario.build_model()
+    if model.measured is not None:
+        return _MEASURED
+    if not any(layer.kind == "conv" for layer in model.layers):
+        return "the model has no convolutions"
+    if workload.precision == "fp32":
+        return "convolutions in fp32 take images as they are"
+    if workload.words.memory_format == "channels_last":
+        return "images are channels_last already"
+    changed = {"workload.memory_format": "channels_last"}
+    return (Change("memory format channels_first -> channels_last", changed),)
+
+
+def execution(scenario: Scenario) -> Options:
+    """Kernels that a compiler fuses, or that the GPU launches itself."""
+    if scenario.build_model().measured is not None:
+        return _MEASURED
+    now = scenario.workload.words.execution
+    return tuple(
+        Change(f"execution {now} -> {name}", {"workload.execution": name})
+        for name in ("compile", "cuda-graph")
+        if name != now
+    )
+
+
+def optimizer_kernels(scenario: Scenario) -> Options:
+    """One kernel for the whole update."""
+    measured = scenario.build_model().measured
+    if measured is not None and measured.optimizer() is not None:
+        return _MEASURED
+    now = scenario.workload.words.optimizer_kernels
+    if now in _FUSED:
+        return f"the update is {now} already"
+    return (Change(f"optimizer {now} -> fused", {"workload.optimizer_kernels": "fused"}),)

@@ -1,0 +1,409 @@
+"""How long the layers of a model compute on a GPU, by their work and by fitted constants.
+
+A kernel computes while it moves data. With FLOP / speed and bytes / rate of a layer's pass it takes
+
+    sqrt(compute^2 + memory^2) + ramp x kernels,
+
+a smooth maximum, and the seconds that each kernel needs to fill the GPU. Speed is a share of peak
+by class of layer: convolutions, products, recurrences, fused attention. On matrix units a product
+of m rows by k inner terms by n columns computes as if it had k + ``inner_ramp`` terms, since a
+kernel fills its pipeline and writes its tile out once for each inner dimension, however long that
+is; its gradient by the input has n inner terms, that by the weights m. So efficiency grows with the
+width of a model and with the samples of a pass. Fused attention with heads of width d takes FLOP
+(1 + head_ramp / d), as its exponentials do not shrink with d.
+
+Bytes are those of the tensors that a layer reads and writes, at the width of the precision.
+``elementwise`` is how many times that traffic the layers outside products really move: more than
+once where kernels cast and compute in fp32 (eager mixed precision), less where a compiler fuses
+them. Convolutions on matrix units whose images are ``channels_first`` move ``transposed`` times
+their traffic more.
+
+A board with fewer watts for its peak than its generation's first keeps less of its clock, since
+power grows with the clock and with the square of the voltage, which rises with it.
+
+Each constant is a product over parts: what all rows share, the precision, the GPU's generation, how
+kernels are launched, the tier of the software, the year of its kernels. They stand in
+``compute_law.yaml`` beside this module with their errors; ``python -m tools.refits.compute_refit``
+fits them to published steps and writes that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray
+from dpsim.base.shipped import shipped
+from dpsim.workload.layer import Layer, Model
+from dpsim.workload.software import Software
+
+# Generations without matrix units: frameworks then compute half precision at the rate of fp32.
+WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
+_HALF = ("fp16", "bf16", "fp8")
+NEWEST_KERNELS = "2024"
+_REFERENCE_KERNELS = "2023"  # the year that others are measured against
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Constants of computing on one GPU in one precision by one software.
+
+    ``conv``, ``product``, ``recurrent`` and ``attention`` are shares of peak; ``winograd`` is how
+    many times fewer multiplications 3x3 convolutions of stride 1 take in fp32 (2.25 with tiles of
+    2x2 outputs, 4 with 4x4: Lavin and Gray 2016, arXiv:1509.09308); ``fp8`` multiplies the speed of
+    linear layers inside blocks in fp8, whose casts move ``casts`` times their traffic. ``memory``
+    is a share of the memory's bandwidth. ``inner_ramp`` and ``head_ramp`` are lengths (terms),
+    ``ramp`` seconds a kernel. ``elementwise``, ``loss`` and ``transposed`` multiply traffic.
+    ``launch`` is the host's seconds a kernel, ``update_kernels`` those of an update for each state
+    of a tensor, ``step`` seconds of a step that nothing hides, ``script`` those of a script that
+    feeds samples itself. ``wire`` is the bytes that the memory moves for each byte of a payload
+    that is communicated beside a pass; ``copies`` multiplies what strategies copy. ``throttle`` is
+    the share of its clock that a board of at most 75 W keeps, ``clock_power`` the exponent by which
+    speed follows watts, of which ``watts`` a FLOP/s of peak are the measured board's.
+    """
+
+    conv: float = 1.0
+    product: float = 1.0
+    recurrent: float = 1.0
+    attention: float = 1.0
+    winograd: float = 1.0
+    fp8: float = 1.0
+    casts: float = 0.0
+    memory: float = 1.0
+    inner_ramp: float = 0.0
+    head_ramp: float = 0.0
+    ramp: float = 0.0
+    elementwise: float = 1.0
+    loss: float = 1.0
+    transposed: float = 0.0
+    launch: float = 0.0
+    update_kernels: float = 0.0
+    step: float = 0.0
+    script: float = 0.0
+    wire: float = 0.0
+    copies: float = 1.0
+    throttle: float = 1.0
+    clock_power: float = 0.0
+    watts: float = 1.0
+
+    def measured(self, found: Mapping[str, float], precision: str) -> Constants:
+        """The same with what was measured: ``product``, or ``product_half`` in that precision."""
+        family, known = precision_family(precision), set(CONSTANTS)
+        ends = {f"_{each}" for each in (family, precision)}
+        own = {name: value for name, value in found.items() if name in known}
+        for name, value in found.items():
+            bare, _, end = name.rpartition("_")
+            if bare in known and f"_{end}" in ends:
+                own[bare] = value
+        if "conv" in own:
+            own.setdefault("winograd", 1.0)
+        return replace(self, **own)
+
+
+CONSTANTS = tuple(field.name for field in fields(Constants))
+
+
+class PassTimes(NamedTuple):
+    """Seconds on the GPU and kernels of each layer, in forward order."""
+
+    forward: FloatArray
+    backward: FloatArray
+    forward_kernels: FloatArray
+    backward_kernels: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerWork:
+    """What the layers of a model state, a vector over layers each.
+
+    FLOP and traffic (elements) are per sample. ``over_inner`` are forward FLOP over the inner terms
+    of a product, ``over_width`` over its columns; ``matrix`` the elements of its weights;
+    ``over_head`` is 1 over the width of a head. ``read`` and ``written`` are weights and gradients
+    of a pass, ``gradients`` the kernels of a backward pass for each of a forward pass.
+    """
+
+    flop: FloatArray
+    backward_flop: FloatArray
+    over_inner: FloatArray
+    over_width: FloatArray
+    matrix: FloatArray
+    over_head: FloatArray
+    traffic: FloatArray
+    backward_traffic: FloatArray
+    read: FloatArray
+    written: FloatArray
+    gradients: FloatArray
+    steps: FloatArray
+    convolves: BoolArray
+    attends: BoolArray
+    recurs: BoolArray
+    winograd: BoolArray
+    loss: BoolArray
+    in_block: BoolArray
+
+    @classmethod
+    def of(cls, model: Model) -> LayerWork:
+        """The vectors of a model."""
+        layers = model.layers
+        flop, backward = model.vector("forward_flop"), model.vector("backward_flop")
+        traffic = model.vector("backward_traffic")
+        own, used = model.vector("own_weights"), model.vector("borrowed")
+        used = used + own
+        table = np.array([layer.kind == "embedding" for layer in layers])
+        frozen = np.array([layer.frozen for layer in layers])
+        recurs = np.array([is_recurrent(layer) for layer in layers])
+        # A product states its shape; what states none is divided by ones, and counts nothing.
+        shapes = [layer.shape or (0, 1, 1) for layer in layers]
+        rows, inner, width = np.array(shapes, dtype=float).T
+        product = (rows > 0) & ~recurs
+        over = np.where(product, flop, 0.0)
+        return cls(
+            flop,
+            backward,
+            over / np.maximum(inner, 1),
+            over / np.maximum(width, 1),
+            np.where(product, inner * width, 0.0),
+            np.array([1 / layer.head if layer.head else 0.0 for layer in layers]),
+            model.vector("forward_traffic"),
+            traffic,
+            # A table is read row by row, as traffic; its gradient is written whole, mostly zeros.
+            np.where(table, 0.0, used),
+            np.where(frozen, 0.0, np.where(table, own, used)),
+            # One kernel by the weights and, but in the first layer, one by the input.
+            np.where(flop > 0, backward / np.maximum(flop, 1), traffic > 0),
+            model.vector("steps"),
+            np.array([layer.kind == "conv" for layer in layers]),
+            np.array([layer.head > 0 for layer in layers]),
+            recurs,
+            np.array([is_winograd(layer) for layer in layers]),
+            np.array([layer.kind == "loss" for layer in layers]),
+            np.array([layer.shape is not None and layer.block is not None for layer in layers]),
+        )
+
+    def pass_times(self, c: Constants, machine: Machine, batch: FloatArray | int) -> PassTimes:
+        """Each layer's seconds for a pass over ``batch`` samples, without any waiting.
+
+        Constants, the machine's numbers and the batch may be vectors over layers.
+        """
+        terms = np.where(machine.matrix_units, c.inner_ramp, 0.0)
+        head = 1 + c.head_ramp * self.over_head
+        forward_flop = batch * (self.flop + terms * self.over_inner) * head
+        # The gradient by the input has n inner terms. That by the weights takes 2 k n (m + ramp):
+        # the term of its ramp has no m, and so no batch, in it.
+        first = self.backward_flop <= self.flop  # no gradient by the input, or none by weights
+        by_input = np.where(first, 0.0, batch * terms * self.over_width)
+        backward_flop = batch * self.backward_flop * head + by_input + 2 * terms * self.matrix
+
+        speed = self._speed(c, machine)
+        moves = np.where(self.loss, c.loss, c.elementwise)
+        more = np.where(self.convolves & machine.transposes, 1 + c.transposed, 1.0)
+        moves = np.where(self.flop > 0, more, moves)
+        rate = c.memory * machine.bandwidth / machine.width
+        both = self.gradients > 1
+        forward = np.hypot(forward_flop / speed, (batch * moves * self.traffic + self.read) / rate)
+        backward = np.hypot(
+            backward_flop / speed,
+            (batch * moves * self.backward_traffic + self.read * both + self.written) / rate,
+        )
+        cast = np.where(machine.fp8 & self.in_block & ~self.attends, c.casts, 0.0) * batch / rate
+        kernels = self.gradients * self.steps
+        return PassTimes(
+            forward + cast * self.traffic + c.ramp * self.steps,
+            backward + cast * self.backward_traffic + c.ramp * kernels,
+            self.steps,
+            kernels,
+        )
+
+    def _speed(self, c: Constants, machine: Machine) -> FloatArray:
+        """FLOP/s that large products of each layer reach."""
+        saved = np.where(self.winograd & machine.winograd, c.winograd, 1.0)
+        share = np.where(self.convolves, c.conv, c.product)
+        share = np.where(self.recurs, c.recurrent, np.where(self.attends, c.attention, share))
+        peak = np.where(self.recurs, machine.plain_peak, machine.peak)
+        faster = np.where(machine.fp8 & self.in_block & ~self.attends, c.fp8, 1.0)
+        # Beyond peak only by what an algorithm saves, or in fp8, whose peak is another.
+        return np.asarray(peak * np.minimum(share, 1.0) * saved * faster)
+
+
+class Machine(NamedTuple):
+    """What the law asks of a GPU in one precision; each may be a vector over layers.
+
+    ``peak`` FLOP/s as the board keeps it, and ``plain_peak`` that of recurrences; ``bandwidth`` of
+    its memory in B/s; ``width`` bytes of an element. Whether products run on ``matrix_units``,
+    convolutions have their images transposed, and by Winograd's algorithm; whether linear layers
+    are in ``fp8``.
+    """
+
+    peak: FloatArray | float
+    plain_peak: FloatArray | float
+    bandwidth: FloatArray | float
+    width: FloatArray | float
+    matrix_units: BoolArray | bool
+    transposes: BoolArray | bool
+    winograd: BoolArray | bool
+    fp8: BoolArray | bool
+
+
+def precision_family(precision: str) -> str:
+    """``half`` of the precisions of two bytes and fewer, else itself."""
+    return "half" if precision in _HALF else precision
+
+
+def saved_by_algorithms(model: Model, constants: Constants, precision: str) -> FloatArray:
+    """How many times fewer FLOP are carried out than each layer states; 1 if none are saved."""
+    served = np.array([is_winograd(layer) for layer in model.layers])
+    return np.where(served & (precision == "fp32"), constants.winograd, 1.0)
+
+
+def is_recurrent(layer: Layer) -> bool:
+    """Whether a layer is a product whose parts wait for one another.
+
+    Libraries compute those in fp32 where tf32 is asked for.
+    """
+    return layer.steps > 1 and layer.forward_flop > 0
+
+
+def is_winograd(layer: Layer) -> bool:
+    """Whether libraries may compute a layer's convolution by Winograd's algorithm.
+
+    They may with windows of 3x3 or more and stride 1, where channels in and out are about as many.
+    A layer does not state its window. With stride 1 its traffic is (in + out) channels times h w,
+    its FLOP 2 h w weights, and weights = k^2 in out <= k^2 (in + out)^2 / 4, which bounds k^2 from
+    below; a stride makes the bound smaller.
+    """
+    if layer.kind != "conv" or not layer.parameters:
+        return False
+    # The largest tensor: a bias, if there is one, is far smaller.
+    weights = max(layer.parameters)
+    area = layer.forward_flop / (2 * weights)
+    # In and out together.
+    channels = layer.forward_traffic / max(area, 1.0)
+    return 4 * weights > _LEAST_WINDOW * channels**2
+
+
+_LEAST_WINDOW = 7.5  # above 1x7, below 3x3 with twice as many channels out as in
+
+
+def members_of(model: Model, generation: str, precision: str, software: Software) -> dict[str, str]:
+    """Whose constants count, in each part of ``compute_law.yaml``."""
+    family = precision_family(precision)
+    fused = family == "half" and any(layer.head for layer in model.layers)
+    year = software.kernels if fused else _REFERENCE_KERNELS
+    eager, tier = software.is_eager, software.tier
+    casts = "eager half" if family == "half" else "eager"
+    # Libraries of large models have norms and positions in one kernel each.
+    plain = tier in ("reference", "typical") or software.kernels == NEWEST_KERNELS
+    shape = "other"
+    if eager and tier != "mlperf" and family == "half":
+        attends = any(layer.kind == "attention" for layer in model.layers)
+        if attends and not fused and tier != "tuned":
+            shape = "unfused attention"
+        elif fused and plain and _has_rms_norms(model):
+            shape = "rms"
+    return {
+        "shared": "every",
+        "precision": family,
+        "generations": standing_for(generation),
+        "fusion": casts if eager else "compiled",
+        "execution": software.execution,
+        "software": tier,
+        "optimizer_kernels": software.optimizer_kernels,
+        "kernels": year,
+        # What kernels of a year do not fuse, a compiler does.
+        "unfused": year if eager else _REFERENCE_KERNELS,
+        "shapes": shape,
+    }
+
+
+def _has_rms_norms(model: Model) -> bool:
+    """Whether a norm has no bias: batch and layer norms have one."""
+    return any(layer.kind == "norm" and len(layer.parameters) < 2 for layer in model.layers)
+
+
+def composed(
+    values: Mapping[str, Mapping[str, Mapping[str, Any]]], members: Mapping[str, str]
+) -> dict[str, Any]:
+    """Each constant as the product of what the parts of ``values`` have for these members."""
+    found: dict[str, Any] = {}
+    for part, member in members.items():
+        for name, value in values[part].get(member, {}).items():
+            found[name] = found.get(name, 1.0) * value
+    return found
+
+
+def constants_for(model: Model, generation: str, precision: str, software: Software) -> Constants:
+    """The fitted constants of a model on a generation of GPUs.
+
+    A generation that was not measured takes those of the one that stands for it.
+    """
+    members = members_of(model, generation, precision, software)
+    return _composed(tuple(members.items()))
+
+
+@cache
+def _composed(members: tuple[tuple[str, str], ...]) -> Constants:
+    found = composed(_values(), dict(members))
+    return of_products(found)
+
+
+def of_products(found: Mapping[str, Any]) -> Constants:
+    """Constants from composed values, of which ``products`` multiplies all shares of products."""
+    values = dict(found)
+    products = values.pop("products", 1.0)
+    for name in ("conv", "product", "recurrent"):
+        if name in values:
+            values[name] = values[name] * products
+    return Constants(**values)
+
+
+@cache
+def _values() -> dict[str, dict[str, dict[str, float]]]:
+    content = constants_file()
+    return {
+        part: {
+            member: {name: float(entry["value"]) for name, entry in table.items()}
+            for member, table in content[part].items()
+        }
+        for part in PARTS
+    }
+
+
+PARTS = (
+    "shared",
+    "precision",
+    "generations",
+    "fusion",
+    "execution",
+    "software",
+    "optimizer_kernels",
+    "kernels",
+    "unfused",
+    "shapes",
+)
+
+
+@cache
+def constants_file() -> dict[str, Any]:
+    """``compute_law.yaml``: every constant with its value, relative standard error, meaning."""
+    loaded: dict[str, Any] = shipped(files("dpsim.workload") / "compute_law.yaml")
+    return loaded
+
+
+def forget_constants() -> None:
+    """Read ``compute_law.yaml`` anew where it is next asked for."""
+    for kept in (constants_file, _values, _composed):
+        kept.cache_clear()
+
+
+def standing_for(generation: str) -> str:
+    """The generation whose measurements stand for this one: itself where it was measured."""
+    content = constants_file()
+    if generation in content["generations"]:
+        return generation
+    found: str = content["extrapolated"].get(generation, content["extrapolated"]["other"])
+    return found

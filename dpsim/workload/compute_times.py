@@ -1,0 +1,335 @@
+"""How long each layer computes in a step, on a GPU that a host keeps busy.
+
+What a layer takes on the GPU says `dpsim.workload.compute_law`. The host launches kernels one after
+the other, each ``launch`` seconds after the one before, and does not wait for them: a kernel starts
+when it has been launched and the one before has ended, so a step takes about the longer of
+launching and computing, never their sum. The ends of all kernels are
+
+    end[i] = max over j <= i of (launched[j] + device[j] + ... + device[i]).
+
+A measured table of layer times replaces all of this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.workload.compute_law import (
+    WITHOUT_TENSOR_CORES,
+    Constants,
+    LayerWork,
+    Machine,
+    PassTimes,
+    constants_for,
+    is_recurrent,
+    precision_family,
+    standing_for,
+)
+from dpsim.workload.layer import Model
+from dpsim.workload.software import Software
+
+if TYPE_CHECKING:
+    from dpsim.workload.recompute import Recomputation, Recompute
+
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adagrad", "lars", "lamb"]
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
+
+# Values of fp32 that an optimiser keeps for each parameter: nothing, the momentum (LARS too), the
+# sum of squares (Adagrad), two moments. Decoupled weight decay moves what weight decay does.
+OPTIMIZER_STATES: Mapping[Optimizer, int] = {
+    "sgd": 0,
+    "momentum": 1,
+    "adam": 2,
+    "adamw": 2,
+    "adagrad": 1,
+    "lars": 1,
+    "lamb": 2,
+}
+
+# Values for each parameter that norms of whole tensors add to an update. LARS reads weight and
+# gradient for them (You et al. 2017, arXiv:1708.03888). LAMB writes the step that Adam would take,
+# reads it and the weight for the norms, and reads both again to apply it, where Adam has applied it
+# at once: five more (You et al. 2020, arXiv:1904.00962, algorithm 2).
+_NORM_VALUES: Mapping[Optimizer, int] = {"lars": 2, "lamb": 5}
+
+# Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept
+# stays in bf16.
+WIDTH: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
+
+_THROTTLED = 75.0  # W: boards without a power plug of their own do not keep their clock
+
+
+def is_throttled(power: float | None) -> bool:
+    """Whether a board of so many watts (None: unknown) slows its clock under long load."""
+    return power is not None and power <= _THROTTLED
+
+
+def update_bytes(optimizer: Optimizer) -> int:
+    """Bytes per parameter that an update reads and writes.
+
+    The weight and each state are read and written, the gradient is read, all in fp32, and norms
+    take more. In mixed precision the gradient is read at half the width and a half-width copy of
+    the weight is written: the same sum.
+    """
+    return 4 * (3 + 2 * OPTIMIZER_STATES[optimizer] + _NORM_VALUES.get(optimizer, 0))
+
+
+def update_rounds(optimizer: Optimizer) -> float:
+    """Kernels of an update against one with a single state: a few for each state that it keeps."""
+    return max(float(OPTIMIZER_STATES[optimizer]), 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """What the law of computing asks of a GPU.
+
+    Dense peak FLOP/s of each precision it has, and memory bandwidth in bytes/s.
+
+    ``generation`` (kepler ... hopper) chooses its constants; ``power`` is its limit in W, None if
+    unknown.
+    """
+
+    name: str
+    peak_flop_per_s: Mapping[str, float]
+    memory_bandwidth: float
+    generation: str = "other"
+    power: float | None = None
+
+    @property
+    def matrix_units(self) -> bool:
+        """Whether half precision has units of its own."""
+        return self.generation not in WITHOUT_TENSOR_CORES
+
+    def peak(self, precision: str) -> float:
+        """FLOP/s in that precision; raises DpsimError, with what the GPU has, where it has none."""
+        try:
+            peak = self.peak_flop_per_s[precision]
+        except KeyError:
+            known = ", ".join(self.peak_flop_per_s)
+            raise DpsimError(
+                f"must be a precision that the {self.name} has ({known}), but got {precision!r}"
+            ) from None
+        if not self.matrix_units:
+            return min(peak, self.peak_flop_per_s.get("fp32", peak))
+        return peak
+
+    def machine(self, precision: Precision, software: Software, constants: Constants) -> Machine:
+        """What the law asks of it in a precision, by its clock; raises DpsimError as `peak`."""
+        kept = self.clock(constants)
+        # Of fp8 the constant is a factor on bf16's speed.
+        nominal = self.peak(self._half(precision) if precision == "fp8" else precision)
+        plain = self.peak("fp32") if self._in_fp32(precision) else nominal
+        on_units = self.matrix_units and precision != "fp32"
+        return Machine(
+            nominal * kept,
+            plain * kept,
+            self.memory_bandwidth,
+            float(WIDTH[precision]),
+            on_units,
+            on_units and software.memory_format == "channels_first",
+            precision == "fp32",
+            precision == "fp8",
+        )
+
+    def clock(self, constants: Constants) -> float:
+        """The share of its clock that the board keeps under long load."""
+        kept = constants.throttle if is_throttled(self.power) else 1.0
+        half = self._half("bf16")
+        if self.power is None or half not in self.peak_flop_per_s or not constants.clock_power:
+            return kept
+        watts = self.power / self.peak_flop_per_s[half]
+        return float(kept * min(1.0, watts / constants.watts) ** constants.clock_power)
+
+    def _half(self, precision: str) -> str:
+        return "bf16" if precision != "fp16" and "bf16" in self.peak_flop_per_s else "fp16"
+
+    def _in_fp32(self, precision: str) -> bool:
+        """Whether recurrences run in fp32 instead."""
+        return precision == "tf32" and "fp32" in self.peak_flop_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTimes:
+    """Seconds of a training step on one GPU.
+
+    For each pass a vector over layers, in forward order, and the optimiser's step.
+
+    A step has ``passes`` of them, one a micro-batch. The last pass takes ``merging`` s more in each
+    layer's backward pass, where learners that share the GPU add up what they have, or gradients
+    are reduced. ``wire_traffic`` is the bytes that the GPU's memory moves at ``memory_rate`` (B/s)
+    for each byte of a payload that is communicated beside a pass, ``copy_traffic`` for each that a
+    strategy copies.
+    """
+
+    forward: FloatArray
+    backward: FloatArray
+    optimizer: float
+    passes: int = 1
+    merging: FloatArray | float = 0.0
+    wire_traffic: float = 0.0
+    copy_traffic: float = 0.0
+    memory_rate: float = math.inf
+
+    @property
+    def one_pass(self) -> float:
+        """Seconds of a forward and a backward pass."""
+        return float(self.forward.sum() + self.backward.sum())
+
+    @property
+    def step(self) -> float:
+        """Seconds of all of it."""
+        last = float(self.forward.sum() + (self.backward + self.merging).sum())
+        return (self.passes - 1) * self.one_pass + last + self.optimizer
+
+    def scaled(self, factor: float) -> LayerTimes:
+        """All of it multiplied by ``factor``."""
+        # Passes are longer already by what communication moves through the memory: the traffic that
+        # says so has done its work, and is left out.
+        return LayerTimes(
+            self.forward * factor,
+            self.backward * factor,
+            self.optimizer * factor,
+            self.passes,
+            self.merging * factor,
+        )
+
+
+def compute_times(
+    model: Model,
+    accelerator: Accelerator,
+    *,
+    batch: int,
+    precision: Precision = "fp32",
+    optimizer: Optimizer = "momentum",
+    software: Software | None = None,
+    accumulation: int = 1,
+    recompute: Recompute | None = None,
+    constants: Constants | None = None,
+    learners: int = 1,
+    updated: float = 1.0,
+    workers: int = 1,
+    beside: float = 0.0,
+) -> LayerTimes:
+    """Predicts how long ``model`` computes in a step.
+
+    The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is what backward
+    computes again (None: nothing, everything is kept). ``constants`` replace the fitted ones.
+    ``learners`` update their weights on the GPU at once; passes are those of one. ``updated`` is
+    the part of the model that is updated here, of which sharded kernels update the share of one of
+    ``workers``. ``beside`` is seconds that the host adds to each step. Raises DpsimError for a
+    batch or precision that cannot be.
+    """
+    for name, number in (("batch", batch), ("accumulation", accumulation)):
+        if number < 1:
+            raise DpsimError(f"{name} must be at least 1, but got {number}")
+    accelerator.peak(precision)  # raises, whatever was measured, where the GPU has none
+    software = software or Software()
+    known = constants or constants_for(model, accelerator.generation, precision, software)
+    recomputed = None if recompute is None else recompute.of(model)
+    if model.measured is not None:
+        forward, backward = model.measured.forward(batch), model.measured.backward(batch)
+        # What was measured kept everything: computing again comes on top.
+        backward = backward + _again(forward, recomputed)
+    else:
+        machine = accelerator.machine(precision, software, known)
+        alone = LayerWork.of(model).pass_times(known, machine, batch)
+        forward, backward = _queued(alone, known.launch, recomputed)
+    if software.optimizer_kernels == "sharded":
+        updated /= workers
+    update = _update(model, optimizer, accelerator, known, learners, updated)
+    times = LayerTimes(forward, backward, update + beside, accumulation)
+    if model.measured is not None:
+        return times
+    return replace(
+        times,
+        wire_traffic=known.wire,
+        copy_traffic=known.copies,
+        memory_rate=known.memory * accelerator.memory_bandwidth,
+    )
+
+
+def is_common(model: Model) -> bool:
+    """Whether a model is made of convolutions or of attention, and nothing waits for each token.
+
+    Recommenders and recurrences leave their GPU waiting for the host, and depend on the script.
+    """
+    kinds = {layer.kind for layer in model.layers if layer.forward_flop}
+    return bool(kinds & {"conv", "attention"}) and not any(map(is_recurrent, model.layers))
+
+
+def is_language_model(model: Model, precision: Precision) -> bool:
+    """Whether a model has fused attention and computes in half precision, as large ones do."""
+    return precision_family(precision) == "half" and any(layer.head for layer in model.layers)
+
+
+def extrapolated_from(model: Model, generation: str) -> str | None:
+    """The generation whose constants stand for one that was not measured.
+
+    None where it was, or where the layers' times were.
+    """
+    stands = standing_for(generation)
+    return None if model.measured is not None or stands == generation else stands
+
+
+def _update(
+    model: Model,
+    optimizer: Optimizer,
+    accelerator: Accelerator,
+    constants: Constants,
+    learners: int,
+    updated: float,
+) -> float:
+    """Seconds of the update: as measured, or its traffic or launches, whichever takes longer.
+
+    Learners share the memory, so their traffic adds up. Each has a host thread of its own, so
+    launches pass at the same time.
+    """
+    measured = None if model.measured is None else model.measured.optimizer()
+    if measured is not None:
+        return updated * measured * learners
+    bandwidth = accelerator.memory_bandwidth * constants.memory
+    traffic = learners * update_bytes(optimizer) * model.trained / bandwidth
+    kernels = constants.update_kernels * update_rounds(optimizer) * len(model.tensors.elements)
+    launches = kernels * constants.launch
+    # The loss is read and the next batch handed over, whoever updates the weights.
+    return updated * max(traffic, launches) + constants.step
+
+
+def _again(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:
+    """What backward computes again, at the layer where it first needs it."""
+    return np.zeros_like(forward) if recomputed is None else recomputed.seconds(forward)
+
+
+def _queued(
+    alone: PassTimes, launch: float, recomputed: Recomputation | None
+) -> tuple[FloatArray, FloatArray]:
+    """Seconds from the end of each kernel's predecessor to its own.
+
+    Forward and backward, both in forward order.
+    """
+    # In the order in which kernels run: forward, then backward from the last layer on.
+    device = np.concatenate(
+        [alone.forward, (alone.backward + _again(alone.forward, recomputed))[::-1]]
+    )
+    kernels = np.concatenate(
+        [
+            alone.forward_kernels,
+            (alone.backward_kernels + _again(alone.forward_kernels, recomputed))[::-1],
+        ]
+    )
+    before = np.cumsum(device) - device
+    # The formula of the module's docstring: launched[j] - before[j] is how long the GPU would have
+    # stood idle by kernel j, and the running maximum is how long it has.
+    ends = before + device + np.maximum.accumulate(launch * np.cumsum(kernels) - before)
+    spans = np.diff(ends, prepend=0.0)
+    layers = len(alone.forward)
+    return spans[:layers], spans[layers:][::-1]

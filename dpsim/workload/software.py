@@ -1,0 +1,55 @@
+"""Words for the software that trains a model, and what they are by default.
+
+How fast a GPU trains depends on its software as much as on its figures: on how kernels are
+launched, in which layout convolutions run, by how many kernels weights are updated. A tier sets the
+defaults of the other words:
+
+- ``reference``: a research script of its time, such as the code of a paper;
+- ``typical``: PyTorch as most people run it;
+- ``tuned``: a vendor's example or a library for large models;
+- ``mlperf``: a submission to MLPerf Training, tuned for one model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Tier = Literal["reference", "typical", "tuned", "mlperf"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+MemoryFormat = Literal["channels_first", "channels_last"]
+Execution = Literal["eager", "compile", "graph", "cuda-graph"]
+EXECUTIONS: tuple[Execution, ...] = get_args(Execution)
+OptimizerKernels = Literal["loop", "foreach", "fused", "sharded"]
+Kernels = Literal["2022", "2023", "2023-cuda12", "2024"]
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """The software of a workload, every word of it said.
+
+    ``memory_format`` is that of convolutions, ``execution`` how kernels are launched,
+    ``optimizer_kernels`` how weights are updated: tensor by tensor (``loop``), by kernels over many
+    tensors (``foreach``), by one kernel over all (``fused``), or by one over a worker's share of
+    them (``sharded``). ``kernels`` is the year of the framework's kernels for transformers.
+    """
+
+    tier: Tier = "typical"
+    memory_format: MemoryFormat = "channels_first"
+    execution: Execution = "eager"
+    optimizer_kernels: OptimizerKernels = "foreach"
+    kernels: Kernels = "2024"
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the host launches the framework's own kernels, as they come."""
+        return self.execution in ("eager", "cuda-graph")
+
+
+BY_TIER: Mapping[Tier, Software] = {
+    "reference": Software("reference", optimizer_kernels="loop"),
+    "typical": Software("typical"),
+    "tuned": Software("tuned", "channels_last", optimizer_kernels="fused"),
+    "mlperf": Software("mlperf", "channels_last", "cuda-graph", "sharded"),
+}

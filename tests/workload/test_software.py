@@ -1,0 +1,96 @@
+"""Words for the software, what they are by default, and what each of them does to a step."""
+
+import pytest
+from pydantic import ValidationError
+
+from dpsim import load_scenario, simulate
+from dpsim.engine import prepare
+from dpsim.workload import BY_TIER, TIERS, WorkloadConfig
+
+ROOM = "scenarios/quickstart.yaml"
+
+
+def workload(**more):
+    return WorkloadConfig.model_validate({"model": "resnet50", "batch_per_gpu": 1, **more})
+
+
+def step(*changes):
+    job = prepare(load_scenario(ROOM, ["workload.precision=fp16", *changes]))
+    return job.times[0].step
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_tier_sets_the_other_words(tier):
+    assert workload(software=tier).words == BY_TIER[tier]
+
+
+def test_a_word_that_is_said_counts_before_its_tier():
+    words = workload(software="mlperf", execution="eager").words
+    assert (words.execution, words.memory_format) == ("eager", "channels_last")
+
+
+def test_typical_is_assumed_where_nothing_is_said():
+    assert workload().words == BY_TIER["typical"]
+    assert workload().assumed_words == (
+        "software",
+        "memory_format",
+        "execution",
+        "optimizer_kernels",
+    )
+    assert workload(memory_format="channels_last", software="tuned").assumed_words == (
+        "execution",
+        "optimizer_kernels",
+    )
+
+
+def test_the_answer_says_what_was_taken_and_what_of_it_was_assumed():
+    result = simulate(load_scenario(ROOM, ["workload.execution=compile"]))
+    assert result.to_json()["software"] == {
+        "software": "typical",
+        "memory_format": "channels_first",
+        "execution": "compile",
+        "optimizer_kernels": "foreach",
+        "assumed": ["software", "memory_format", "optimizer_kernels"],
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "workload.memory_format=channels_last",
+        "workload.execution=cuda-graph",
+        "workload.execution=compile",
+        "workload.software=mlperf",
+    ],
+)
+def test_better_software_makes_a_step_shorter(change):
+    assert step(change) < step()
+
+
+def test_a_loop_of_kernels_makes_the_update_longer():
+    assert step("workload.optimizer_kernels=loop") > step("workload.optimizer_kernels=foreach")
+
+
+def test_a_script_that_feeds_samples_makes_the_gpu_wait():
+    script = ["workload.input={kind: script, seconds_per_step: 1 s, copy_rate: 1 MB/s}"]
+    images = 3 * 4 * 224 * 224 * load_scenario(ROOM).workload.samples_per_gpu
+    assert step(*script) == pytest.approx(step() + 1 + images / 1e6)
+    assert step("workload.input={kind: script}") > step() + 0.01
+
+
+def test_padding_that_is_removed_is_not_computed():
+    kept, removed, short = (
+        workload(model="bert-large", **words).build()
+        for words in (
+            {"sequence_length": 512},
+            {"sequence_length": 512, "padding": {"removed": {"mean_length": 256}}},
+            {"sequence_length": 256},
+        )
+    )
+    assert kept.forward_flop > removed.forward_flop == short.forward_flop
+    assert removed.tokens == 256
+
+
+def test_only_sequences_have_padding():
+    with pytest.raises(ValidationError, match="must be left out for a model of images, but got 9"):
+        workload(padding={"removed": {"mean_length": 9}})

@@ -1,0 +1,183 @@
+"""Fits the constants of computing to rows, with priors, and gives them as dpsim has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.workload import composed
+from tools.refits.block_fit import Block, FitResult, fit_blocks
+from tools.refits.compute_work import RowWork, Work
+
+PRIORS = Path(__file__).with_name("compute_priors.yaml")
+_ENOUGH = 12  # rows of a publisher's model from which on more weigh no more
+# Part, member and name of a constant.
+Place = tuple[str, str, str]
+Values = dict[str, dict[str, dict[str, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedWork:
+    """A row: its work, measured seconds, and what it is left out with."""
+
+    work: RowWork
+    measured: float
+    group: str
+    model: str
+    kind: str
+    row_id: str
+    gpu: str
+    common: bool
+
+
+class Fit(NamedTuple):
+    """Fitted constants by part, member and name, and their relative standard errors."""
+
+    values: Values
+    errors: Values
+    result: FitResult
+
+
+@cache
+def priors() -> dict[str, Any]:
+    """What is known of the constants before the fit."""
+    from ruamel.yaml import YAML
+
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(PRIORS.read_text(encoding="utf-8"))
+    return loaded
+
+
+def is_fitted(entry: Mapping[str, Any]) -> bool:
+    """Whether a constant is fitted, or assumed."""
+    return "spread" in entry
+
+
+def assumed() -> Values:
+    """All constants as they are before the fit."""
+    return {
+        part: {
+            member: {name: float(entry["value"]) for name, entry in table.items()}
+            for member, table in members.items()
+        }
+        for part, members in priors()["parts"].items()
+    }
+
+
+def fit(rows: Sequence[PublishedWork], start: Fit | None = None, evaluations: int = 40) -> Fit:
+    """Fits all constants to the measured seconds of the rows' steps."""
+    work = Work.of([row.work for row in rows])
+    blocks, places = _blocks(rows)
+    fixed = _fixed(rows)
+
+    def seconds(values: Mapping[str, FloatArray]) -> FloatArray:
+        found = dict(fixed)
+        for block, value in values.items():
+            name = block.split(".")[1]
+            found[name] = found.get(name, 1.0) * value
+        return work.seconds(found)
+
+    measured = np.array([row.measured for row in rows])
+    names = [(row.group, row.model) for row in rows]
+    count = Counter(names)
+    # The root: weights multiply residuals, and it is their squares that add up.
+    noise = priors()["noise"]
+    weights = np.array(
+        [
+            min(1.0, _ENOUGH / count[name]) ** 0.5 / float(noise[row.kind])
+            for name, row in zip(names, rows, strict=True)
+        ]
+    )
+    begin = None if start is None else start.result.values
+    found = fit_blocks(blocks, seconds, measured, 1.0, weights, evaluations, start=begin)
+    values, errors = assumed(), Values()
+    for block in blocks:
+        relative = found.spreads[block.name] * (
+            (1 - found.values[block.name]) if block.fraction else 1.0
+        )
+        for index, (part, member, name) in enumerate(places[block.name]):
+            if index:
+                values[part][member][name] = float(found.values[block.name][index])
+                errors.setdefault(part, {}).setdefault(member, {})[name] = float(relative[index])
+    return Fit(values, errors, found)
+
+
+def predicted(rows: Sequence[PublishedWork], values: Values) -> FloatArray:
+    """Seconds of each row by these constants."""
+    work = Work.of([row.work for row in rows])
+    each = [composed(values, row.work.members) for row in rows]
+    return work.seconds(_columns(each))
+
+
+def _columns(each: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
+    """Constants of rows as columns; a board whose watts nobody knows keeps its clock."""
+    names = {name for found in each for name in found}
+    neutral = {"clock_power": 0.0}
+    return {
+        name: np.array([found.get(name, neutral.get(name, 1.0)) for found in each])
+        for name in names
+    }
+
+
+def _blocks(rows: Sequence[PublishedWork]) -> tuple[list[Block], dict[str, list[Place]]]:
+    """The unknowns, whose value each row reads, and where they stand.
+
+    The first value of a block is 1 and of no member: rows read it that have no such constant.
+    """
+    blocks, places = [], {}
+    for part, members in priors()["parts"].items():
+        names = sorted({name for table in members.values() for name in table})
+        for name in names:
+            for share in (False, True):
+                fitted = [
+                    member
+                    for member, table in members.items()
+                    if name in table
+                    and is_fitted(table[name])
+                    and bool(table[name].get("share")) == share
+                ]
+                if fitted:
+                    key = f"{part}.{name}"
+                    blocks.append(_block(key, part, name, fitted, rows, share=share))
+                    places[key] = [("", "", ""), *((part, member, name) for member in fitted)]
+    return blocks, places
+
+
+def _block(
+    key: str,
+    part: str,
+    name: str,
+    fitted: Sequence[str],
+    rows: Sequence[PublishedWork],
+    *,
+    share: bool,
+) -> Block:
+    table = priors()["parts"][part]
+    # What nobody has is 1; a share that is 1 lies beyond the logits' reach.
+    value = [1 - 1e-6 if share else 1.0, *(float(table[each][name]["value"]) for each in fitted)]
+    spread = [1e-3, *(float(table[each][name]["spread"]) for each in fitted)]
+    which = [
+        1 + fitted.index(row.work.members[part]) if row.work.members[part] in fitted else 0
+        for row in rows
+    ]
+    return Block(key, np.array(value), np.array(spread), np.array(which, dtype=np.int64), share)
+
+
+def _fixed(rows: Sequence[PublishedWork]) -> dict[str, FloatArray]:
+    """The constants that are not fitted, a number a row."""
+    only = {
+        part: {
+            member: {
+                name: float(entry["value"]) for name, entry in table.items() if not is_fitted(entry)
+            }
+            for member, table in members.items()
+        }
+        for part, members in priors()["parts"].items()
+    }
+    return _columns([composed(only, row.work.members) for row in rows])

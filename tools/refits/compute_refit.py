@@ -1,0 +1,192 @@
+"""Fits the constants of computing on public tables of training steps.
+
+Writes ``dpsim/workload/compute_law.yaml`` with standard errors, what the same fit gives without
+each publisher (``validate/published/left_out.json``, by which ``dpsim validate reference`` predicts
+rows that the constants saw), and what predictions leave of rows that no fit saw
+(``dpsim/engine/step_residuals.json``). What a row's network leaves exposed depends on the constants
+a little: the fit is made twice. Run ``python -m tools.refits.compute_refit`` after a change of
+models, of the law, of the network's models or of the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpsim.workload
+import validate.published
+from dpsim.base.arrays import FloatArray
+from dpsim.base.terminal import write_whole
+from dpsim.workload import PARTS, forget_constants
+from tools.refits.compute_fit import (
+    Fit,
+    PublishedWork,
+    Values,
+    assumed,
+    fit,
+    predicted,
+    priors,
+)
+from tools.refits.published_work import FITTED_ON, published_steps, works
+from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
+from tools.refits.yaml_files import rounded, yaml_text
+
+CONSTANTS = Path(dpsim.workload.__path__[0]) / "compute_law.yaml"
+LEFT_OUT = Path(validate.published.__path__[0]) / "left_out.json"
+RESIDUALS = Path(str(files("dpsim.engine"))) / "step_residuals.json"
+HEADER = (
+    "# Written by `python -m tools.refits.compute_refit`: what it is, "
+    "dpsim/workload/compute_law.py.\n"
+    "# SI units; error: relative standard error of the fit, with its priors.\n"
+)
+_ROUNDS = 2
+_ONE_GPU = ("single-gpu", "steps")
+_AGAIN = 6  # evaluations of a fit that starts from that of all rows
+_SMALL = 5  # rows of a group below which it is left out together with other small ones
+
+
+def content(values: Values, given: Values, errors: Mapping[str, Any]) -> dict[str, Any]:
+    """What the file holds: every constant with its value, error, unit and meaning."""
+    shown: dict[str, Any] = {}
+    for part in PARTS:
+        shown[part] = {}
+        for member, table in priors()["parts"][part].items():
+            shown[part][member] = {}
+            for name, entry in table.items():
+                constant = {"value": rounded(values[part][member][name], 4)}
+                error = given.get(part, {}).get(member, {}).get(name)
+                if error is not None:
+                    constant["error"] = rounded(error, 2)
+                described = {key: entry[key] for key in ("unit", "meaning")}
+                shown[part][member][name] = {**constant, **described}
+    return {**shown, "extrapolated": priors()["extrapolated"], "errors": dict(errors)}
+
+
+def without_each(rows: Sequence[PublishedWork], whole: Fit) -> dict[str, Values]:
+    """The constants without each group of rows; of small groups without all such together."""
+    count = Counter(row.group for row in rows)
+    together = {
+        kind: [name for name in count if name.startswith(f"{kind} ") and count[name] < _SMALL]
+        for kind in FITTED_ON
+    }
+    found: dict[str, Values] = {}
+    sets: list[Collection[str]] = [[name] for name in count if count[name] >= _SMALL]
+    for names in [*sets, *together.values()]:
+        if names:
+            kept = [row for row in rows if row.group not in names]
+            values = _rounded(fit(kept, whole, _AGAIN).values)
+            found |= dict.fromkeys(names, values)
+            _say(f"without {', '.join(names)[:90]}")
+    return found
+
+
+def blind(rows: Sequence[PublishedWork], without: Mapping[str, Values]) -> FloatArray:
+    """Seconds of each row by constants that did not see its group."""
+    seconds = np.zeros(len(rows))
+    for group in sorted({row.group for row in rows}):
+        at = [index for index, row in enumerate(rows) if row.group == group]
+        seconds[at] = predicted([rows[index] for index in at], without[group])
+    return seconds
+
+
+def without_generations(rows: Sequence[PublishedWork], whole: Fit) -> FloatArray:
+    """Seconds of each row by constants that saw no GPU of its generation: the one that stands in.
+
+    Of GPUs that nobody measured the constants are those of the generation before, or of Ampere.
+    """
+    stand = {"hopper": "ampere", "blackwell": "hopper", "ada": "ampere", "turing": "volta"}
+    seconds = np.zeros(len(rows))
+    for generation in sorted({row.work.members["generations"] for row in rows}):
+        at = [i for i, row in enumerate(rows) if row.work.members["generations"] == generation]
+        other = stand.get(generation, "volta" if generation == "ampere" else "ampere")
+        known = whole.values["generations"]
+        others = {**whole.values, "generations": {**known, generation: known[other]}}
+        seconds[at] = predicted([rows[index] for index in at], others)
+    return seconds
+
+
+def errors_of(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, float]:
+    """Absolute percentage errors, as fractions."""
+    ape = np.abs(seconds / np.array([row.measured for row in rows]) - 1)
+    found = {"median": np.median(ape), "mean": ape.mean(), "p95": np.percentile(ape, 95)}
+    return {"n": len(rows)} | {name: rounded(float(value), 3) for name, value in found.items()}
+
+
+def by_kind(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, dict[str, float]]:
+    """The same for all rows and for those of each table."""
+    found = {"all": errors_of(seconds, rows)}
+    for kind in FITTED_ON:
+        at = [index for index, row in enumerate(rows) if row.kind == kind]
+        found[kind] = errors_of(seconds[at], [rows[index] for index in at])
+    return found
+
+
+def residuals(
+    rows: Sequence[PublishedWork], unseen: FloatArray, apart: FloatArray
+) -> dict[str, Any]:
+    """Quantiles of ln(measured / predicted) of rows that no fit saw."""
+    measured = np.array([row.measured for row in rows])
+    families: dict[str, Callable[[PublishedWork], bool]] = {
+        "all models": lambda row: row.kind in _ONE_GPU,
+        "common models": lambda row: row.kind in _ONE_GPU and row.common,
+        "submissions to MLPerf": lambda row: row.kind == "mlperf",
+        "language models": lambda row: row.kind == "llm",
+    }
+    found: dict[str, Any] = {"quantiles": list(QUANTILES)}
+    for name, belongs in families.items():
+        at = [index for index, row in enumerate(rows) if belongs(row)]
+        names = [f"{rows[index].group} {rows[index].model}" for index in at]
+        found[name] = {
+            "groups": len({rows[index].group for index in at}),
+            "group_left_out": residual_quantiles(np.log(measured / unseen)[at], names),
+            "generation_left_out": residual_quantiles(np.log(measured / apart)[at], names),
+        }
+    return found
+
+
+def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _rounded(value) if isinstance(value, Mapping) else rounded(value, 5)
+        for name, value in values.items()
+    }
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"{what}\n")
+    sys.stderr.flush()
+
+
+def write() -> None:
+    """Write the three files."""
+    # From the same beginning each time, whatever was fitted before.
+    found, values, given = None, assumed(), Values()
+    for _ in range(_ROUNDS):
+        write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, {})))
+        forget_constants()
+        rows = [row for kind in FITTED_ON for row in works(kind, [*published_steps(kind)])]
+        _say(f"{len(rows)} rows")
+        found = fit(rows, found)
+        values, given = found.values, found.errors
+    assert found is not None
+    without = without_each(rows, found)
+    unseen = blind(rows, without)
+    errors = {
+        "each publisher left out": by_kind(unseen, rows),
+        "fitted rows": by_kind(predicted(rows, found.values), rows),
+    }
+    write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, errors)))
+    LEFT_OUT.write_text(json.dumps(without, indent=1) + "\n", encoding="utf-8")
+    kept = residuals(rows, unseen, without_generations(rows, found))
+    RESIDUALS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    np.seterr(all="raise", under="ignore")
+    write()

@@ -1,0 +1,192 @@
+"""What rows of published steps ask of their GPUs, as dpsim's own scenario of each row has it.
+
+Layers that are alike stand once, with their number; what a network leaves exposed is as simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from dpsim.engine import Job, accelerator, overlapped_bytes
+from dpsim.workload import (
+    CONSTANTS,
+    Accelerator,
+    Constants,
+    LayerWork,
+    Machine,
+    is_throttled,
+    members_of,
+    of_products,
+    update_bytes,
+    update_rounds,
+)
+
+_SHARPNESS = 4.0  # of the maximum of device and host: a smooth stand-in for the queue of kernels
+
+
+@dataclass(frozen=True, eq=False)
+class RowWork:
+    """One row: layers that are alike once, ``count`` of them, ``again`` of them computed twice.
+
+    ``machine`` is without the board's clock, ``power`` its watts for each FLOP/s of half precision
+    (inf: unknown). Bytes communicated ``beside`` a forward pass, each backward pass, and what the
+    last has more; ``moved`` bytes are copied in each pass. ``update`` is the bytes and ``tensors``
+    the tensors that are updated, ``script`` 1 where a script feeds samples, whose copies take
+    ``copied`` s; ``rest`` s are what communication leaves exposed.
+    """
+
+    layers: LayerWork
+    count: FloatArray
+    again: FloatArray
+    batch: int
+    passes: int
+    machine: Machine
+    power: float
+    throttled: bool
+    members: Mapping[str, str]
+    beside: tuple[float, float, float]
+    moved: float
+    update: float
+    tensors: float
+    script: float
+    copied: float
+    rest: float
+
+    @classmethod
+    def of(cls, job: Job, step: float, updated: float) -> RowWork:
+        """The work of a job with one kind of GPU, whose simulated step takes ``step`` s.
+
+        ``updated`` is the part of the model that each GPU updates.
+        """
+        workload, (gpu, _) = job.scenario.workload, job.cluster.accelerators[0]
+        board, software = accelerator(gpu), workload.words
+        layers, count, again = _distinct(job)
+        overlapped = overlapped_bytes(job)
+        # Where only the last of several passes sends gradients, all other passes have the least.
+        each = float(overlapped.backward.min())
+        copied = job.scenario.strategy.aggregation.copied_bytes(job.model)
+        return cls(
+            layers,
+            count,
+            again,
+            workload.batch_per_gpu,
+            workload.gradient_accumulation,
+            board.machine(workload.precision, software, Constants()),
+            _watts(board),
+            is_throttled(board.power),
+            members_of(job.model, board.generation, workload.precision, software),
+            (float(overlapped.forward.mean()), each, float(overlapped.backward.max()) - each),
+            0.0 if job.silent else sum(copied),
+            updated * update_bytes(workload.optimizer) * job.model.trained,
+            updated * update_rounds(workload.optimizer) * len(job.model.tensors.elements),
+            workload.input.host_seconds(1.0, 0, job.model),
+            workload.input.host_seconds(0.0, workload.samples_per_gpu, job.model),
+            step - job.times[0].step,
+        )
+
+
+def _watts(board: Accelerator) -> float:
+    half = max(board.peak_flop_per_s.get(name, 0.0) for name in ("fp16", "bf16"))
+    return board.power / half if board.power and half else float("inf")
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """All rows, the layers of one after those of the other; ``row`` says whose each layer is."""
+
+    rows: Sequence[RowWork]
+    layers: LayerWork
+    machine: Machine
+    row: IntArray
+    count: FloatArray
+    again: FloatArray
+
+    @classmethod
+    def of(cls, rows: Sequence[RowWork]) -> Work:
+        """The rows side by side."""
+        joined = {
+            field.name: np.concatenate([getattr(row.layers, field.name) for row in rows])
+            for field in fields(LayerWork)
+        }
+        row = np.repeat(np.arange(len(rows)), [len(each.count) for each in rows])
+        columns = zip(*(each.machine for each in rows), strict=True)
+        machine = [np.array(column) for column in columns]
+        return cls(
+            rows,
+            LayerWork(**joined),
+            Machine(*machine),
+            row,
+            np.concatenate([each.count for each in rows]),
+            np.concatenate([each.again for each in rows]),
+        )
+
+    def numbers(self, name: str) -> FloatArray:
+        """A field of all rows."""
+        return np.array([getattr(row, name) for row in self.rows], dtype=float)
+
+    def seconds(self, found: Mapping[str, FloatArray]) -> FloatArray:
+        """Seconds of each row's step by constants that are given for each row."""
+        plain = of_products(found)
+        values = {
+            name: np.broadcast_to(np.asarray(getattr(plain, name), float), len(self.rows))
+            for name in CONSTANTS
+        }
+        kept = np.where(self.numbers("throttled") > 0, values["throttle"], 1.0)
+        # A board with fewer watts for its peak than the measured one keeps less of its clock.
+        watts = np.minimum(1.0, self.numbers("power") / values["watts"])
+        kept = kept * watts ** values["clock_power"]
+        clocked = self.machine._replace(
+            peak=self.machine.peak * kept, plain_peak=self.machine.plain_peak * kept
+        )
+        by_layer = Constants(**{name: each[self.row] for name, each in values.items()})  # type: ignore[arg-type]
+        machine = Machine(*(np.asarray(column)[self.row] for column in clocked))
+        times = self.layers.pass_times(by_layer, machine, self.numbers("batch")[self.row])
+        forward = self._sum(times.forward * self.count)
+        backward = self._sum(times.backward * self.count + times.forward * self.again)
+        kernels = self._sum(
+            times.forward_kernels * (self.count + self.again) + times.backward_kernels * self.count
+        )
+        first, each, last = np.array([row.beside for row in self.rows]).T
+        rate = values["memory"] * self.machine.bandwidth
+        copied = self.numbers("moved") * values["copies"]
+        delayed = (copied + values["wire"] * (first + each)) / rate
+        # Kernels queue ahead: a pass takes what its work takes or its launches, whichever is more.
+        one = _soft(forward + backward, kernels * values["launch"]) + delayed
+        launches = values["launch"] * values["update_kernels"] * self.numbers("tensors")
+        update = np.maximum(self.numbers("update") / rate, launches) + values["step"]
+        beside = self.numbers("script") * values["script"] + self.numbers("copied")
+        final = values["wire"] * last / rate + self.numbers("rest")
+        return np.asarray(self.numbers("passes") * one + update + beside + final)
+
+    def _sum(self, of_layers: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(self.row, of_layers, len(self.rows)), dtype=np.float64)
+
+
+def _soft(device: FloatArray, host: FloatArray) -> FloatArray:
+    larger = np.maximum(np.maximum(device, host), 1e-300)
+    ratio = np.minimum(device, host) / larger
+    return np.asarray(larger * (1 + ratio**_SHARPNESS) ** (1 / _SHARPNESS))
+
+
+def _distinct(job: Job) -> tuple[LayerWork, FloatArray, FloatArray]:
+    """The layers that differ, how many there are of each, and how many run twice."""
+    model = job.model
+    recompute = job.scenario.workload.recompute
+    twice: BoolArray = np.zeros(len(model.layers), dtype=bool)
+    if recompute is not None:
+        twice = recompute.of(model).again
+    whole = LayerWork.of(model)
+    names = [each.name for each in fields(LayerWork)]
+    table = np.stack([np.asarray(getattr(whole, name), float) for name in names])
+    # (fields, layers): layers are alike where all fields are.
+    _, first, which = np.unique(table, axis=1, return_index=True, return_inverse=True)
+    # numpy 2.0 gives the inverse along an axis another shape than earlier and later ones.
+    which = which.reshape(-1)
+    picked = LayerWork(**{name: getattr(whole, name)[first] for name in names})
+    count: FloatArray = np.bincount(which).astype(float)
+    again = np.bincount(which, twice.astype(float)).astype(float)
+    return picked, count, again

@@ -1,0 +1,62 @@
+"""Constants of computing that did not see a row, for rows that the shipped ones are fitted to.
+
+``left_out.json`` beside the tables has what the fit gives without each publisher (of the largest
+publisher of language models: without each of its models). They stand in a profile beside the row's
+scenario, so that ``dpsim run`` computes by them. Written by ``python -m
+tools.refits.compute_refit``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from dpsim.hardware import CalibrationProfile, Parameter, Residuals
+from dpsim.scenario import Scenario
+from dpsim.workload import CONSTANTS, composed, members_of, of_products
+from validate.published.tables.published_step import PublishedStep
+from validate.published.tables.scenario_files import file_name
+
+FILE = "left_out.json"
+_NOT_KEPT = Residuals(
+    counted_on="held-out rows", n=0, median_ape=0, mean_ape=0, p95_ape=0, worst_ape=0, worst_bytes=0
+)
+
+
+def unseen(step: PublishedStep, group: str, scenario: Scenario) -> PublishedStep:
+    """The row, to be predicted by constants of a fit without its ``group``.
+
+    ``scenario`` is the row's. Where the fit had no row of the group, the shipped ones count.
+    """
+    values = _without().get(group)
+    if values is None or "calibration" in step.scenario:
+        return step
+    workload, model = scenario.workload, scenario.build_model()
+    generation = scenario.cluster.accelerator.architecture
+    members = members_of(model, generation, workload.precision, workload.words)
+    constants = of_products(composed(values, members))
+    profile = CalibrationProfile(
+        name=f"constants without {group}",
+        kind="compute",
+        constants={name: Parameter(value=getattr(constants, name), unit="1") for name in CONSTANTS},
+        residuals=_NOT_KEPT,
+    )
+    name = file_name(" ".join(["without", group, *members.values()])) + ".json"
+    return replace(
+        step,
+        scenario={**step.scenario, "calibration": name},
+        files={**step.files, name: profile.to_json()},
+        constants=f"shipped, without {group}",
+    )
+
+
+@cache
+def _without() -> Mapping[str, Mapping[str, Any]]:
+    """The shipped constants without each group, as the refit has written them."""
+    path = files("validate.published").joinpath(FILE)
+    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return loaded
