@@ -14,14 +14,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import csv_rows
-from dpsim.disturbance.faults import FaultConfig
 
 _MOST_BYTES = 64 * 2**20
 _RARE = 0.02  # of all faults: rarer kinds are counted together
@@ -95,8 +94,8 @@ def together(faults: Sequence[Logged]) -> float:
     return max(1.0, len(begins) / moments)
 
 
-def read_faults(path: str, servers: int | None, days: float | None) -> tuple[FaultConfig, ...]:
-    """The faults of a trace by kind, the most frequent first, as a scenario lists them."""
+def read_faults(path: str, servers: int | None, days: float | None) -> list[dict[str, Any]]:
+    """Return the fields of a trace's faults by kind, the most frequent first."""
     trace = read_trace(path, servers, days)
     chance, after = trace.relapse()
     by_kind: dict[str, list[Logged]] = {}
@@ -107,12 +106,12 @@ def read_faults(path: str, servers: int | None, days: float | None) -> tuple[Fau
         by_kind["of a rare kind"] = [each for kind in rare for each in by_kind.pop(kind)]
     ordered = sorted(by_kind.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     watched = trace.servers * trace.days
-    return tuple(_fault(kind, found, watched, chance, after) for kind, found in ordered)
+    return [_fault(kind, found, watched, chance, after) for kind, found in ordered]
 
 
 def _fault(
     kind: str, found: Sequence[Logged], watched: float, relapse: float, after: float
-) -> FaultConfig:
+) -> dict[str, Any]:
     """Faults of one kind in ``watched`` days of servers; ``after`` in days."""
     repairs = [each.repair for each in found if each.repair]
     mean = spread = 0.0
@@ -120,7 +119,7 @@ def _fault(
         mean = float(np.mean(repairs))
         # A lognormal's mean over its median is exp(spread**2 / 2).
         spread = min(math.sqrt(2 * math.log(max(1.0, mean / float(np.median(repairs))))), 3.0)
-    fields = {
+    return {
         "name": kind,
         "mtbf": f"{24 * watched / len(found):.6g} h",
         "per": "node",
@@ -130,7 +129,6 @@ def _fault(
         "relapse": relapse,
         "relapse_time": f"{24 * after:.6g} h",
     }
-    return FaultConfig.model_validate(fields)
 
 
 def read_trace(path: str, servers: int | None = None, days: float | None = None) -> FaultTrace:

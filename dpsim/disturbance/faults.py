@@ -155,7 +155,8 @@ class FaultTraceConfig(Config):
         """Each kind's rate, repairs and relapses. Raises DpsimError where the file is wrong."""
         from dpsim.disturbance.fault_trace import read_faults
 
-        return read_faults(self.trace, self.servers, self.days)
+        found = read_faults(self.trace, self.servers, self.days)
+        return tuple(map(FaultConfig.model_validate, found))
 
 
 WhichFaults = (

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsim.engine.intervals import cautions, prediction_interval
 from dpsim.engine.job import Job
+from dpsim.engine.kernel import Engine
+from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time import one_time_costs
 from dpsim.engine.result import Result
+from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import time_to_target
 from dpsim.scenario import Scenario
 from dpsim.workload import LearnersRow
-
-if TYPE_CHECKING:
-    from dpsim.engine.run import Run
 
 # What a result says of its calibration profile.
 _OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
 
 
-def answer(run: Run) -> Result:
-    """The result of ``run``."""
-    job, scenario = run.job, run.scenario
+def answer(
+    job: Job,
+    steps: Steps,
+    traffic: StepTraffic,
+    engine: Engine,
+    *,
+    step_time: float,
+    unsettled: str | None,
+    notes: tuple[str, ...],
+) -> Result:
+    """Return the result of a job whose steps were simulated.
+
+    ``step_time``: the mean step (s). ``unsettled`` says why it may not be steady, and ``notes``
+    what was done about it.
+    """
+    scenario = job.scenario
     workload, crashes = scenario.workload, scenario.disturbance.crashes
     memory = memory_use(scenario, job.model)
     calibration, learners = _calibration(job, memory), _learners(scenario, memory)
@@ -31,14 +44,14 @@ def answer(run: Run) -> Result:
         name=scenario.name,
         workers=job.workers,
         batch_per_worker=workload.samples_per_gpu,
-        steps=run.steps,
-        traffic=run.traffic,
+        steps=steps,
+        traffic=traffic,
         alone=job.acts_alone,
-        engine=run.engine.name,
-        approximation=run.engine.approximation,
+        engine=engine.name,
+        approximation=engine.approximation,
         own_pace=job.own_pace,
-        unsettled=run.unsettled,
-        to_target=time_to_target(scenario, run.step_time),
+        unsettled=unsettled,
+        to_target=time_to_target(scenario, step_time),
         calibration=calibration,
         seed=scenario.run.seed,
         memory=memory,
@@ -47,13 +60,13 @@ def answer(run: Run) -> Result:
         if workload.dataset is None
         else workload.dataset.epoch(job.workers, workload.samples_per_gpu),
         learners=learners,
-        notes=(*memory.model.notes, *run.notes),
+        notes=(*memory.model.notes, *notes),
         libraries=tuple(job.setting.libraries),
         software=_software(job, memory),
         goodput=None
         if crashes is None
         else crashes.goodput(job.workers, one_time_costs(job).startup_s, job.workers_of_nodes),
-        interval=prediction_interval(job, run.steps),
+        interval=prediction_interval(job, steps),
         cautions=cautions(job),
     )
 

@@ -68,7 +68,8 @@ class MemoryUse:
         """The bytes between which the peak lies, by the errors of published peaks."""
         from dpsim.engine.memory_interval import memory_doubt
 
-        return memory_doubt(self).around(self.held.total)
+        doubt = memory_doubt(self.setup, self.model.name, self.gpu, self.architecture)
+        return doubt.around(self.held.total)
 
     @property
     def warnings(self) -> list[str]:

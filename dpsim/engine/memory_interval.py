@@ -7,20 +7,17 @@ than they show, so that of it one more generation of GPUs is the draw, not one m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsim.base.doubt import Doubt
 from dpsim.base.shipped import shipped_json
-from dpsim.workload import STAGE_NAMES
-
-if TYPE_CHECKING:
-    from dpsim.engine.memory import MemoryUse
+from dpsim.workload import STAGE_NAMES, Setup
 
 
-def memory_doubt(use: MemoryUse) -> Doubt:
-    """The error of the bytes that ``use`` takes in all, of which no part has one of its own."""
+def memory_doubt(setup: Setup, model: str, gpu: str, architecture: str) -> Doubt:
+    """Return the error of the bytes that a model takes in all; no part has one of its own."""
     table = shipped_json("dpsim.engine", "memory_residuals.json")
-    apart = tuple(_unlike_the_measured(use, table))
+    apart = tuple(_unlike_the_measured(table, setup, model, gpu, architecture))
     basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
     if apart:
         basis += f"{len(table['architectures'])} generations of GPUs"
@@ -29,13 +26,14 @@ def memory_doubt(use: MemoryUse) -> Doubt:
     return Doubt(basis, table["quantiles"], table["unlike" if apart else "alike"], apart)
 
 
-def _unlike_the_measured(use: MemoryUse, table: Mapping[str, Any]) -> list[str]:
-    """What of ``use`` no measured peak had, a sentence each."""
-    setup = use.setup
+def _unlike_the_measured(
+    table: Mapping[str, Any], setup: Setup, model: str, gpu: str, architecture: str
+) -> list[str]:
+    """Return what no measured peak had, a sentence each."""
     stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
     measured = {
-        f"of {use.model.name}": use.model.name in table["models"],
-        f"on {use.gpu} or its generation": use.architecture in table["architectures"],
+        f"of {model}": model in table["models"],
+        f"on {gpu} or its generation": architecture in table["architectures"],
         f"in {setup.precision}": setup.precision in table["precisions"],
         f"at sharding stage {stage}": setup.stage in table["stages"],
     }

@@ -327,4 +327,12 @@ class Run:
     @limited()
     def result(self) -> Result:
         """The answer."""
-        return answer(self)
+        return answer(
+            self.job,
+            self.steps,
+            self.traffic,
+            self.engine,
+            step_time=self.step_time,
+            unsettled=self.unsettled,
+            notes=self.notes,
+        )

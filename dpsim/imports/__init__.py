@@ -21,8 +21,9 @@ from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.kineto_jitter import disturbance_of, histogram_of
 from dpsim.imports.kineto_ranks import RankSkew, RankTraces, StepSkew, read_ranks, trace_files
 from dpsim.imports.nccl_inspector import InspectorLog, read_inspector
-from dpsim.imports.nccl_tests import NcclTestsLog, parse_nccl_tests
+from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
+from dpsim.imports.nccl_tests_log import NcclTestsLog
 from dpsim.imports.nccl_topo import node_from_nccl_topo
 from dpsim.imports.network_draft import NetworkOptions
 from dpsim.imports.nsys import NsysReport, NsysStep, read_nsys_profile

@@ -22,7 +22,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.files import read_limited, shown_path
 from dpsim.collectives import OPERATIONS
-from dpsim.imports.nccl_tests import LEAST_US, MOST_ROWS, NcclTestsLog, TableRow
+from dpsim.imports.nccl_tests_log import LEAST_US, MOST_ROWS, NcclTestsLog, TableRow
 from dpsim.imports.reading import ImportFileError, files_in
 
 _MOST_BYTES = 256 * 2**20  # of a file

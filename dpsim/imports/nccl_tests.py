@@ -10,11 +10,20 @@ times microseconds, rates GB/s.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import OPERATIONS
+from dpsim.imports.nccl_tests_json import parse_json
+from dpsim.imports.nccl_tests_log import (
+    LEAST_US,
+    MOST_ROWS,
+    NcclTestsLog,
+    TableRow,
+    guessed_operation,
+    log_notes,
+    operation_of_program,
+)
 from dpsim.imports.reading import ImportFileError, text_lines
 
 _PREFIX = re.compile(
@@ -23,49 +32,9 @@ _PREFIX = re.compile(
 _RANK = re.compile(
     r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)"
 )
-_PROGRAM = re.compile(
-    r"\b(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|gather|scatter)_perf\b"
-)
 _VERSION = re.compile(r"NCCL version\s+(\S+)|nccl-library=(\d+)")
 _AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)")
 _BAD_VALUES = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
-_OPERATIONS = {"alltoall": "all-to-all"}
-MOST_ROWS = 10_000
-
-
-LEAST_US = 1e-6  # of a time: what is shorter is a slip, and has no logarithm to fit
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One size of the table: bytes, seconds and busbw (B/s) out of place.
-
-    Seconds in place stand beside them, or None where they were not measured.
-    """
-
-    bytes: int
-    time_s: float
-    busbw_Bps: float
-    in_place_time_s: float | None
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class NcclTestsLog:
-    """What a log says: the operation, its ranks on their hosts and devices, and the table.
-
-    ``notes``: what was assumed and what was ignored, a line each.
-    """
-
-    operation: str
-    ranks: int
-    hosts: int
-    devices: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    nccl_version: str
-    average_busbw_Bps: float | None
-    wrong_values: int
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +59,6 @@ def parse_nccl_tests(
     if operation is not None and operation not in OPERATIONS:
         raise UnknownNameError("operation", operation, OPERATIONS)
     if content.lstrip().startswith(b"{"):
-        from dpsim.imports.nccl_tests_json import parse_json
-
         return parse_json(content, operation, ranks)
     lines = [_PREFIX.sub("", line) for line in text_lines(content)]
     listed = _ranks(lines)
@@ -123,19 +90,6 @@ def parse_nccl_tests(
             )
         ),
     )
-
-
-def log_notes(*, empty: int, guessed: bool, one_host: bool) -> Iterator[str]:
-    """What is assumed and what is ignored of a log, with its effect.
-
-    ``empty`` rows have 0 bytes, the operation is ``guessed``, no hosts are listed (``one_host``).
-    """
-    if guessed:
-        yield "assumed: the operation, by the ratio of the two rates; --operation"
-    if one_host:
-        yield "assumed: one host, since none is listed: the profile's formula does not use it"
-    if empty:
-        yield f"ignored: {empty} rows of 0 bytes, which move nothing"
 
 
 def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
@@ -233,39 +187,3 @@ def _operation(
     sums = "redop" in header.names and words[header.names.index("redop")] != "none"
     rooted = "root" in header.names and words[header.names.index("root")] != "-1"
     return guessed_operation(sums, rooted, rows, ranks)
-
-
-def operation_of_program(text: str) -> str | None:
-    """The operation of the first program that ``text`` names; None where it names none."""
-    match = _PROGRAM.search(text)
-    return None if match is None else _OPERATIONS.get(match[1], match[1].replace("_", "-"))
-
-
-# Operations by whether they add up, and whether they have a root.
-_LIKE_THESE = {
-    (False, False): ("all-gather", "all-to-all"),
-    (False, True): ("broadcast",),
-    (True, False): ("all-reduce", "reduce-scatter"),
-    (True, True): ("reduce",),
-}
-
-
-def guessed_operation(sums: bool, rooted: bool, rows: Sequence[TableRow], ranks: int) -> str:
-    """The only operation that fits the ratio of the two rates, where the program is not named.
-
-    ``sums``: it adds up; ``rooted``: it has a root. Raises ImportFileError where several fit.
-    """
-    # Rates are printed with two digits after the point, of which the largest size loses least.
-    row = max(rows, key=lambda one: one.bytes)
-    factor = row.busbw_Bps * row.time_s / row.bytes
-    fitting = [
-        name
-        for name in _LIKE_THESE[sums, rooted]
-        if abs(OPERATIONS[name].bus_factor(ranks) - factor) < 0.05 * factor
-    ]
-    if len(fitting) != 1:
-        raise ImportFileError(
-            "must name its program (all_reduce_perf ...), but does not: say which with "
-            "--operation, such as all-reduce"
-        )
-    return fitting[0]

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from dpsim.base.config import first_problem
-from dpsim.imports.nccl_tests import (
+from dpsim.imports.nccl_tests_log import (
     LEAST_US,
     MOST_ROWS,
     NcclTestsLog,

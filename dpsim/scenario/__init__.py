@@ -19,9 +19,8 @@ from dpsim.scenario.document import (
     Scalar,
     error,
     node_of,
-    validate,
 )
-from dpsim.scenario.loader import load, load_scenario, load_yaml
+from dpsim.scenario.loader import load, load_scenario, load_yaml, validate
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
 from dpsim.scenario.schema import RunConfig, Scenario

@@ -5,14 +5,12 @@ Plain values, each with the place it came from, so that every problem can be sho
 
 from __future__ import annotations
 
-import os
-import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from dpsim.base.errors import ScenarioError
 
@@ -137,45 +135,6 @@ class Document:
     def plain(self) -> Plain:
         """All values as plain lists and dicts."""
         return self.root.plain()
-
-
-def validate(
-    document: Document, model: type[Model], folder: os.PathLike[str] | None = None
-) -> Model:
-    """The ``model`` with a document's values.
-
-    Raises ScenarioError with all problems, sorted by place.
-
-    Files that a scenario names are looked for in ``folder``, beside it if that is None.
-    """
-    booleans = list(_misplaced_booleans(document.root, model))
-    values, refused = document.plain(), list[Problem]()
-    try:
-        looked_in = pathlib.Path(document.source).parent if folder is None else folder
-        checked = model.model_validate(values, context={"folder": looked_in})
-    except ValidationError as err:
-        from dpsim.scenario.wording import problems
-
-        refused = problems(err.errors(include_url=False), model, document.root)
-    # Where a truth value stands for a number, pydantic may have another objection to it, or none.
-    paths = {problem.path for problem in booleans}
-    found = [*booleans, *(problem for problem in refused if problem.path not in paths)]
-    if found:
-        raise error(found)
-    return checked
-
-
-def _misplaced_booleans(root: Node, model: type[BaseModel]) -> Iterator[Problem]:
-    """Truth values where a number is wanted, which pydantic would take for 0 and 1."""
-    for path, node in root.leaves():
-        if not isinstance(node.value, bool):
-            continue
-        from dpsim.scenario.shape import shape_at
-
-        wanted = set(shape_at(root, model, path).options)
-        if wanted and wanted <= {int, float}:
-            number = "a number" if float in wanted else "an integer"
-            yield Problem(node.place, path, f"must be {number}, but got {show(node)}")
 
 
 def node_of(value: object, place: Place) -> Node:

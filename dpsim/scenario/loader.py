@@ -6,13 +6,17 @@ Every problem is a line of one ScenarioError, with file, line, column, path and 
 from __future__ import annotations
 
 import os
+import pathlib
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from pydantic import BaseModel, ValidationError
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.files import read_limited, shown_path
-from dpsim.scenario.document import Document, Model, Place, Problem, error, validate
+from dpsim.scenario.document import Document, Model, Node, Place, Problem, error, show
 from dpsim.scenario.schema import Scenario
+from dpsim.scenario.shape import shape_at
 from dpsim.scenario.yaml_text import from_text
 
 MAX_BYTES = 2**20
@@ -39,6 +43,43 @@ def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[s
 
         document = apply_overrides(document, overrides, model)
     return validate(document, model)
+
+
+def validate(
+    document: Document, model: type[Model], folder: os.PathLike[str] | None = None
+) -> Model:
+    """The ``model`` with a document's values.
+
+    Raises ScenarioError with all problems, sorted by place.
+
+    Files that a scenario names are looked for in ``folder``, beside it if that is None.
+    """
+    booleans = list(_misplaced_booleans(document.root, model))
+    values, refused = document.plain(), list[Problem]()
+    try:
+        looked_in = pathlib.Path(document.source).parent if folder is None else folder
+        checked = model.model_validate(values, context={"folder": looked_in})
+    except ValidationError as err:
+        from dpsim.scenario.wording import problems  # loaded for errors alone
+
+        refused = problems(err.errors(include_url=False), model, document.root)
+    # Where a truth value stands for a number, pydantic may have another objection to it, or none.
+    paths = {problem.path for problem in booleans}
+    found = [*booleans, *(problem for problem in refused if problem.path not in paths)]
+    if found:
+        raise error(found)
+    return checked
+
+
+def _misplaced_booleans(root: Node, model: type[BaseModel]) -> Iterator[Problem]:
+    """Truth values where a number is wanted, which pydantic would take for 0 and 1."""
+    for path, node in root.leaves():
+        if not isinstance(node.value, bool):
+            continue
+        wanted = set(shape_at(root, model, path).options)
+        if wanted and wanted <= {int, float}:
+            number = "a number" if float in wanted else "an integer"
+            yield Problem(node.place, path, f"must be {number}, but got {show(node)}")
 
 
 def load_yaml(path: str | os.PathLike[str]) -> Document:

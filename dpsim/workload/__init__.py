@@ -81,13 +81,12 @@ from dpsim.workload.software import (
 from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, TorchSource
 
 if TYPE_CHECKING:
+    from dpsim.workload.measured_times import MeasuredTimes, between
     from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
     from dpsim.workload.profile import (
         MeasuredCollective,
-        MeasuredTimes,
         ModelProfile,
         ProfileLayer,
-        between,
         load_model_profile,
         read_file,
     )

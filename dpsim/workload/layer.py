@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from dpsim.workload.profile import MeasuredTimes
+    from dpsim.workload.measured_times import MeasuredTimes
 
 Kind = Literal["attention", "conv", "elementwise", "embedding", "linear", "loss", "norm", "pool"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

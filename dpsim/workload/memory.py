@@ -36,7 +36,6 @@ a K80, whose context is smaller.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -276,17 +275,14 @@ def checkpointed_activations(model: Model) -> int:
     Segments are runs of blocks (of layers, where names show no blocks), as many as take the least
     memory. What leaves a segment is taken to be as large as the last tensor that it keeps.
     """
+    from dpsim.workload.recompute import last_kept
+
     blocks = [
         [layer.activations for layer in model.layers[first:end]] for first, end in model.blocks
     ]
     inside = np.array([sum(block) for block in blocks], dtype=np.int64)
     out = np.array([last_kept(block) for block in blocks], dtype=np.int64)
     return min(_with_segments(inside, out, count) for count in range(1, len(blocks) + 1))
-
-
-def last_kept(activations: Sequence[int]) -> int:
-    """The last number above 0, or 0: layers that keep nothing hand on what they were given."""
-    return next((kept for kept in reversed(activations) if kept), 0)
 
 
 def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int) -> int:

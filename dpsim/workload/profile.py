@@ -10,8 +10,6 @@ import os
 from functools import lru_cache
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
     Field,
     NonNegativeFloat,
@@ -25,11 +23,10 @@ from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_limited
 from dpsim.workload.layer import Kind, Layer, Model
+from dpsim.workload.measured_times import MeasuredTimes
 
 MOST_BYTES = 64 * 2**20
 _MOST_KEPT = 2**18  # bytes of a profile that is kept for whoever asks for it again
-
-_PerLayer = tuple[NonNegativeFloat, ...]
 
 UNITS = {
     "parameters, borrowed": "elements",
@@ -38,106 +35,6 @@ UNITS = {
     "names that end in _s": "seconds for the whole batch",
     "names that end in _bytes": "bytes",
 }
-
-
-class MeasuredTimes(Config):
-    """Seconds of each layer at one or several batch sizes.
-
-    A row for each batch size, in it a number for each layer.
-    """
-
-    batch_sizes: tuple[PositiveInt, ...] = Field(
-        min_length=1, description="Samples per GPU of each row, rising."
-    )
-    forward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's forward pass.")
-    backward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's backward pass.")
-    gradient_ready_s: tuple[_PerLayer, ...] = Field(
-        default=(),
-        description=(
-            "Seconds from the start of the backward pass until each layer's gradient was there."
-        ),
-    )
-    optimizer_s: tuple[NonNegativeFloat, ...] = Field(
-        default=(), description="Seconds of the update, for each batch size."
-    )
-    device: str = Field(default="", description="What it was measured on.")
-
-    @model_validator(mode="after")
-    def _same_shape(self) -> MeasuredTimes:
-        rows, layers = len(self.batch_sizes), len(self.forward_s[0]) if self.forward_s else 0
-        if any(
-            one >= next_ for one, next_ in zip(self.batch_sizes, self.batch_sizes[1:], strict=False)
-        ):
-            raise ValueError(f"batch_sizes must rise, but got {list(self.batch_sizes)}")
-        for name in ("forward_s", "backward_s", "gradient_ready_s"):
-            table = getattr(self, name)
-            # When gradients were there is known of traces alone: it may be left out, and is then
-            # empty.
-            if (table or name != "gradient_ready_s") and [len(row) for row in table] != [
-                layers
-            ] * rows:
-                raise ValueError(
-                    f"{name} must have {rows} rows (one a batch size) of {layers} layers"
-                )
-        if self.optimizer_s and len(self.optimizer_s) != rows:
-            raise ValueError(
-                f"optimizer_s must have {rows} numbers (one a batch size), but got "
-                f"{len(self.optimizer_s)}"
-            )
-        return self
-
-    def forward(self, batch: int) -> NDArray[np.float64]:
-        """Seconds of each layer's forward pass over ``batch`` samples.
-
-        `between` the measured sizes.
-        """
-        return between(np.array(self.batch_sizes, dtype=float), np.array(self.forward_s), batch)
-
-    def backward(self, batch: int) -> NDArray[np.float64]:
-        """Seconds of each layer's backward pass over ``batch`` samples."""
-        return between(np.array(self.batch_sizes, dtype=float), np.array(self.backward_s), batch)
-
-    def optimizer(self) -> float | None:
-        """Seconds of the update, which does not depend on the batch.
-
-        The median; None where it was not measured.
-        """
-        return float(np.median(self.optimizer_s)) if self.optimizer_s else None
-
-    def scaled(self, factor: float) -> MeasuredTimes:
-        """The same with all seconds multiplied by ``factor``."""
-        update: dict[str, object] = {
-            "optimizer_s": tuple(factor * seconds for seconds in self.optimizer_s)
-        }
-        for name in ("forward_s", "backward_s", "gradient_ready_s"):
-            rows: tuple[tuple[float, ...], ...] = getattr(self, name)
-            update[name] = tuple(tuple(factor * seconds for seconds in row) for row in rows)
-        return self.model_copy(update=update)
-
-
-def between(
-    sizes: NDArray[np.float64], seconds: NDArray[np.float64], batch: int
-) -> NDArray[np.float64]:
-    """Interpolates the rows of ``seconds`` (batch sizes x layers) at ``batch``.
-
-    On a straight line between two sizes. Above the largest size, time grows in proportion to the
-    batch. Below the smallest it follows the line of the first two sizes, but neither above the
-    smallest's time nor below its share of it; with a single size, in proportion.
-    """
-    if batch >= sizes[-1]:
-        return np.asarray(seconds[-1] * (batch / sizes[-1]))
-    if batch <= sizes[0]:
-        share = seconds[0] * (batch / sizes[0])
-        if len(sizes) == 1:
-            return np.asarray(share)
-        # A pass takes some time whatever the batch, which the line keeps. Two sizes that are near
-        # may tilt it by noise: hence the limits.
-        slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
-        return np.asarray(np.clip(seconds[0] - slope * (sizes[0] - batch), share, seconds[0]))
-
-    right = int(np.searchsorted(sizes, batch))
-    weight = (batch - sizes[right - 1]) / (sizes[right] - sizes[right - 1])
-    return np.asarray((1 - weight) * seconds[right - 1] + weight * seconds[right])
 
 
 class ProfileLayer(Config):

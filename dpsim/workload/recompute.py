@@ -12,7 +12,7 @@ fused attention stay, but for every second linear layer, and the rest is compute
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import BoolArray, FloatArray
 from dpsim.workload.layer import Layer, Model
-from dpsim.workload.memory import last_kept
 
 Segment = tuple[int, int]  # first layer, layer after the last
 
@@ -157,3 +156,8 @@ def _outputs_stay(layers: tuple[Layer, ...]) -> Iterator[bool]:
             # Scores that are written out are no output: softmax, which is computed again, reads
             # them.
             yield layer.kind == "attention" and layer.activations > 0
+
+
+def last_kept(activations: Sequence[int]) -> int:
+    """The last number above 0, or 0: layers that keep nothing hand on what they were given."""
+    return next((kept for kept in reversed(activations) if kept), 0)

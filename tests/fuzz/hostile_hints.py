@@ -17,7 +17,8 @@ from dpsim.scenario.schema import MeasuredStep
 from dpsim.scenario.sweep import ParameterConfig, SweepConfig
 from dpsim.topology import ClusterConfig
 from dpsim.topology.config import NodeGroup
-from dpsim.topology.fabrics.custom import CustomConfig, CustomEdge
+from dpsim.topology.fabrics.custom import CustomConfig
+from dpsim.topology.fabrics.edge import CustomEdge
 from dpsim.workload import MODELS, WorkloadConfig
 from dpsim.workload.dataset import DatasetConfig
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpsim.base.errors import DpsimError
 from dpsim.hardware.calibration import CalibrationProfile, load_profile
 from dpsim.imports import ImportFileError, NcclTestsLog, fit_nccl_tests, parse_nccl_tests
-from dpsim.imports.nccl_tests import TableRow
+from dpsim.imports.nccl_tests_log import TableRow
 
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
 RANKS = "\n".join(

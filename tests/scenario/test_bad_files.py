@@ -9,7 +9,7 @@ import pytest
 from stand_in import GOOD, Scenario
 
 from dpsim.base.errors import ScenarioError
-from dpsim.scenario.document import SHOWN_PROBLEMS, validate
+from dpsim.scenario import SHOWN_PROBLEMS, validate
 from dpsim.scenario.loader import MAX_BYTES, load
 from dpsim.scenario.yaml_text import from_text
 

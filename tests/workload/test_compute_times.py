@@ -17,6 +17,7 @@ from dpsim.workload import (
     Accelerator,
     Constants,
     Layer,
+    MeasuredTimes,
     Model,
     Recompute,
     Software,
@@ -26,7 +27,6 @@ from dpsim.workload import (
     constants_for,
 )
 from dpsim.workload.compute_law import is_winograd
-from dpsim.workload.profile import MeasuredTimes
 
 V100 = Accelerator("v100", {"fp32": 15.7e12, "fp16": 125e12}, 900e9, "volta")
 IDEAL = Constants()

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch.distributed as dist
 
-from validate.backends.matrix import COLLECTIVES
 from validate.collectives import Collective, LibraryCollective, Part
 from validate.ranks.launch import connected, write_row
 from validate.ranks.processes import (
@@ -49,15 +48,12 @@ class _Message(Collective):
             dist.recv(target, 0)
 
 
-def _library(operation: str) -> Callable[[World], Collective]:
-    return lambda world: LibraryCollective(operation.replace("_", "-"), _ELEMENTS, world)
+# What operations are tried with, other than the collectives of this name.
+TRIED: Mapping[str, Callable[[World], Collective]] = {"send": _Message, "recv": _Message}
 
 
-TRIED: Mapping[str, Callable[[World], Collective]] = {
-    "send": _Message,
-    "recv": _Message,
-    **{name: _library(name) for name in COLLECTIVES},
-}
+def _library(operation: str, world: World) -> Collective:
+    return LibraryCollective(operation.replace("_", "-"), _ELEMENTS, world)
 
 
 def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -98,7 +94,7 @@ def _enter(stack: ExitStack, world: World, name: str) -> None:
 
 def _once(world: World, operation: str) -> None:
     # With values that tell: an operation that returns without an error may still have done nothing.
-    collective = TRIED[operation](world)
+    collective = TRIED.get(operation, partial(_library, operation))(world)
     source, target = collective.buffers(in_place=not collective.out_of_place)
     collective.prepare(source, target)
     collective.run(source, target)

@@ -15,7 +15,6 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.network.flows.flow_table import FlowTable
 from dpsim.network.flows.link_classes import LinkClasses
-from dpsim.network.kernel import MUCH_SHARING, kernel
 from dpsim.network.maxmin import progressive_filling
 from dpsim.topology import Routes
 
@@ -239,18 +238,6 @@ class NumpyFlows:
             self._changed[0] = False  # class 0 is no link: it joins nobody
             among = np.flatnonzero(self._changed.take(flows.links).any(axis=0))
         return None if len(among) == flows.count > 0 else among
-
-
-def under_way(
-    capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
-) -> FlowsUnderWay:
-    """The face for expected work of so many ``seconds``, as `numpy_seconds` has it."""
-    loops = None if seconds < MUCH_SHARING else kernel(seconds)
-    if loops is None:
-        return NumpyFlows(capacities, expected)
-    from dpsim.network.flows.compiled_flows import CompiledFlows
-
-    return CompiledFlows(loops, capacities, expected)
 
 
 @lru_cache(maxsize=4)

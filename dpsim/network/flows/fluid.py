@@ -25,10 +25,11 @@ from dpsim.network.flows.flows_under_way import (
     Arrival,
     Ended,
     FlowsUnderWay,
+    NumpyFlows,
     OneArrival,
     numpy_seconds,
-    under_way,
 )
+from dpsim.network.kernel import MUCH_SHARING, kernel
 from dpsim.topology import Routes
 
 Done = Callable[[IntArray], None]
@@ -302,3 +303,15 @@ def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:
     if len(values) == 1:  # nearly always so, and many times as fast
         return [(float(values[0]), np.zeros(1, dtype=np.int64))]
     return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
+
+
+def under_way(
+    capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
+) -> FlowsUnderWay:
+    """The face for expected work of so many ``seconds``, as `numpy_seconds` has it."""
+    loops = None if seconds < MUCH_SHARING else kernel(seconds)
+    if loops is None:
+        return NumpyFlows(capacities, expected)
+    from dpsim.network.flows.compiled_flows import CompiledFlows
+
+    return CompiledFlows(loops, capacities, expected)

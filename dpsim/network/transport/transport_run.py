@@ -5,24 +5,40 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.transport.rank_programs import Program, Stage
-from dpsim.network.transport.rate_limits import EventQueue, LinkMessage, RateLimitedLinks
+from dpsim.hardware import Transport
+from dpsim.network.transport.rank_programs import Program, Programs, Stage
+from dpsim.network.transport.rate_limits import (
+    EventQueue,
+    LinkMessage,
+    RateLimitedLinks,
+    RateLimiter,
+)
 
-if TYPE_CHECKING:
-    from dpsim.network.transport.transport import TransportModel
+
+class _Model(Protocol):
+    """What a run asks of `dpsim.network.transport.TransportModel`."""
+
+    transport: Transport
+    own: bool
+    gamma: float
+
+    @property
+    def paths(self) -> list[list[tuple[int, ...]]]: ...
+
+    def limiters(self, missing: float) -> list[RateLimiter]: ...
+
+    def programs(self, nbytes: int) -> Programs: ...
 
 
 class TransportRun:
     """One collective under way, from when ranks enter to when they leave."""
 
-    def __init__(
-        self, model: TransportModel, starts: FloatArray, nbytes: int, missing: float
-    ) -> None:
+    def __init__(self, model: _Model, starts: FloatArray, nbytes: int, missing: float) -> None:
         transport = model.transport
         self.model = model
         self.transport = transport
@@ -49,7 +65,7 @@ class TransportRun:
 
     def ends(self) -> tuple[FloatArray, float]:
         """When each rank has done everything, and when the links are rested, s."""
-        if self.model.network.ranks > 1:
+        if len(self._ends) > 1:
             self.events.run()
         # A limiter is full again a whole burst after its virtual clock.
         rested = float("-inf")

@@ -8,7 +8,8 @@ from dpsim.strategy.sync.asp import AspConfig
 from dpsim.strategy.sync.backup import BackupConfig
 from dpsim.strategy.sync.bsp import BspConfig
 from dpsim.strategy.sync.gate import DROPPED, BarrierGate, Gate, GradientOutcome, QuorumGate
-from dpsim.strategy.sync.local_sgd import LocalSgdConfig, OuterConfig
+from dpsim.strategy.sync.local_sgd import LocalSgdConfig
+from dpsim.strategy.sync.outer_step import OuterConfig
 from dpsim.strategy.sync.sma import SmaConfig
 from dpsim.strategy.sync.ssp import SspConfig, StalenessGate
 from dpsim.strategy.sync.sync import Exchanged, Sync

@@ -16,93 +16,14 @@ communication", 2025.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
-from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
+from dpsim.strategy.sync.outer_step import OuterConfig
 from dpsim.strategy.sync.sync import Exchanged, Sync
 from dpsim.topology import GroupSize, Mesh
-
-_FLOAT = 4  # bytes: outer weights and momenta are fp32
-# DiLoCo's outer rate with Nesterov; plain SGD at rate 1 makes the outer step an average.
-_RATES = {"nesterov": 0.7, "sgd": 1.0}
-_WITH_MOMENTA = ("nesterov",)
-
-
-class OuterConfig(Config):
-    """The step that all groups take together."""
-
-    every: PositiveInt = Field(
-        default=1, description="K: averagings inside groups from one outer step to the next."
-    )
-    optimizer: Literal["nesterov", "sgd"] = Field(
-        default="nesterov",
-        description=(
-            "What takes the groups' mean movement for a gradient; sgd with a learning rate of 1 "
-            "averages them."
-        ),
-    )
-    learning_rate: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Of the model that replay trains; 0.7 with nesterov, 1 with sgd if left out.",
-    )
-    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.9, description="Nesterov's, of the model that replay trains."
-    )
-    fragments: PositiveInt = Field(
-        default=1,
-        le=1000,
-        description="Parts of the model that travel at times of their own, evenly over the period.",
-    )
-    overlap: NonNegativeInt = Field(
-        default=0,
-        le=1_000_000,
-        description="Steps that go on while a fragment is on its way.",
-    )
-    compression: CompressionConfig = Field(
-        default=NoCompressionConfig(kind="none"),
-        description="What is done to the groups' movements before they travel.",
-    )
-
-    @property
-    def states(self) -> int:
-        """Numbers that it keeps for each parameter: the weights that it moves, and momenta."""
-        return 2 if self.optimizer in _WITH_MOMENTA else 1
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes that it keeps for each parameter."""
-        return _FLOAT * self.states
-
-    @property
-    def rate(self) -> float:
-        """The learning rate, its optimiser's own where none is given."""
-        return self.learning_rate or _RATES[self.optimizer]
-
-    @property
-    def momentum_factor(self) -> float:
-        """The momentum, 0 of an optimiser that keeps none."""
-        return self.momentum if self.optimizer in _WITH_MOMENTA else 0.0
-
-    def parts(self, elements: int) -> list[slice]:
-        """Where each fragment of so many elements is."""
-        # Differences of rounded bounds, so that the fragments add up to the model.
-        bounds = [elements * number // self.fragments for number in range(self.fragments + 1)]
-        return [slice(*ends) for ends in pairwise(bounds)]
-
-    def due(self, averaging: int) -> tuple[int, ...]:
-        """The fragments that set out after an averaging (counted from 1).
-
-        Fragment i goes (i + 1) K / F averagings into each period, rounded up.
-        """
-        place = (averaging - 1) % self.every
-        # In whole numbers: a rounded fraction might send a fragment twice, or never.
-        first = place * self.fragments // self.every
-        return tuple(range(first, (place + 1) * self.fragments // self.every))
 
 
 class LocalSgdConfig(Sync):

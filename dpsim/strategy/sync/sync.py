@@ -9,7 +9,7 @@ from dpsim.strategy.sync.gate import BarrierGate, Gate
 from dpsim.topology import Mesh
 
 if TYPE_CHECKING:
-    from dpsim.strategy.sync.local_sgd import OuterConfig
+    from dpsim.strategy.sync.outer_step import OuterConfig
 
 Exchanged = Literal["gradients", "models", "nothing"]
 

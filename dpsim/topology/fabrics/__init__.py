@@ -11,8 +11,9 @@ from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
 from dpsim.topology.fabrics.single_switch import SingleSwitch, SingleSwitchConfig
 
 if TYPE_CHECKING:
-    from dpsim.topology.fabrics.custom import Custom, CustomConfig, CustomEdge
+    from dpsim.topology.fabrics.custom import Custom, CustomConfig
     from dpsim.topology.fabrics.dragonfly import Dragonfly, DragonflyConfig
+    from dpsim.topology.fabrics.edge import CustomEdge
     from dpsim.topology.fabrics.fat_tree import FatTree, FatTreeConfig
     from dpsim.topology.fabrics.full_mesh import FullMesh, FullMeshConfig
     from dpsim.topology.fabrics.leaf_spine import LeafSpine, LeafSpineConfig

@@ -14,12 +14,11 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from dpsim.base.arrays import IntArray
-from dpsim.base.config import Config, FilePath
+from dpsim.base.config import FilePath
 from dpsim.base.errors import DpsimError, suggestion
 from dpsim.base.files import read_limited
-from dpsim.base.units import BytesPerSecond, PositiveBytes, Seconds
-from dpsim.hardware import LinkRef
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
+from dpsim.topology.fabrics.edge import CustomEdge
 from dpsim.topology.fabrics.fabric import Fabric, Ports, SwitchedConfig
 from dpsim.topology.fabrics.shortest_paths import ShortestPaths
 
@@ -28,63 +27,7 @@ ResolvedEdge = tuple[str, str, float, float]  # one end, other end, B/s, s
 _CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
 _MOST_CARDS = 2**16  # each is looked at by name
 _MOST_BYTES = 2**24  # of a GraphML file
-
-
 _ATTRIBUTES = ("link", "rate", "latency", "window")  # of an edge, in GraphML
-
-
-class CustomEdge(Config):
-    """A full-duplex link between network cards and switches."""
-
-    between: tuple[str, str] = Field(
-        description=(
-            "Its two ends: network cards as node0/nic0, or a pattern of them as node*/nic0; any "
-            "other name is a switch."
-        )
-    )
-    link: LinkRef | None = Field(
-        default=None, description="A link of the catalogue, or its description."
-    )
-    rate: BytesPerSecond | None = Field(
-        default=None, description="Bytes a second in each direction, where no link is named."
-    )
-    latency: Seconds | None = Field(
-        default=None, description="Seconds that a message spends on it; the link's own if left out."
-    )
-    window: PositiveBytes | None = Field(
-        default=None,
-        description=(
-            "Bytes that may be under way before an answer, TCP's windows of all connections "
-            "together: the rate is at most window / (2 latency). No limit if left out."
-        ),
-    )
-
-    @model_validator(mode="after")
-    def _one_rate(self) -> CustomEdge:
-        if (self.link is None) == (self.rate is None):
-            raise ValueError(
-                "must have either link or rate, but got "
-                f"{'neither' if self.link is None else 'both'}"
-            )
-        if self.link is None and self.latency is None:
-            raise ValueError("must have a latency beside its rate, such as 'latency: 1 us'")
-        return self
-
-    @property
-    def bandwidth(self) -> float:
-        """B/s in each direction."""
-        rate = self.link.bandwidth if self.link is not None else (self.rate or 0.0)
-        if self.window is None or self.seconds == 0:
-            return rate
-        # One window a round trip.
-        return min(rate, self.window / (2 * self.seconds))
-
-    @property
-    def seconds(self) -> float:
-        """Its latency in s."""
-        if self.latency is not None:
-            return self.latency
-        return self.link.latency.value if self.link is not None else 0.0
 
 
 class Custom(Fabric):

@@ -21,7 +21,7 @@ from dpsim.topology.network import Routes
 if TYPE_CHECKING:
     import networkx as nx
 
-    from dpsim.topology.fabrics.custom import CustomEdge
+    from dpsim.topology.fabrics.edge import CustomEdge
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from dpsim.engine import calibrated
 from dpsim.engine.at_servers import AtServers
 from dpsim.network import Background, Conditions, LinkChange, max_min_rates
 from dpsim.network import kernel as kernel_module
-from dpsim.network.flows import ends_of_flows, flows_under_way
+from dpsim.network.flows import ends_of_flows, fluid
 from dpsim.network.flows.compiled_flows import CompiledFlows
 from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows
 from dpsim.network.flows.reduction import reduction
@@ -166,7 +166,7 @@ def test_ends_are_those_of_numpy(monkeypatch, conditions):
     starts[::4] = starts[0]
 
     def ends(worth):
-        monkeypatch.setattr(flows_under_way, "MUCH_SHARING", worth)
+        monkeypatch.setattr(fluid, "MUCH_SHARING", worth)
         return ends_of_flows(network, push, starts, 1e8, CONDITIONS[conditions])
 
     by_numpy, compiled = ends(np.inf), ends(0.0)
@@ -214,7 +214,7 @@ def test_without_the_library_numpy_does_it_and_one_line_says_so(monkeypatch, cap
     _say_that_it_is_slower.cache_clear()
     routes = Routes(np.array([[0]]), np.zeros(1))
     for _ in range(2):
-        assert isinstance(flows_under_way.under_way(np.ones(1), (routes,), 1e9), NumpyFlows)
+        assert isinstance(fluid.under_way(np.ones(1), (routes,), 1e9), NumpyFlows)
     (line,) = capsys.readouterr().err.splitlines()
     assert "40 times more slowly" in line
 
@@ -238,4 +238,4 @@ def test_the_library_is_built_where_there_is_a_compiler(tmp_path, monkeypatch, c
 
 def test_little_work_is_left_to_numpy():
     routes = Routes(np.array([[0]]), np.zeros(1))
-    assert isinstance(flows_under_way.under_way(np.ones(1), (routes,), 0.1), NumpyFlows)
+    assert isinstance(fluid.under_way(np.ones(1), (routes,), 0.1), NumpyFlows)

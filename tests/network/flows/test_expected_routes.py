@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows, under_way
+from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows
+from dpsim.network.flows.fluid import under_way
 from dpsim.topology import Routes
 
 # Two workers that push to three servers, of which the second counts as the first: links 2 and 3.
