@@ -252,7 +252,7 @@ class Scenario(Config):
         # Layers were measured by themselves; ranks that compute at once slow one another down.
         pace = 1.0 if self._spread is None else self._spread.pace
         wrapper = self.strategy.wrapper if self.cluster.ranks > 1 else None
-        return replace(model, measured=_times(found, self.workload.optimizer, pace, wrapper))
+        return replace(model, measured=_times(found, self.workload, pace, wrapper))
 
     @property
     def measured_jitter(self) -> JitterConfig | None:
@@ -282,13 +282,17 @@ def _jitter_of(spread: RankSpread) -> JitterConfig | None:
         raise ValueError(f"spreads.{name}: {rule}, but got {given!r}") from None
 
 
-def _times(found: MeasuredModel, optimizer: str, pace: float, wrapper: str | None) -> MeasuredTimes:
-    """A profile's layer times and, where they are of this optimiser, those of its update.
+def _times(
+    found: MeasuredModel, workload: WorkloadConfig, pace: float, wrapper: str | None
+) -> MeasuredTimes:
+    """A profile's layer times and, where it has this optimiser by these kernels, its update's.
 
     They are what they take at ``pace``: so many times as long as they were measured. Layers take
     in equal shares what the ``wrapper`` takes besides.
     """
-    update = found.optimizers.get(optimizer)
+    kernels = workload.words.optimizer_kernels
+    same = found.software.get("optimizer_kernels", kernels) == kernels
+    update = found.optimizers.get(workload.optimizer) if same else None
     from dpsim.workload import MeasuredTimes
 
     extra = found.wrapped.get(wrapper or "")

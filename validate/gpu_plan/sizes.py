@@ -67,7 +67,9 @@ GPU = Size(
         {"precision": "bf16"},
         {"precision": "fp32"},
         {"precision": "bf16", "checkpoint": "full"},
+        {"precision": "bf16", "memory_format": "channels_last", "optimizer_kernels": "fused"},
         {"precision": "tf32"},
+        {"precision": "bf16", "execution": "cuda-graph"},
         # Last: compiling takes as long as all the others.
         {"precision": "bf16", "execution": "compile"},
     ),

@@ -50,6 +50,11 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
             "torch's ZeroRedundancyOptimizer all-reduces gradients, and the prediction scatters "
             "them: strategy.aggregation.gradients.collective=all-reduce predicts what ran"
         )
+    if workload.words.optimizer_kernels == "sharded" and aggregation.sharding_stage is None:
+        found.append(
+            "workload.optimizer_kernels sharded: each worker updates all weights by one kernel, "
+            "and the prediction counts its share"
+        )
     if learners > 1:
         found.append(
             f"{learners} learners on each device are streams of one process (threads on a "

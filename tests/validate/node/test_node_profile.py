@@ -366,3 +366,16 @@ def test_recorded_strategies_are_predicted_from_a_profile_of_their_node():
     assert np.abs(totals).mean() < 0.15
     assert np.abs(totals).max() < 0.25
     assert np.abs(computing).max() < 0.15
+
+
+def test_a_measured_update_is_that_of_the_kernels_that_were_measured():
+    file = ROOT / "validate" / "recorded" / "two-busy-cores" / "scenario.yaml"
+    by_default, foreach, fused = (
+        prepare(load_scenario(file, sets)).times[0].optimizer
+        for sets in (
+            (),
+            ("workload.optimizer_kernels=foreach",),
+            ("workload.optimizer_kernels=fused",),
+        )
+    )
+    assert by_default == foreach != fused

@@ -17,7 +17,7 @@ from again import from_known, measured_again
 from dpsim.base.errors import DpsimError
 from validate.emulate import Case
 from validate.node.account import bucket_seconds, steps_of
-from validate.node.methods import method_on
+from validate.node.methods import deviations, method_on
 from validate.node.node_profile import node_profile
 from validate.node.program import carry_out
 from validate.ranks.launch import launch, loopback
@@ -45,6 +45,15 @@ CASES = {
         "accumulation": (("workload.gradient_accumulation=3",), "real"),
         "checkpointing": ((TRANSFORMER, "workload.checkpoint=full"), "real"),
         "bf16": (("cluster.gpu=h100-sxm", "workload.precision=bf16"), "real"),
+        "channels-last": (
+            ("workload.memory_format=channels_last", "workload.optimizer_kernels=fused"),
+            "real",
+        ),
+        "one-vector-channels-last": (
+            (SEQUENTIAL, "workload.memory_format=channels_last"),
+            "real",
+        ),
+        "captured": (("workload.execution=cuda-graph",), "real"),  # as eager, on a processor
         "adam-zero-1": (("workload.optimizer=adam", SHARDED % (1, "")), "real"),
         "fsdp": ((TRANSFORMER, SHARDED % (3, "")), "real"),
         "schedule": (
@@ -168,6 +177,19 @@ def test_learners_without_a_method_are_refused():
     case = Case(SCENARIO, ("workload.learners_per_gpu=2",))
     with pytest.raises(DpsimError, match="learners_per_gpu: must be 1 on real ranks but where"):
         method_on(case.scenario())
+
+
+SAID = {
+    "workload.execution=cuda-graph": "a processor has no CUDA graphs",
+    "workload.optimizer_kernels=sharded": "each worker updates all weights by one kernel",
+    "workload.software=tuned": "",
+}
+
+
+@pytest.mark.parametrize("word", SAID)
+def test_a_word_that_is_carried_out_otherwise_is_a_note(word):
+    found = deviations(Case(SCENARIO, (word,)).scenario(), on_gpu=False)
+    assert [SAID[word] in each for each in found] == [True] * bool(SAID[word])
 
 
 def test_encoding_is_told_from_the_rest(rows):
