@@ -44,14 +44,17 @@ def test_everything_needed_is_a_dependency_of_the_project():
 
 
 def test_the_bundle_has_the_wheels_and_a_script_for_them(monkeypatch, tmp_path):
-    asked = []
+    asked, compilers = [], []
 
-    def run(command, check):
+    def run(command, check, env=None):
         asked.append(command)
+        compilers.append((env or {}).get("CC"))
         (tmp_path / "numpy-2.whl").write_bytes(b"wheel")
 
     monkeypatch.setattr(bundle.subprocess, "run", run)
+    monkeypatch.setattr(bundle.platform, "machine", lambda: "x86_64")
     size = bundle.bundle(tmp_path, "3.12", "aarch64")
+    assert compilers[0] == ""  # of this machine's code none is for that one
     _, download = asked
     assert [*bundle.NEEDED] == download[-len(bundle.NEEDED) :]
     assert "manylinux_2_28_aarch64" in download
@@ -65,6 +68,6 @@ def test_the_bundle_has_the_wheels_and_a_script_for_them(monkeypatch, tmp_path):
 def test_a_bundle_that_is_too_large_is_an_error(monkeypatch, tmp_path):
     (tmp_path / "large.whl").write_bytes(b"wheel")
     monkeypatch.setattr(bundle, "MOST_BYTES", 3)
-    monkeypatch.setattr(bundle.subprocess, "run", lambda command, check: None)
+    monkeypatch.setattr(bundle.subprocess, "run", lambda command, check, env=None: None)
     with pytest.raises(SystemExit, match="must be at most 3 bytes"):
         bundle.bundle(tmp_path, "3.12", "x86_64")
