@@ -44,7 +44,10 @@ def serve(port: int, started: str, *, browser: bool) -> None:
             webbrowser.open(f"http://localhost:{port}")
         yield
 
-    # Simulations are threads of this process, and hold its lock for as long as they may.
+    from app import state
+
+    state.work_apart()
+    # What tasks report, and figures, are this process's.
     sys.setswitchinterval(_SWITCH)
     main = Path(__file__).with_name("main.py")
     st.App(main, lifespan=lifespan, middleware=[Middleware(Policy)]).run(config=_config(port))
@@ -105,12 +108,14 @@ def _warm() -> None:
 
     Imports, the first preset, its figures.
     """
-    from app import forms
+    from app import forms, state
     from app.pages_ import what_if
     from app.presets import FIRST
     from app.spec import Spec
     from app.waiting import in_advance
 
+    # The page that comes first is computed in the first process while others start.
+    Thread(target=state.tasks().warm, daemon=True).start()
     forms.whole()
     shown = in_advance(Spec(FIRST))
     what_if.breakdown(shown, None)

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from threading import Event
 
 import streamlit as st
 
@@ -17,6 +18,8 @@ from app.presets import FIRST
 from app.spec import MOST_IN_ADDRESS, Query, Spec, View
 from app.work import Tasks
 from dpsim.base.errors import DpsimError
+
+_APART = Event()
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
 _ENTERED = "entered"  # whether a run is for a change on the page, or for itself
@@ -153,4 +156,9 @@ def answer_key(spec: Spec) -> Hashable:
 @cache
 def tasks() -> Tasks:
     """The work of all tabs, of this server."""
-    return Tasks()
+    return Tasks(apart=_APART.is_set())
+
+
+def work_apart() -> None:
+    """Have work done in processes apart, as a server does; called before `tasks`."""
+    _APART.set()

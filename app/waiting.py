@@ -7,6 +7,7 @@ in words.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import TypeVar, cast
 from uuid import uuid4
 
@@ -48,7 +49,7 @@ def in_advance(spec: Spec) -> Answer:
 
 
 def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
-    return state.answer_key(spec), lambda report: answer(spec, report)
+    return state.answer_key(spec), partial(answer, spec)
 
 
 def scenario_of(spec: Spec) -> Scenario:
@@ -93,7 +94,7 @@ def at_once(spec: Spec) -> Answer | None:
     task = state.tasks().known(state.answer_key(spec))
     # Of a kind of its own: to wait for a second answer would leave the one that is shown.
     if task is None or not task.ended:
-        task = _only(("baseline", spec), lambda report: answer(spec, report))
+        task = _only(("baseline", spec), partial(answer, spec))
     if not task.wait(PATIENCE):
         return None
     try:

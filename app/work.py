@@ -1,11 +1,14 @@
 """Work that takes longer than a moment.
 
 In a thread of its own, with progress, a way to cancel it, and a limit; a session has two at a time,
-all together as many as there are cores, and the others queue.
+all together as many as there are cores, and the others queue. A server carries it out in processes
+apart, so that pages answer meanwhile: what is not done in a second goes on in those for long work,
+one of a session at a time, and holds up none that is short.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,6 +17,8 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from app.limits import MOST_SECONDS
+from dpsim.base.budget import OverTimeError
+from dpsim.base.child import Child
 from dpsim.base.errors import DpsimError
 
 T = TypeVar("T")
@@ -21,6 +26,7 @@ Report = Callable[[int, int], None]
 
 MOST_OF_A_SESSION = 2
 MOST_AT_ONCE = max(2, os.cpu_count() or 1)
+SHORT_S = 1.0  # of the processor
 NOBODY = "the server itself"  # who asks for what no session has asked for yet
 _KEPT = 64
 
@@ -41,6 +47,8 @@ class Task(Generic[T]):
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
         self.done, self.total = 0, 0
         self.begun = False
+        self.is_long = False
+        self._child: Child | None = None
         self._function, self._seconds, self._start = function, seconds, 0.0
         self._value: list[T] = []
         self._error: BaseException | None = None
@@ -48,12 +56,16 @@ class Task(Generic[T]):
         self._lock = Lock()
         self._waiting: set[str] = set()
 
-    def begin(self, then: Callable[[], None] = lambda: None) -> Task[T]:
-        """Start it, unless it was cancelled before; ``then`` is called when it has ended."""
+    def begin(self, then: Callable[[], None] = lambda: None, child: Child | None = None) -> Task[T]:
+        """Start it, unless it was cancelled before; ``then`` is called when it has ended.
+
+        With ``child`` it is carried out there. What is not done there in a second is long: it is
+        not begun any more when ``then`` is called, and is to begin again.
+        """
         with self._lock:
             if self.begun or self.ended:
                 return self
-            self.begun = True
+            self.begun, self._child = True, child
         self._start = monotonic()
         # A daemon: Ctrl-C ends the server, and does not wait for a simulation.
         Thread(target=self._run, args=(then,), daemon=True, name="dashboard work").start()
@@ -82,6 +94,8 @@ class Task(Generic[T]):
             if not self.begun:
                 self._error = CancelledError("cancelled")
                 self._ended.set()
+            elif self._child is not None:
+                self._child.end()
 
     def join(self, who: str) -> None:
         """``who`` waits for it."""
@@ -110,8 +124,8 @@ class Task(Generic[T]):
         self.done, self.total = done, total
         if self._stop.is_set():
             raise CancelledError("cancelled")
-        # What is done already is kept, however late.
-        if monotonic() - self._start > self._seconds and done < total:
+        # What is done already is kept, however late. A process counts its own seconds.
+        if self._child is None and monotonic() - self._start > self._seconds and done < total:
             raise DpsimError(
                 f"stopped after {self._seconds:.0f} s, {done:,} of {total:,} done: too long for a "
                 "page; use the command"
@@ -119,13 +133,39 @@ class Task(Generic[T]):
 
     def _run(self, then: Callable[[], None]) -> None:
         try:
-            self._value.append(self._function(self.report))
+            if self._child is None:
+                self._value.append(self._function(self.report))
+            else:
+                self._value.append(self._apart(self._child))
+        except OverTimeError:
+            self.is_long = True
         except BaseException as error:  # shown where the value is asked for
-            self._error = error
+            self._error = CancelledError("cancelled") if self._stop.is_set() else error
         finally:
-            # Before ``then``, which counts what is still at work.
-            self._ended.set()
+            with self._lock:
+                child, self._child = self._child, None
+                if self._error is None and not self._value:
+                    self.begun = False
+                    if self._stop.is_set():
+                        self._error = CancelledError("cancelled")
+            if self.begun or self._error is not None:
+                # Before ``then``, which counts what is still at work.
+                self._ended.set()
+            if child is not None and self.cancelled:
+                child.start()  # another, for whoever comes next
             then()
+
+    def _apart(self, child: Child) -> T:
+        limit = self._seconds if self.is_long else SHORT_S
+        try:
+            return child.run(self._function, report=self.report, seconds=limit)
+        except OverTimeError:
+            if self.is_long:
+                raise DpsimError(
+                    f"stopped after {limit:.0f} s of the processor, {self.done:,} of "
+                    f"{self.total:,} done: too long for a page; use the command"
+                ) from None
+            raise
 
 
 class Tasks:
@@ -134,12 +174,27 @@ class Tasks:
     The last few are kept. Those that may not begin yet queue, the first first.
     """
 
-    def __init__(self, most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, most: int = MOST_AT_ONCE, apart: bool = False) -> None:
         self._most = most
+        self._short = [Child(_prepare) for _ in range(most)] if apart else []
+        self._long = [Child(_prepare_for_long) for _ in range(max(1, most - 1))] if apart else []
+        self._used: dict[Task[Any], Child] = {}
         self._tasks: OrderedDict[Hashable, Task[Any]] = OrderedDict()
         self._queue: list[Task[Any]] = []
         self._at_work: list[Task[Any]] = []
         self._lock = Lock()
+
+    def warm(self) -> None:
+        """Start the processes, one after the other, which takes seconds."""
+        for child in (*self._short, *self._long):
+            child.start()
+
+    def end(self) -> None:
+        """Cancel all, and end the processes."""
+        for task in (*self._queue, *self._at_work):
+            task.cancel()
+        for child in (*self._short, *self._long):
+            child.end()
 
     def start(self, key: Hashable, function: Callable[[Report], T], who: str = NOBODY) -> Task[T]:
         """The task of ``key`` for ``who``, new if there is none, or if it was cancelled."""
@@ -180,17 +235,44 @@ class Tasks:
         """Begin what has room, and forget what has ended."""
         # A session's thread comes here, and that of each task as it ends.
         with self._lock:
-            self._at_work = [task for task in self._at_work if not task.ended]
-            self._queue = [task for task in self._queue if not task.ended]
-            busy = Counter(who for task in self._at_work for who in task.waiting)
+            again = [task for task in self._at_work if not task.begun and not task.ended]
+            self._at_work = [task for task in self._at_work if task.begun and not task.ended]
+            self._queue = [task for task in (*self._queue, *again) if not task.ended]
+            self._used = {
+                task: child for task, child in self._used.items() if task in self._at_work
+            }
+            busy = Counter((who, task.is_long) for task in self._at_work for who in task.waiting)
             for task in list(self._queue):
-                if len(self._at_work) >= self._most:
-                    return
-                # What several wait for begins as soon as one of them has room for it.
-                if not any(busy[who] < MOST_OF_A_SESSION for who in task.waiting):
+                child = self._free(task)
+                if child is None and (self._short or len(self._at_work) >= self._most):
                     continue
-                busy.update(task.waiting)
+                # What several wait for begins as soon as one of them has room for it.
+                most = 1 if task.is_long else MOST_OF_A_SESSION
+                if not any(busy[who, task.is_long] < most for who in task.waiting):
+                    continue
+                busy.update((who, task.is_long) for who in task.waiting)
                 self._queue.remove(task)
                 # It may have been cancelled since it joined the queue.
-                if task.begin(self._begin_some).begun:
+                if task.begin(self._begin_some, child).begun:
                     self._at_work.append(task)
+                    if child is not None:
+                        self._used[task] = child
+
+    def _free(self, task: Task[Any]) -> Child | None:
+        """A process of those for the task that has nothing to do."""
+        used = self._used.values()
+        return next(
+            (one for one in (self._long if task.is_long else self._short) if one not in used), None
+        )
+
+
+def _prepare() -> None:
+    """Load in advance what pages ask for."""
+    importlib.import_module("app.own_files")
+    importlib.import_module("app.lessons")
+
+
+def _prepare_for_long() -> None:
+    _prepare()
+    if hasattr(os, "nice"):
+        os.nice(5)  # what is short comes first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import streamlit as st
@@ -42,7 +42,7 @@ def draw() -> None:
     walks = finished(
         "carrying it out",
         ("walk", names, operation, size, switch, cluster),
-        lambda report: walked(names, operation, size, switch, cluster, report),
+        partial(walked, names, operation, size, switch, cluster),
     )
     if walks is None:
         return

@@ -6,6 +6,7 @@ Also the same strategies on more and more nodes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
 import streamlit as st
 
@@ -69,7 +70,7 @@ def _strategies(spec: Spec) -> None:
     found = finished(
         "simulating",
         ("varied", spec, path, tuple(values)),
-        lambda report: varied(spec, path, values, report),
+        partial(varied, spec, path, values),
     )
     if found is not None:
         _side_by_side(found)
@@ -126,7 +127,7 @@ def _algorithms(spec: Spec) -> None:
     found = finished(
         "timing collectives",
         ("sizes", spec, tuple(algorithms)),
-        lambda report: collectives(spec, tuple(algorithms), _SIZES_B, report),
+        partial(collectives, spec, tuple(algorithms), _SIZES_B),
     )
     if found:
         chart(algorithms_figure(found), key="sizes", height=_HEIGHT)
@@ -153,9 +154,7 @@ def _scaling(spec: Spec) -> None:
         spec = spec.with_value("run.steps", str(steps))
         st.caption(f"{steps} steps each instead of {given.run.steps:,}.")
 
-    found = finished(
-        "simulating", ("scaling", spec), lambda report: varied(spec, "cluster.nodes", nodes, report)
-    )
+    found = finished("simulating", ("scaling", spec), partial(varied, spec, "cluster.nodes", nodes))
     if found is None:
         return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -60,9 +61,7 @@ def _found(spec: Spec, what: str, varied: list[dict[str, str]]) -> dict[int, Res
     """Results by the place of what is varied; None while they are simulated."""
     # As tuples, which a task's key can hold.
     asked = tuple(tuple(each.items()) for each in varied)
-    found = finished(
-        "simulating", (f"points {what}", spec, asked), lambda report: points(spec, asked, report)
-    )
+    found = finished("simulating", (f"points {what}", spec, asked), partial(points, spec, asked))
     if found is not None and not found:
         refuse("this scenario must fit with one of the values tried, but fits with none")
         return None
@@ -177,9 +176,7 @@ def _grows(spec: Spec) -> None:
         "updates (Smith et al., ICLR 2018)."
     )
     factor = int(controls.slide("times the batch before", _FACTORS, "factor", "2"))
-    found = finished(
-        "simulating", ("grown", spec, factor), lambda report: grown(spec, factor, report)
-    )
+    found = finished("simulating", ("grown", spec, factor), partial(grown, spec, factor))
     if found is None:
         return
     growth, known = found

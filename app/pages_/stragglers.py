@@ -6,6 +6,7 @@ What slow workers do to each way of synchronising, and what staleness that costs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -57,7 +58,7 @@ def draw() -> None:
     both = finished(
         "simulating each way",
         ("sync", _slowed(spec, how, factor), tuple(kinds)),
-        lambda report: _with_and_without(spec, how, factor, kinds, report),
+        partial(_with_and_without, spec, how, factor, kinds),
     )
     if both is not None:
         undisturbed, found = both

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from statistics import fmean
 
@@ -91,7 +92,7 @@ def _sync(spec: Spec) -> None:
     found = finished(
         "looking at what is read",
         ("windows", spec),
-        lambda report: read_windows(spec, SYNCHRONISED[_SSP], report),
+        partial(read_windows, spec, SYNCHRONISED[_SSP]),
     )
     if found is not None:
         # The page counts steps from 1, the library from 0.
@@ -118,7 +119,7 @@ def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool
     found = finished(
         "simulating each",
         ("lanes", spec, tuple(strategies), workers),
-        lambda report: lanes(spec, strategies, workers, report),
+        partial(lanes, spec, strategies, workers),
     )
     if found is None:
         return False
@@ -158,7 +159,7 @@ def _weights(spec: Spec) -> None:
     spec = _with_a_slow_one(spec)
     for path, value in _SMALL.items():
         spec = spec.with_value(path, value)
-    found = finished("training", ("weights", spec), lambda report: weights(spec, _AVERAGED, report))
+    found = finished("training", ("weights", spec), partial(weights, spec, _AVERAGED))
     if found is not None:
         for place, (name, each) in zip(st.columns(len(found)), found.items(), strict=True):
             with place:

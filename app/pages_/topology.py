@@ -5,6 +5,8 @@ The cluster as a graph, its links coloured by what a step puts on them, and the 
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from app import does_not_fit, sidebar, state
@@ -30,9 +32,7 @@ def draw() -> None:
     scenario_of(spec)
     if does_not_fit.drawn(spec):
         return
-    found = finished(
-        "loading the links", ("links", spec), lambda report: loaded_links(spec, report)
-    )
+    found = finished("loading the links", ("links", spec), partial(loaded_links, spec))
     if found is None:
         return
 

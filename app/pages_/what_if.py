@@ -162,7 +162,7 @@ def _limits(spec: Spec) -> None:
     found = finished(
         "turning every knob",
         ("explained", spec),
-        lambda report: explained(spec, report),
+        partial(explained, spec),
         patience=0.05,
     )
     if found is None:

@@ -66,7 +66,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
         seconds = time_limit() if seconds is None else seconds
         limit = _Limit(thread_time() + seconds, monotonic() + seconds)
     token = _limit.set(limit)
-    asks = is_first and _signal_asks()
+    asks = is_first and _signal_asks() and math.isfinite(time_left())
     try:
         if asks:
             signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
@@ -123,9 +123,13 @@ def check() -> None:
         raise over_time(time_limit())
 
 
-def over_time(seconds: float) -> FailedError:
+class OverTimeError(FailedError):
+    """What took more of the processor than its limit."""
+
+
+def over_time(seconds: float) -> OverTimeError:
     """What took more than the ``seconds`` of the limit, in words."""
-    return FailedError(
+    return OverTimeError(
         f"takes more than {seconds:,.4g} s of the processor, the limit: {_WAY_OUT}, or "
         f"set {TIME_LIMIT} (s)"
     )

@@ -20,13 +20,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpsim.base.budget import limited, memory_here, over_time, time_left
+from dpsim.base.budget import (
+    OverTimeError,
+    ask_by_signal,
+    limited,
+    memory_here,
+    over_time,
+    time_left,
+)
 from dpsim.base.errors import DpsimError, FailedError
 
 T = TypeVar("T")
 
+_GRACE = 0.5  # s of the processor beyond the limit
 _LOOKS_EVERY = 0.2  # seconds between two looks whether the parent is there
 _ANSWER, _ERROR, _REPORT = "answer", "error", "report"
+_ERRORS = {kind.__name__: kind for kind in (OverTimeError, FailedError, DpsimError)}
 
 
 class Child:
@@ -73,6 +82,11 @@ class Child:
                 self.end()
                 raise
 
+    def start(self) -> None:
+        """Start the process, where none is there, so that the next `run` need not."""
+        with self._lock, suppress(FailedError):  # then the next `run` says so
+            self._started()
+
     def end(self) -> None:
         """End the process, in whatever it is; the next `run` starts another."""
         process, self._process = self._process, None
@@ -100,8 +114,7 @@ class Child:
             if kind == _ANSWER:
                 return said
             if kind == _ERROR:
-                status, message = said
-                raise FailedError(message) if status == FailedError.status else DpsimError(message)
+                raise _ERRORS[said[0]](said[1])
             assert report is not None
             try:
                 report(*said)
@@ -130,17 +143,26 @@ class Child:
             atexit.register(self.end)
         self._owner = os.getpid()
         if self._prepare is not None:
-            self._asked(self._process, (self._prepare, (), False, float("inf")), None)
+            try:
+                self._asked(self._process, (self._prepare, (), False, float("inf")), None)
+            except (EOFError, BrokenPipeError):
+                self.end()
+                raise FailedError("its process ended before it began") from None
         return self._process
 
 
 def _why(code: int, seconds: float) -> FailedError:
-    if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
+    if hasattr(signal, "SIGVTALRM") and code == -signal.SIGVTALRM:
         return over_time(seconds)
     if code < 0:
         with suppress(ValueError):
             return FailedError(f"ended by the system ({signal.Signals(-code).name})")
     return FailedError(f"its process ended (code {code})")
+
+
+def _kind(error: DpsimError) -> str:
+    """The name of the nearest of `_ERRORS`: others take more than their message to make."""
+    return next(name for name, kind in _ERRORS.items() if isinstance(error, kind))
 
 
 @cache
@@ -168,6 +190,7 @@ def _serve(parent: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
     end_with(parent)
+    ask_by_signal()
     _hold_memory()
 
     def send(kind: str, said: object) -> None:
@@ -185,22 +208,22 @@ def _serve(parent: int) -> None:
         try:
             send(_ANSWER, _carried_out(function, args, seconds))
         except DpsimError as error:
-            send(_ERROR, (error.status, str(error)))
+            send(_ERROR, (_kind(error), str(error)))
         except Exception as error:
-            send(_ERROR, (FailedError.status, f"failed: {type(error).__name__}: {error}"))
+            send(_ERROR, (FailedError.__name__, f"failed: {type(error).__name__}: {error}"))
 
 
 def _carried_out(function: Callable[..., T], args: tuple[Any, ...], seconds: float) -> T:
     timed = seconds < float("inf") and hasattr(signal, "setitimer")
     if timed:
-        # Its signal ends the process, whatever library it is in.
-        signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-3))
+        # What does not hear the limit, such as a library in C, is ended by this signal.
+        signal.setitimer(signal.ITIMER_VIRTUAL, 1.25 * seconds + _GRACE)
     try:
         with limited(seconds):
             return function(*args)
     finally:
         if timed:
-            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
 
 
 def _hold_memory() -> None:

@@ -1,13 +1,17 @@
 """Work in threads: shared by key, told of a cancellation, limited in time."""
 
+import os
+from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
 
 import pytest
+import work_apart
 from app_pages import is_waiting, settled
 
 from app import waiting
 from app.work import CancelledError, Task, Tasks
+from dpsim.base.child import Child
 from dpsim.base.errors import DpsimError
 
 
@@ -150,3 +154,59 @@ def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_begun_again(
     page.button(key="again simulating steps").click().run()
     settled(page)
     assert page.error[0].value == "the gate is open"
+
+
+class TestApart:
+    """In processes, as the server has it."""
+
+    @pytest.fixture
+    def tasks(self, monkeypatch):
+        monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        monkeypatch.setattr("app.work._prepare", work_apart.nothing)
+        monkeypatch.setattr("app.work._prepare_for_long", work_apart.nothing)
+        found = Tasks(most=2, apart=True)
+        found.warm()
+        yield found
+        found.end()
+
+    def test_values_and_errors_come_from_another_process(self, tasks):
+        assert tasks.start("key", work_apart.process, "a").value() != os.getpid()
+        with pytest.raises(DpsimError, match="must be another"):
+            tasks.start("other", work_apart.refused, "a").value()
+
+    def test_what_is_short_never_waits_for_what_is_long(self, tasks):
+        long = [tasks.start(number, work_apart.busy, f"long {number}") for number in range(4)]
+        deadline = monotonic() + 120
+        while not all(task.is_long for task in long):
+            assert monotonic() < deadline
+            sleep(0.05)
+        for number in range(16):
+            assert tasks.start(f"key {number}", work_apart.process, f"{number}").value()
+        assert not any(task.ended for task in long)
+        assert sum(task.begun for task in long) == 1  # the others wait for its process
+        for task in long:
+            task.cancel()
+
+    def test_a_session_has_one_long_task_at_work(self, tasks):
+        tasks._long.append(Child(work_apart.nothing))
+        long = [tasks.start(number, work_apart.busy, "one") for number in range(2)]
+        deadline = monotonic() + 120
+        while not all(task.is_long for task in long):
+            assert monotonic() < deadline
+            sleep(0.05)
+        sleep(0.3)
+        assert sum(task.begun for task in long) == 1
+        for task in long:
+            task.cancel()
+
+    def test_what_asks_nobody_is_cancelled_at_once(self, tasks):
+        task = tasks.start("key", work_apart.deaf, "a")
+        while not task.begun:
+            sleep(0.01)
+        sleep(0.2)
+        begin = monotonic()
+        task.cancel()
+        with pytest.raises(CancelledError):
+            task.value()
+        assert monotonic() - begin < 10
+        assert tasks.start("next", work_apart.process, "a").value()
