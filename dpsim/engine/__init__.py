@@ -21,8 +21,9 @@ from dpsim.engine.link_loads import (
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
     from dpsim.engine.attempt import try_simulate
-    from dpsim.engine.calibration import fitted_factor, scale_to
+    from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
+    from dpsim.engine.gpu_times import accelerator, constants_on, learner_times
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
         StepDoubts,
@@ -50,12 +51,7 @@ if TYPE_CHECKING:
     from dpsim.engine.memory_contention import overlapped_bytes, seconds_lost
     from dpsim.engine.one_time import one_time_costs
     from dpsim.engine.preparation import (
-        accelerator,
-        calibrated,
-        constants_on,
-        learner_times,
         prepare,
-        prepared_by,
         reduction_cost,
         transport_costs,
         updated_part,

@@ -1,8 +1,14 @@
-"""Compute times scaled to what was measured: a factor that is given, or found by bisection."""
+"""The job of a scenario, its compute times scaled to what was measured.
+
+The factor is given, or found by Brent's method.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
 from dpsim.base.errors import DpsimError
@@ -10,9 +16,34 @@ from dpsim.engine.job import Job
 from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.preparation import prepare
 from dpsim.engine.run_length import check_length
-from dpsim.scenario import ScaledCompute
+from dpsim.scenario import ScaledCompute, Scenario
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
+
+
+_prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jobs", default=None)
+
+
+@contextmanager
+def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
+    """Let jobs inside be prepared by another than `prepare`: one that keeps them, say."""
+    token = _prepare.set(other)
+    try:
+        yield
+    finally:
+        _prepare.reset(token)
+
+
+def calibrated(scenario: Scenario) -> Job:
+    """The job of ``scenario``, its compute times scaled where the calibration says so.
+
+    Raises DpsimError as `prepare` does, and where no scale gives a measured step.
+    """
+    made_by = _prepare.get() or prepare
+    job, scaling = made_by(scenario), scenario.scaling
+    if scaling is None:
+        return job
+    return job.scaled(scale_of(job, scaling))
 
 
 def scale_of(job: Job, calibration: ScaledCompute) -> float:

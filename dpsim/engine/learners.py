@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from dpsim.engine.gpu_times import constants_on, learner_times
 from dpsim.engine.memory import MemoryUse, smallest_gpu
-from dpsim.engine.preparation import constants_on, learner_times
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.workload import (

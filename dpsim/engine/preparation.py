@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
+from dpsim.engine.gpu_times import learner_times
 from dpsim.engine.job import Job
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
@@ -23,13 +22,10 @@ from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Setting, Turns
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
 from dpsim.workload import (
-    Accelerator,
     Constants,
     LayerTimes,
     Model,
     Pipeline,
-    compute_times,
-    constants_for,
 )
 
 if TYPE_CHECKING:
@@ -41,19 +37,6 @@ _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, on
 def reduction_cost(gpu: Gpu) -> float:
     """Seconds per byte that ``gpu`` adds to its own: its memory is the limit."""
     return _REDUCTION_TRAFFIC / gpu.memory_bandwidth.value
-
-
-_prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jobs", default=None)
-
-
-@contextmanager
-def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
-    """Let jobs inside be prepared by another than `prepare`: one that keeps them, say."""
-    token = _prepare.set(other)
-    try:
-        yield
-    finally:
-        _prepare.reset(token)
 
 
 class KeptNetwork:
@@ -71,20 +54,6 @@ class KeptNetwork:
         if self._cluster is None or key != self._key:
             self._key, self._cluster, self._models = key, build_cluster(config), {}
         return self._cluster, self._models
-
-
-def calibrated(scenario: Scenario) -> Job:
-    """The job of ``scenario``, its compute times scaled where the calibration says so.
-
-    Raises DpsimError as `prepare` does, and where no scale gives a measured step.
-    """
-    made_by = _prepare.get() or prepare
-    job, scaling = made_by(scenario), scenario.scaling
-    if scaling is None:
-        return job
-    from dpsim.engine.calibration import scale_of
-
-    return job.scaled(scale_of(job, scaling))
 
 
 def prepare(
@@ -280,56 +249,3 @@ def updated_part(job: Job) -> float:
     if scenario.workload.words.optimizer_kernels != "sharded":
         return part
     return part * scenario.cell / job.cluster.ranks
-
-
-def accelerator(gpu: Gpu) -> Accelerator:
-    """What the law of computing asks of ``gpu``."""
-    peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
-    power = gpu.power.value if gpu.power else None
-    return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, power)
-
-
-def learner_times(
-    scenario: Scenario,
-    model: Model,
-    gpu: Gpu,
-    batch: int,
-    learners: int = 1,
-    constants: Constants | None = None,
-    updated: float = 1.0,
-    workers: int = 1,
-    recompute: bool = True,
-) -> LayerTimes:
-    """Seconds that a learner computes on ``gpu``, by the GPU's figures.
-
-    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
-    of the model (``updated``), or with sharded kernels the share of one of ``workers``. Without
-    ``recompute`` backward computes nothing again.
-    """
-    workload = scenario.workload
-    known = constants or constants_on(scenario, model, gpu)
-    return compute_times(
-        model,
-        accelerator(gpu),
-        batch=batch,
-        precision=workload.precision,
-        optimizer=workload.optimizer,
-        software=workload.words,
-        accumulation=workload.gradient_accumulation,
-        recompute=workload.recompute if recompute else None,
-        constants=known,
-        learners=learners,
-        updated=updated,
-        workers=workers,
-        beside=workload.input.host_seconds(known.script, workload.samples_per_gpu, model),
-    )
-
-
-def constants_on(scenario: Scenario, model: Model, gpu: Gpu) -> Constants:
-    """The constants of computing on ``gpu``: fitted, and as measured where the calibration says."""
-    workload, profile = scenario.workload, scenario.profile
-    found = constants_for(model, gpu.architecture, workload.precision, workload.words)
-    if profile is None or not profile.constants:
-        return found
-    measured = {name: each.value for name, each in profile.constants.items()}
-    return found.measured(measured, workload.precision)

@@ -13,12 +13,12 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.engine.answer import answer
+from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job
 from dpsim.engine.kernel import NOTHING, Recording, Simulation, simulate_job
 from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
 from dpsim.engine.memory import check_fits
 from dpsim.engine.outer_step import between_groups_busy
-from dpsim.engine.preparation import calibrated
 from dpsim.engine.result import Result
 from dpsim.engine.run_length import (
     MOST_RECORDS,

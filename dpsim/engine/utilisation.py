@@ -23,8 +23,8 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
+from dpsim.engine.gpu_times import accelerator, constants_on
 from dpsim.engine.job import Job
-from dpsim.engine.preparation import accelerator, constants_on
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.topology import Cluster

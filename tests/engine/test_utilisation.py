@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dpsim import load_scenario, simulate
 from dpsim.engine import Utilisation, Work, model_flop
-from dpsim.engine.preparation import accelerator, prepare
+from dpsim.engine.gpu_times import accelerator
+from dpsim.engine.preparation import prepare
 from dpsim.engine.utilisation import work
 from dpsim.hardware import gpus
 from dpsim.report.text.tables import run_notes

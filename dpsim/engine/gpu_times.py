@@ -1,0 +1,67 @@
+"""Seconds that layers take on a scenario's GPUs, by the law of computing and its constants."""
+
+from __future__ import annotations
+
+from dpsim.hardware import Gpu
+from dpsim.scenario import Scenario
+from dpsim.workload import (
+    Accelerator,
+    Constants,
+    LayerTimes,
+    Model,
+    compute_times,
+    constants_for,
+)
+
+
+def accelerator(gpu: Gpu) -> Accelerator:
+    """What the law of computing asks of ``gpu``."""
+    peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
+    power = gpu.power.value if gpu.power else None
+    return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, power)
+
+
+def learner_times(
+    scenario: Scenario,
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    learners: int = 1,
+    constants: Constants | None = None,
+    updated: float = 1.0,
+    workers: int = 1,
+    recompute: bool = True,
+) -> LayerTimes:
+    """Seconds that a learner computes on ``gpu``, by the GPU's figures.
+
+    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
+    of the model (``updated``), or with sharded kernels the share of one of ``workers``. Without
+    ``recompute`` backward computes nothing again.
+    """
+    workload = scenario.workload
+    known = constants or constants_on(scenario, model, gpu)
+    return compute_times(
+        model,
+        accelerator(gpu),
+        batch=batch,
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        software=workload.words,
+        accumulation=workload.gradient_accumulation,
+        recompute=workload.recompute if recompute else None,
+        constants=known,
+        learners=learners,
+        updated=updated,
+        workers=workers,
+        beside=workload.input.host_seconds(known.script, workload.samples_per_gpu, model),
+    )
+
+
+def constants_on(scenario: Scenario, model: Model, gpu: Gpu) -> Constants:
+    """The constants of computing on ``gpu``: fitted, and as measured where the calibration says."""
+    workload, profile = scenario.workload, scenario.profile
+    found = constants_for(model, gpu.architecture, workload.precision, workload.words)
+    if profile is None or not profile.constants:
+        return found
+    measured = {name: each.value for name, each in profile.constants.items()}
+    return found.measured(measured, workload.precision)
