@@ -22,11 +22,19 @@ from dpsim.topology import Mesh
 from dpsim.workload import Program
 
 if TYPE_CHECKING:
-    from dpsim.engine.job import Exchange, Job
+    from dpsim.engine.job_without_calls import Exchange, JobWithoutCalls
 
 LOSS = "average-loss"
 _LOSS_BYTES = 4
 _COMPRESSED = ("gradients", "models")
+
+
+_INSIDE = "{} in groups"
+
+
+def in_group(name: str) -> str:
+    """The collective ``name`` as it runs in every group of workers."""
+    return _INSIDE.format(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +131,7 @@ def _float32_peak(gpu: Gpu) -> float:
     return known.value if known else min(peak.value for peak in gpu.peak.values())
 
 
-def calls_in(job: Job, exchange: Exchange) -> tuple[StagedCall, ...]:
+def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]:
     """What ``job`` communicates in a step in which all exchange ``exchange``, in order."""
     strategy = job.scenario.strategy
     mesh = _peers(job, grouped=exchange.grouped)
@@ -142,14 +150,10 @@ def calls_in(job: Job, exchange: Exchange) -> tuple[StagedCall, ...]:
             sent += _by_communicator(_for_all(job, call), strategy.aggregation)
         else:
             sent.append(_in_group(job, call, mesh))
-    if exchange.fragments and not job.silent:
-        from dpsim.engine.outer_step import outer_calls
-
-        sent += outer_calls(job, exchange.fragments)
     return tuple(sent)
 
 
-def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
+def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     """The calls of a step, those on gradients merged and ordered by the overlap policy.
 
     The others go as they become ready, and without overlap only where a pass waits for them.
@@ -182,7 +186,7 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     return in_order(tuple(ordered), others)
 
 
-def _awaited_positions(job: Job) -> FloatArray:
+def _awaited_positions(job: JobWithoutCalls) -> FloatArray:
     """Seconds up to each position of a step for the worker whom collectives wait for.
 
     All must send in one order, so one plan is for all. That worker is the slowest, or of a quorum
@@ -205,7 +209,7 @@ def pace_of_cells(factors: FloatArray, cell: int) -> FloatArray:
     return np.repeat(slowest, cell, axis=1)
 
 
-def averaging(job: Job) -> tuple[CollectiveCall, ...]:
+def averaging(job: JobWithoutCalls) -> tuple[CollectiveCall, ...]:
     """The calls of a step after which models are averaged."""
     if job.silent:
         return ()
@@ -213,7 +217,7 @@ def averaging(job: Job) -> tuple[CollectiveCall, ...]:
     return calls if job.scenario.cell == 1 else _parts_in_cell(job, calls)
 
 
-def _peers(job: Job, *, grouped: bool) -> Mesh:
+def _peers(job: JobWithoutCalls, *, grouped: bool) -> Mesh:
     """Those whom a worker meets: all, or its group."""
     mesh, cell = job.cluster.mesh, job.scenario.cell
     if cell > 1:
@@ -224,7 +228,7 @@ def _peers(job: Job, *, grouped: bool) -> Mesh:
     return Mesh(job.scenario.strategy.sync.group_size(mesh), None)
 
 
-def _for_all(job: Job, call: CollectiveCall) -> StagedCall:
+def _for_all(job: JobWithoutCalls, call: CollectiveCall) -> StagedCall:
     """``call`` among all workers."""
     return _staged_among(job, call, _peers(job, grouped=False))
 
@@ -252,22 +256,20 @@ def _by_communicator(call: StagedCall, aggregation: Aggregation) -> Iterator[Sta
         )
 
 
-def _in_group(job: Job, call: CollectiveCall, mesh: Mesh) -> StagedCall:
+def _in_group(job: JobWithoutCalls, call: CollectiveCall, mesh: Mesh) -> StagedCall:
     """``call`` in each group of workers, which ``mesh`` is one of."""
-    from dpsim.engine.outer_step import in_group
-
     sent = _staged_among(job, call, mesh)
     stages = tuple((in_group(name), nbytes) for name, nbytes in sent.stages)
     return replace(sent, stages=stages, group="group")
 
 
-def _staged_among(job: Job, call: CollectiveCall, mesh: Mesh) -> StagedCall:
+def _staged_among(job: JobWithoutCalls, call: CollectiveCall, mesh: Mesh) -> StagedCall:
     strategy = job.scenario.strategy
     gpus = tuple(gpu for gpu, _ in job.cluster.accelerators)
     return staged(call, strategy.compression, strategy.aggregation, mesh, gpus)
 
 
-def _loss(job: Job, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
+def _loss(job: JobWithoutCalls, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
     """The loss of a step, averaged over all workers to be reported after it."""
     if LOSS not in job.collectives:
         return ()
@@ -277,14 +279,18 @@ def _loss(job: Job, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
     return (CollectiveCall("loss", _LOSS_BYTES, turn if overlaps else end, end, LOSS, "loss"),)
 
 
-def _parts_in_cell(job: Job, calls: tuple[CollectiveCall, ...]) -> tuple[CollectiveCall, ...]:
+def _parts_in_cell(
+    job: JobWithoutCalls, calls: tuple[CollectiveCall, ...]
+) -> tuple[CollectiveCall, ...]:
     """What each GPU of a cell has of them: an equal part, in whole elements."""
     cell = job.scenario.cell
     sizes = [-(-call.nbytes // (call.width * cell)) * call.width for call in calls]
     return tuple(replace(call, nbytes=size) for call, size in zip(calls, sizes, strict=True))
 
 
-def _line(job: Job, gradients: list[CollectiveCall], *, grouped: bool) -> tuple[float, float]:
+def _line(
+    job: JobWithoutCalls, gradients: list[CollectiveCall], *, grouped: bool
+) -> tuple[float, float]:
     """Alpha (s) and beta (s/B) of the collective that carries ``gradients``.
 
     From what nothing takes, and what all of them take.
@@ -298,15 +304,13 @@ def _line(job: Job, gradients: list[CollectiveCall], *, grouped: bool) -> tuple[
     return nothing, (everything - nothing) / max(size, 1)
 
 
-def _seconds(job: Job, collective: str, nbytes: int, *, grouped: bool) -> float:
+def _seconds(job: JobWithoutCalls, collective: str, nbytes: int, *, grouped: bool) -> float:
     """How long uncompressed ``nbytes`` take with all workers there."""
     mesh = _peers(job, grouped=grouped)
     stages = job.scenario.strategy.aggregation.stages(
         collective, (nbytes,), nbytes, sums_in_flight=True, mesh=mesh
     )
     if grouped:
-        from dpsim.engine.outer_step import in_group
-
         stages = tuple((in_group(name), size) for name, size in stages)
     ends = np.zeros(job.workers)
     for name, size in stages:

@@ -2,171 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
-import numpy as np
-
-from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.base.errors import DpsimError
 from dpsim.engine.calls import StagedCall, calls_in, planned
-from dpsim.engine.run_length import averaging_period, counted_steps, exchange_cycle
-from dpsim.network import CollectiveModel
-from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
-from dpsim.strategy.sync import Exchanged, Gate
-from dpsim.topology import Cluster
-from dpsim.workload import LayerTimes, Model, Pipeline, Program
+from dpsim.engine.job_without_calls import Exchange, JobWithoutCalls
+from dpsim.strategy.aggregation import CollectiveCall
+
+__all__ = ["Exchange", "Job"]
 
 
-class Exchange(NamedTuple):
-    """What workers exchange in a step.
-
-    ``grouped``: only with those of their group. ``fragments``: parts of the model that groups send
-    one another after it.
-    """
-
-    kind: Exchanged
-    grouped: bool = False
-    fragments: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One training job: what each worker computes in a step, and what it communicates.
-
-    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
-    ``collectives`` has one model for each collective, or one for each step in turn.
-    ``compute_scale`` is what ``times`` have been multiplied by. All else follows from what is
-    given, and is worked out once.
-    """
-
-    scenario: Scenario
-    cluster: Cluster
-    model: Model
-    times: tuple[LayerTimes, ...]
-    collectives: Mapping[str, Turns]
-    setting: Setting
-    input: Pipeline | None = None
-    compute_scale: float = 1.0
-
-    workers: int = field(init=False)
-    """How many workers take part, one a GPU."""
-    workers_of_nodes: list[int] = field(init=False)
-    """How many workers node 0, 1, ... has."""
-    kind_of: IntArray = field(init=False)
-    """Each worker's kind of GPU."""
-    network: Cluster = field(init=False)
-    """What carries its communication: the cluster, or the cluster with its CPUs and servers."""
-    program: Program = field(init=False)
-    """The positions of a step."""
-    positions: FloatArray = field(init=False)
-    """Seconds of computing from a step's start to each of them, (positions, kinds of GPU)."""
-    silent: bool = field(init=False)
-    """Whether nothing is communicated: one worker has nobody to talk to but servers or CPUs."""
-    meeting: Meeting = field(init=False)
-    """How its workers meet: all together, unless both strategies let each go its own way."""
-    acts_alone: bool = field(init=False)
-    """Whether each worker goes its own way, so that it is simulated as a process of its own."""
-    keeps_pace: bool = field(init=False)
-    """Whether no worker may take more steps than another for good: all wait for the slowest."""
-    own_pace: bool = field(init=False)
-    """Whether some workers may take more steps than others in the same time, if only so far."""
-    one_version: bool = field(init=False)
-    """Whether all workers compute on versions of the same parameters."""
-
-    def __post_init__(self) -> None:
-        sync, aggregation = self.scenario.strategy.sync, self.scenario.strategy.aggregation
-        # A frozen dataclass is filled by way of its dictionary.
-        facts = vars(self)
-        facts["workers"] = self.cluster.ranks
-        facts["workers_of_nodes"] = np.bincount(self.cluster.node_of).tolist()
-        facts["network"] = self._network()
-        facts["kind_of"] = self.cluster.accelerator_of
-        facts["program"] = Program(len(self.model.layers), self.times[0].passes)
-        facts["positions"] = np.stack([_positions(times) for times in self.times], axis=1)
-        # GPUs of a cell split one model: together they are one worker to the others.
-        replicas = self.workers // self.scenario.cell
-        facts["silent"] = replicas == 1 and not aggregation.moves_alone
-        gate = self.gate()
-        together = self.silent or gate.barrier
-        facts["meeting"] = Meeting.TOGETHER if together else aggregation.meeting
-        facts["acts_alone"] = self.meeting is not Meeting.TOGETHER
-        facts["keeps_pace"] = gate.quorum == self.workers
-        facts["own_pace"] = self.acts_alone or not self.keeps_pace
-        facts["one_version"] = sync.one_version and aggregation.one_version
-        if not self.silent:
-            self._check_gate(gate)
-
-    def _check_gate(self, gate: Gate) -> None:
-        """Raise DpsimError where workers meet in a way that does not know all of their rule."""
-        strategy, why = self.scenario.strategy, ""
-        if self.meeting is Meeting.TOGETHER and not gate.in_rounds:
-            why = "gradients are judged one by one, which no collective does"
-        elif self.meeting is Meeting.IN_PAIRS and gate.drops:
-            why = "gradients are dropped, and pairs average models"
-        if why:
-            raise DpsimError(
-                f"strategy.aggregation.kind: must be parameter-server with sync "
-                f"{strategy.sync.kind}, where {why}, but got {strategy.aggregation.kind!r}"
-            )
-
-    def _network(self) -> Cluster:
-        used = (model.network for turns in self.collectives.values() for model in turns)
-        # The first one: beside servers or CPUs the loss alone may go over the bare cluster, and it
-        # is the last of the collectives.
-        return next((network for network in used if isinstance(network, Cluster)), self.cluster)
-
-    @property
-    def by_messages(self) -> bool:
-        """Whether what workers send is simulated message by message, as flows that share links.
-
-        It is where the scenario asks for flows. With `auto` it is among other traffic, and on links
-        that change, but for a library's collectives, which are bundles.
-        """
-        kind, setting = self.scenario.run.network_model, self.setting
-        return kind == "flows" or (kind == "auto" and setting.disturbed and setting.by_messages)
-
-    def gate(self) -> Gate:
-        """The rule by which its workers wait for one another, at the start of a run."""
-        return self.scenario.strategy.sync.gate(self.workers)
-
-    def scaled(self, factor: float) -> Job:
-        """The same job with all compute times multiplied by ``factor``."""
-        # A new one, in which what follows from its times is worked out anew.
-        return replace(
-            self,
-            times=tuple(times.scaled(factor) for times in self.times),
-            compute_scale=self.compute_scale * factor,
-        )
-
-    def collective(self, name: str, step: int = 0) -> CollectiveModel:
-        """The model of the collective ``name`` in step ``step``."""
-        turns = self.collectives[name]
-        # Gossip meets other neighbours from step to step, in an order that comes again.
-        return turns[step % len(turns)]
-
-    def collective_seconds(self, name: str, nbytes: int, step: int = 0) -> float:
-        """How long that collective takes where all workers enter it together."""
-        return self.collective(name, step).time_together(nbytes)
-
-    @cached_property
-    def period(self) -> int:
-        """Steps between two averagings of models, where models are averaged."""
-        return averaging_period(self.scenario)
-
-    @cached_property
-    def cycle(self) -> int:
-        """Steps after which exchanges come again: from one outer step to the next."""
-        return exchange_cycle(self.scenario)
-
-    @cached_property
-    def counted(self) -> range:
-        """The steps that count, after the warm-up."""
-        warmup = self.scenario.run.warmup
-        return range(warmup, warmup + counted_steps(self.scenario))
+class Job(JobWithoutCalls):
+    """One training job: what each worker computes in a step, and what it communicates."""
 
     def exchange(self, step: int) -> Exchange:
         """What the workers exchange in step ``step``."""
@@ -186,18 +32,28 @@ class Job:
         cycle_end = self.scenario.strategy.sync.first_own_step + self.cycle
         steps = range(min(self.counted.stop, cycle_end))
         kinds = dict.fromkeys(self.exchange(step) for step in steps)
-        return {kind: calls_in(self, kind) for kind in kinds}
+        return {kind: self._calls_of(kind) for kind in kinds}
+
+    def _calls_of(self, kind: Exchange) -> tuple[StagedCall, ...]:
+        calls = calls_in(self, kind)
+        if not kind.fragments or self.silent:
+            return calls
+        from dpsim.engine.outer_step import outer_calls
+
+        return (*calls, *outer_calls(self, kind.fragments))
 
     @cached_property
     def plan(self) -> tuple[CollectiveCall, ...]:
         """The calls of a step, merged and ordered by the overlap policy."""
         return planned(self, grouped=self.scenario.strategy.sync.grouped(0))
 
-
-def _positions(times: LayerTimes) -> FloatArray:
-    """Seconds from a step's start to each position of its program, 0 first."""
-    # Backward goes from the last layer to the first.
-    one = [times.forward, times.backward[::-1]]
-    last = [times.forward, (times.backward + times.merging)[::-1]]
-    parts = one * (times.passes - 1) + last
-    return np.concatenate([[0.0], np.cumsum(np.concatenate([*parts, [times.optimizer]]))])
+    def between_groups_busy(self) -> float:
+        """Seconds a step, on average over a cycle, in which the groups' communicator is busy."""
+        steps = self.counted[: self.cycle]
+        return sum(
+            self.collective_seconds(name, nbytes, step)
+            for step in steps
+            for call in self.calls(step)
+            if call.group == "outer"
+            for name, nbytes in call.stages
+        ) / len(steps)

@@ -14,24 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.collectives import Groups
-from dpsim.engine.calls import StagedCall, staged
+from dpsim.engine.calls import StagedCall, in_group, staged
 from dpsim.strategy.aggregation import ELEMENT, CollectiveCall, Setting, Turns
 from dpsim.topology import Mesh
 
 if TYPE_CHECKING:
-    from dpsim.engine.job import Job
+    from dpsim.engine.job_without_calls import JobWithoutCalls
     from dpsim.scenario import Scenario
 
 # Bytes of memory traffic a parameter: how far it has moved (two read, one written); the outer step
 # (the movement and the state read, the state and the model's weights written).
 _MOVEMENT_TRAFFIC = 3 * ELEMENT
 _BETWEEN = "{} between groups"
-_INSIDE = "{} in groups"
-
-
-def in_group(name: str) -> str:
-    """The collective ``name`` as it runs in every group of workers."""
-    return _INSIDE.format(name)
 
 
 def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turns]:
@@ -55,19 +49,7 @@ def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turn
     return found
 
 
-def between_groups_busy(job: Job) -> float:
-    """Seconds a step, on average over a cycle, in which the groups' communicator is busy."""
-    steps = job.counted[: job.cycle]
-    return sum(
-        job.collective_seconds(name, nbytes, step)
-        for step in steps
-        for call in job.calls(step)
-        if call.group == "outer"
-        for name, nbytes in call.stages
-    ) / len(steps)
-
-
-def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
+def outer_calls(job: JobWithoutCalls, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
     """The calls with which ``fragments`` of the model set out after a step, in turn."""
     strategy, mesh = job.scenario.strategy, job.cluster.mesh
     outer, size = strategy.sync.outer_step, strategy.sync.group_size(mesh)

@@ -18,7 +18,6 @@ from dpsim.engine.job import Job
 from dpsim.engine.kernel import NOTHING, Recording, Simulation, simulate_job
 from dpsim.engine.link_loads import LinkLoads, StepTraffic, step_traffic
 from dpsim.engine.memory import check_fits
-from dpsim.engine.outer_step import between_groups_busy
 from dpsim.engine.result import Result
 from dpsim.engine.run_length import (
     MOST_RECORDS,
@@ -206,7 +205,7 @@ class Run:
             alone=self.job.acts_alone,
         )
         if found is None and self.scenario.strategy.sync.outer_step is not None:
-            found = piled_up(between_groups_busy(self.job) / self.step_time)
+            found = piled_up(self.job.between_groups_busy() / self.step_time)
         if found is not None:
             return found
         carried = self.link_loads.shares(self.job.network.capacities).max(initial=0.0)
