@@ -14,17 +14,18 @@ if TYPE_CHECKING:
     from dpsim.network.conditions import Background, Conditions, LinkChange
     from dpsim.network.fastest import FastestModel
     from dpsim.network.flows import (
-        FlowsModel,
         FluidNetwork,
         SharedJob,
         SharedNetwork,
         finish_together,
     )
+    from dpsim.network.flows_model import FlowsModel
     from dpsim.network.host_path import HostPathModel
     from dpsim.network.in_network import InNetworkModel
     from dpsim.network.libraries import LIBRARIES, Library, automatic_library, library_model
+    from dpsim.network.libraries.nccl import beyond, machine_doubt, nccl_doubt
     from dpsim.network.maxmin import max_min_rates
-    from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+    from dpsim.network.model import Ability, CollectiveModel
     from dpsim.network.model_choice import (
         MODEL_KINDS,
         ModelKind,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         named_model,
         schedule_on,
     )
-    from dpsim.network.residuals import beyond, machine_doubt, nccl_doubt
+    from dpsim.network.outcome import MessageCosts, Outcome
     from dpsim.network.rounds import ConfirmedRounds, RoundsModel
     from dpsim.network.servers import Servers, ServersModel
     from dpsim.network.transport import TransportModel, transport_model

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Algorithm, Costs, RankLayout
-from dpsim.network.model import Ability, LeavingTogether, MessageCosts
+from dpsim.network.model import Ability, LeavingTogether
+from dpsim.network.outcome import MessageCosts
 from dpsim.topology import UniformSwitch
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic
-from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.model import Ability, CollectiveModel
+from dpsim.network.outcome import Outcome
 from dpsim.network.rounds import ConfirmedRounds
 
 # What is laid out for a comparison, at most.

@@ -15,15 +15,10 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.flows import CollectiveRun, FlowsModel, SharedNetwork, ends_of_flows
-from dpsim.network.model import (
-    Ability,
-    CollectiveModel,
-    Leave,
-    MessageCosts,
-    Outcome,
-    Play,
-)
+from dpsim.network.flows import CollectiveRun, SharedNetwork, ends_of_flows
+from dpsim.network.flows_model import FlowsModel
+from dpsim.network.model import Ability, CollectiveModel, Play
+from dpsim.network.outcome import Leave, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Hosts, Routes, SubNetwork
 

@@ -30,7 +30,8 @@ from dpsim.collectives import (
     traffic,
 )
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.network.model import Ability, CollectiveModel
+from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network, Routes
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from enum import Flag, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
@@ -15,13 +15,12 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check, check_memory
 from dpsim.collectives import OPERATIONS, Schedule, Traffic, traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
+from dpsim.network.outcome import Leave, MessageCosts, Outcome
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
     from dpsim.base.doubt import Doubt
     from dpsim.network.flows import SharedNetwork
-
-Leave = Callable[[IntArray], None]
 
 _ROUNDING = 1e-12  # relative: a finish that is earlier than the bound by less is at it
 _MOST_KEPT = 1 << 20  # loads of links of which it is known what the busiest needs
@@ -35,30 +34,6 @@ class Ability(Flag):
     OWN_STARTS = auto()  # every rank starts at a time of its own
     UNEVEN_OVERLAP = auto()  # rounds of different ranks overlap on shared links
     CONDITIONS = auto()  # other traffic, and links that change
-
-
-@dataclass(frozen=True, slots=True)
-class MessageCosts:
-    """What a rank pays beside the network.
-
-    ``overhead`` s for each message it sends, ``gamma`` s for each byte it reduces.
-    """
-
-    overhead: float = 0.0
-    gamma: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """When each rank finished (s, a vector over ranks), and what each link carried.
-
-    ``loads`` are the bytes that each capacity of the network carried. ``rested_at`` is when its
-    links will have saved up again all that they can (s), of rate limiters that do.
-    """
-
-    finishes: FloatArray
-    loads: FloatArray
-    rested_at: float = float("-inf")
 
 
 def transfer_bytes(network: Network) -> float:

@@ -16,13 +16,8 @@ from dpsim.collectives import (
     always_exact,
 )
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.model import (
-    Ability,
-    CollectiveModel,
-    MessageCosts,
-    check_laid_out,
-    check_round,
-)
+from dpsim.network.model import Ability, CollectiveModel, check_laid_out, check_round
+from dpsim.network.outcome import MessageCosts
 from dpsim.network.rounds import ConfirmedRounds, RoundsModel, round_bytes
 from dpsim.topology import Network, UniformSwitch
 
@@ -74,7 +69,7 @@ def collective_model(
         return RoundsModel(schedule, network, costs, itemsize=itemsize)
     if chosen == "confirmed":
         return ConfirmedRounds(schedule, network, costs, itemsize=itemsize)
-    from dpsim.network.flows import FlowsModel
+    from dpsim.network.flows_model import FlowsModel
 
     check_laid_out(schedule, network)
     met = conditions or NO_CONDITIONS

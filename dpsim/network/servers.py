@@ -25,7 +25,8 @@ from dpsim.collectives import Traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import ends_of_flows
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, Leave, Outcome, Play
+from dpsim.network.model import Ability, CollectiveModel, Play
+from dpsim.network.outcome import Leave, Outcome
 from dpsim.topology import Network, Routes
 
 if TYPE_CHECKING:

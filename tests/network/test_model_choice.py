@@ -77,7 +77,7 @@ def test_a_round_that_has_no_room_is_refused_before_it_is_laid_out(monkeypatch, 
 
 def test_a_schedule_whose_rounds_have_no_room_together_is_refused(monkeypatch):
     # By numpy, where rounds stay laid out.
-    monkeypatch.setattr("dpsim.network.flows.flows.kernel", lambda seconds: None)
+    monkeypatch.setattr("dpsim.network.flows_model.kernel", lambda seconds: None)
     monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)
     model = named_model("flows", "ring", UniformSwitch(512, 1e9, 0.0))
     with pytest.raises(FailedError, match="ring of 512 ranks as flows would need about"):

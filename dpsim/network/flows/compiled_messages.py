@@ -12,7 +12,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import check, check_memory
 from dpsim.base.errors import FailedError
 from dpsim.collectives import Round, Schedule
-from dpsim.network.model import MessageCosts, Outcome
+from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.topology import Network, Routes
 
 _MOST_TRANSFERS = 2**30  # they are numbered by 32 bits, twice each

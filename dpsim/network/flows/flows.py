@@ -15,27 +15,11 @@ from functools import partial
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.base.budget import check_memory
 from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows.shared_network import SharedNetwork
-from dpsim.network.kernel import kernel
-from dpsim.network.model import (
-    Ability,
-    Leave,
-    MessageCosts,
-    Outcome,
-    ScheduleModel,
-    transfer_bytes,
-)
+from dpsim.network.outcome import Leave, MessageCosts, Outcome
 from dpsim.topology import Network, Routes
-
-# What a message takes by numpy (2.2 GHz Xeon), where each is an event of its own; and from how many
-# seconds on the loops are asked.
-_SECONDS_A_MESSAGE = 1.4e-4
-_MUCH = 0.02
-# Transfers of a round: numpy is as quick where so many start and end together.
-_MOST_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,59 +33,6 @@ class SharedJob:
     ranks: IntArray
     starts: FloatArray
     nbytes: int
-
-
-class FlowsModel(ScheduleModel):
-    """A schedule on a network, timed as flows, under ``conditions``."""
-
-    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
-
-    def __init__(
-        self,
-        schedule: Schedule,
-        network: Network,
-        costs: MessageCosts | None = None,
-        *,
-        itemsize: int = 4,
-        conditions: Conditions = NO_CONDITIONS,
-    ) -> None:
-        super().__init__(schedule, network, costs, itemsize=itemsize)
-        self.conditions = conditions
-
-    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
-
-        ``nbytes`` is the size of each rank's vector. Raises DpsimError where a cut link leaves no
-        path.
-        """
-        found = self._by_loops(starts, nbytes)
-        if found is not None:
-            return found
-        # Rounds stay laid out: ranks may be rounds apart.
-        check_memory(
-            transfer_bytes(self.network) * self.schedule.transfers,
-            f"{self.schedule.algorithm} of {len(starts):,} ranks as flows",
-        )
-        job = SharedJob(self.schedule, np.arange(len(starts)), starts, nbytes)
-        (outcome,) = finish_together(
-            self.network, [job], self.costs, itemsize=self.itemsize, conditions=self.conditions
-        )
-        return outcome
-
-    def _by_loops(self, starts: FloatArray, nbytes: int) -> Outcome | None:
-        """The same by compiled loops, where there is much to do and they know the case."""
-        seconds = self.schedule.transfers * _SECONDS_A_MESSAGE
-        many = self.schedule.most_at_once > _MOST_AT_ONCE
-        if self.conditions or many or seconds < _MUCH:
-            return None
-        loops = kernel(seconds)
-        if loops is None:
-            return None
-        from dpsim.network.flows.compiled_messages import finish_by_loops
-
-        return finish_by_loops(
-            loops, self.network, self.schedule, starts, nbytes, self.costs, self.itemsize
-        )
 
 
 def finish_together(

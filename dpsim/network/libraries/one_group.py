@@ -9,7 +9,8 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.doubt import Doubt
 from dpsim.collectives import Traffic
-from dpsim.network.model import CollectiveModel, Outcome
+from dpsim.network.model import CollectiveModel
+from dpsim.network.outcome import Outcome
 from dpsim.topology import SubNetwork
 
 

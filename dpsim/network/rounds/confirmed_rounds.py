@@ -18,7 +18,8 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Phase, Schedule
-from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
+from dpsim.network.model import Ability, ScheduleModel
+from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds.rounds import RoundsModel
 from dpsim.topology import Network
 
@@ -73,7 +74,7 @@ class ConfirmedRounds(ScheduleModel):
         return self._later[nbytes]
 
     def _beside_flows(self, nbytes: int) -> FloatArray:
-        from dpsim.network.flows import FlowsModel
+        from dpsim.network.flows_model import FlowsModel
 
         together = np.zeros(self.schedule.ranks)
         flows = FlowsModel(self.schedule, self.network, self.costs, itemsize=self.itemsize)

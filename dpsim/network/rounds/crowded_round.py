@@ -18,7 +18,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Chunking, Round, Schedule
 from dpsim.network.maxmin import BlocksOfFlows
-from dpsim.network.model import MessageCosts
+from dpsim.network.outcome import MessageCosts
 from dpsim.topology import Network
 
 _AT_ONCE = 1 << 16  # transfers of a block: its table of links stays in the cache

@@ -22,14 +22,8 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.collectives import Chunking, Phase, Round, Schedule
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import (
-    Ability,
-    MessageCosts,
-    Outcome,
-    ScheduleModel,
-    most_hops,
-    transfer_bytes,
-)
+from dpsim.network.model import Ability, ScheduleModel, most_hops, transfer_bytes
+from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.network.rounds.cycles import Cycles, cycles_of
 from dpsim.network.rounds.timed_round import TimedRound
 from dpsim.topology import Network
@@ -145,7 +139,7 @@ class RoundsModel(ScheduleModel):
         """What takes rounds that do not repeat by one compiled loop."""
         from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
-        return RoundsInChain(self)
+        return RoundsInChain(self.schedule, self.timed_round)
 
     def _phase(
         self, number: int, phase: Phase, chunking: Chunking, ready: FloatArray

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray
-from dpsim.collectives import Chunking
+from dpsim.collectives import Chunking, Schedule
 from dpsim.network.kernel import kernel
 from dpsim.network.rounds.timed_round import TimedRound
-
-if TYPE_CHECKING:
-    from dpsim.network.rounds.rounds import RoundsModel
 
 _MOST_LAID_OUT = 1 << 20  # numbers of a collective
 
@@ -31,10 +28,16 @@ class _Chain(ctypes.Structure):
 
 
 class RoundsInChain:
-    """The rounds of ``model``, laid out for the loop."""
+    """All rounds of ``schedule``, laid out for the loop.
 
-    def __init__(self, model: RoundsModel) -> None:
-        self._model = model
+    ``timed_round``: the round of a phase, and its number in the phase, for a size.
+    """
+
+    def __init__(
+        self, schedule: Schedule, timed_round: Callable[[int, int, Chunking], TimedRound]
+    ) -> None:
+        self._schedule = schedule
+        self._timed_round = timed_round
         self._laid_out: dict[int, _LaidOut | None] = {}
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:
@@ -49,13 +52,13 @@ class RoundsInChain:
         return None if chain is None else chain.step(ready)
 
     def _lay_out(self, chunking: Chunking) -> _LaidOut | None:
-        loops, schedule = kernel(), self._model.schedule
+        loops, schedule = kernel(), self._schedule
         rounds = sum(phase.rounds for phase in schedule.phases)
         numbers = rounds * schedule.places + schedule.transfers
         if loops is None or numbers > _MOST_LAID_OUT:
             return None
         timed = [
-            self._model.timed_round(number, turn, chunking)
+            self._timed_round(number, turn, chunking)
             for number, phase in enumerate(schedule.phases)
             for turn in range(phase.rounds)
         ]

@@ -26,8 +26,9 @@ from dpsim.collectives import IN_NETWORK, OPERATIONS, Schedule, algorithm, algor
 from dpsim.hardware import Transport
 from dpsim.network.fastest import FastestModel
 from dpsim.network.libraries import TRAITS, chooses, segment_count
-from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.model import Ability, CollectiveModel
 from dpsim.network.model_choice import schedule_on
+from dpsim.network.outcome import Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.network.transport.rank_programs import Programs, gloo_programs, schedule_programs
 from dpsim.network.transport.rate_limits import RateLimiter

@@ -7,7 +7,7 @@ from dpsim.base.budget import limited
 from dpsim.base.errors import FailedError
 from dpsim.collectives import algorithm, algorithm_names
 from dpsim.network import FlowsModel, MessageCosts, schedule_on
-from dpsim.network.flows import flows
+from dpsim.network import flows_model as flows
 from dpsim.network.flows.compiled_messages import finish_by_loops
 from dpsim.network.kernel import kernel
 from dpsim.topology import ClusterConfig, Routes, UniformSwitch, build_cluster

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         describe_system,
         dtype_bytes,
     )
+    from dpsim.network.libraries.nccl.doubt import beyond, machine_doubt, nccl_doubt
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
     from dpsim.network.libraries.nccl.gpus import is_amd
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
@@ -78,6 +79,7 @@ __all__ = [
     "Prediction",
     "Rival",
     "Work",
+    "beyond",
     "correction_of",
     "costs",
     "describe",
@@ -88,9 +90,11 @@ __all__ = [
     "gpus_per_node",
     "is_amd",
     "level_keys",
+    "machine_doubt",
     "machine_logs",
     "machine_of",
     "modelled",
+    "nccl_doubt",
     "neighbours_of",
     "network_cards",
     "node_cards",

@@ -118,7 +118,7 @@ def explain(
 
     ``farther`` are seconds that routes longer than any measured add to an algorithm's latency.
     """
-    from dpsim.network.residuals import machine_doubt
+    from dpsim.network.libraries.nccl.doubt import machine_doubt
 
     found = predict(machine, op, element_bytes, [nbytes])
     took, chosen = float(found.seconds[0]), _name(found, 0)

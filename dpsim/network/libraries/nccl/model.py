@@ -243,7 +243,7 @@ class NcclModel(LeavingTogether):
 
     def doubt(self, nbytes: int) -> Doubt:
         """What the model left of machines of this generation."""
-        from dpsim.network.residuals import machine_doubt
+        from dpsim.network.libraries.nccl.doubt import machine_doubt
 
         return machine_doubt(self.machine, self.operation, nbytes)
 
