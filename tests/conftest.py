@@ -89,6 +89,8 @@ FIRST = (
     "commands/test_surroundings.py",
 )
 
+LONG_S = 4 * 3600  # that a test marked long may take
+
 # Markers of tests that need a package of this name, and the extra that has it.
 EXTRAS = {"torch": "validate", "transformers": "hf"}
 
@@ -109,6 +111,9 @@ def group_of(test):
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     mark_wide(items)
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_S))
     items.sort(
         key=lambda item: (
             FIRST.index(group) if (group := group_of(item.nodeid)) in FIRST else len(FIRST)
