@@ -17,6 +17,7 @@ from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.preparation import prepare
 from dpsim.engine.run_length import check_length
 from dpsim.scenario import ScaledCompute, Scenario
+from dpsim.workload import Model
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
 
@@ -34,13 +35,14 @@ def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
         _prepare.reset(token)
 
 
-def calibrated(scenario: Scenario) -> Job:
+def calibrated(scenario: Scenario, model: Model | None = None) -> Job:
     """The job of ``scenario``, its compute times scaled where the calibration says so.
 
     Raises DpsimError as `prepare` does, and where no scale gives a measured step.
     """
-    made_by = _prepare.get() or prepare
-    job, scaling = made_by(scenario), scenario.scaling
+    other = _prepare.get()
+    job = other(scenario) if other else prepare(scenario, model=model)
+    scaling = scenario.scaling
     if scaling is None:
         return job
     return job.scaled(scale_of(job, scaling))

@@ -60,16 +60,18 @@ def prepare(
     scenario: Scenario,
     constants: Constants | None = None,
     network: KeptNetwork | None = None,
+    model: Model | None = None,
 ) -> Job:
     """The job that ``scenario`` describes, with the catalogue's compute times.
 
     ``constants`` replace those of computing; ``network`` is what may be there from
-    the job before. Raises DpsimError where it asks for what cannot be had. How many workers and
-    steps are too many is for who simulates it to check first (`check_length`).
+    the job before, ``model`` the scenario's where it is built already. Raises DpsimError where it
+    asks for what cannot be had. How many workers and steps are too many is for who simulates it to check first (`check_length`).
     """
     setting, collectives = _communication(scenario, network)
     cluster = setting.cluster
-    model = scenario.build_model()
+    if model is None:
+        model = scenario.build_model()
     if not model.trained and cluster.ranks > 1:
         # Nothing would travel, and scaling look perfect.
         raise DpsimError(

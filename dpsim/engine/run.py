@@ -76,13 +76,15 @@ def run_scenario(
     false or versions are kept, which are of a run from its start. Raises DpsimError as `simulate`
     does.
     """
+    model = None
     if not scenario.run.allow_out_of_memory:
-        check_fits(scenario)  # before preparing, which takes longer
+        model = scenario.build_model()
+        check_fits(scenario, model)  # before preparing, which takes longer
     as_asked = recording.versions or not settle
     settled = scenario if as_asked else settled_length(scenario)
     # Before anything is built, which for too many workers takes long by itself.
     check_length(settled)
-    job = calibrated(settled)
+    job = calibrated(settled, model)
     run = Run(simulate_job(job, recording, progress, staggered=not as_asked))
     if as_asked:
         return run

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpsim import Scenario, load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, calibration, preparation, run_scenario
 from dpsim.engine import run as run_module
@@ -95,3 +96,11 @@ def test_the_busiest_link_is_one_of_the_loaded_links(tiny):
     run = run_scenario(tiny())
     busiest = run.link_loads.utilisation(run.job.network.capacities).max()
     assert run.result.traffic.busiest_link_utilisation == busiest > 0
+
+
+def test_the_model_is_built_once(monkeypatch):
+    built = []
+    build = Scenario.build_model
+    monkeypatch.setattr(Scenario, "build_model", lambda self: built.append(1) or build(self))
+    simulate(load_scenario(QUICKSTART, ["run.steps=2"]))
+    assert built == [1]
