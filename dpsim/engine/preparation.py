@@ -66,7 +66,8 @@ def prepare(
 
     ``constants`` replace those of computing; ``network`` is what may be there from
     the job before, ``model`` the scenario's where it is built already. Raises DpsimError where it
-    asks for what cannot be had. How many workers and steps are too many is for who simulates it to check first (`check_length`).
+    asks for what cannot be had. How many workers and steps are too many is for who simulates it to
+    check first (`check_length`).
     """
     setting, collectives = _communication(scenario, network)
     cluster = setting.cluster
