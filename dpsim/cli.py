@@ -38,6 +38,7 @@ _COMMANDS = {
         "advise": "dpsim.commands.advise:advise",
     },
     "Calibrate and validate": {
+        "calibrate": "dpsim.commands.calibrate:calibrate",
         "import": "dpsim.commands.imports:import_app",
         "fit-jitter": "dpsim.commands.fit_jitter:fit_jitter",
         "validate": "dpsim.commands.validate.commands:validate_app",

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
     from dpsim.engine.spending import Cost, Energy
+    from dpsim.engine.step_constants import adjusted
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, Training, time_to_target
@@ -103,6 +104,7 @@ __all__ = [
     "Utilisation",
     "Work",
     "accelerator",
+    "adjusted",
     "all_slow_downs",
     "busiest_links",
     "bytes_held",

@@ -95,11 +95,15 @@ def prepare(
 
         job = offloaded(job)
     # What passes lose to what is sent beside them needs a plan of that, and so a whole job.
-    if not any(each.wire_traffic for each in times):
-        return job
-    from dpsim.engine.memory_contention import delayed
+    if any(each.wire_traffic for each in times):
+        from dpsim.engine.memory_contention import delayed
 
-    return delayed(job)
+        job = delayed(job)
+    if scenario.profile is None or scenario.profile.step is None:
+        return job
+    from dpsim.engine.step_constants import adjusted
+
+    return adjusted(job, scenario.profile.step)
 
 
 def _communication(

@@ -34,6 +34,7 @@ _MOST_BYTES = 64 * 2**20
 TRANSPORT = "transport"
 NCCL_TESTS = "nccl-tests"
 NODE = "node"
+STEPS = "steps"
 
 
 class Parameter(Config):
@@ -203,6 +204,51 @@ class RankSpread(Config):
     )
 
 
+class KnownRun(Config):
+    """A run whose step was measured: how far a prediction is from it says how sure that is."""
+
+    nodes: PositiveInt = Field(description="Nodes with GPUs that took part.")
+    gpus_per_node: PositiveInt = Field(description="GPUs of the fullest of them.")
+    batch: PositiveInt = Field(description="Samples a GPU and pass.")
+
+
+class StepConstants(Config):
+    """How a cluster's steps differ from what its description says, as `dpsim calibrate` fits it.
+
+    Left at their defaults all of them change nothing.
+    """
+
+    compute: PositiveFloat = Field(
+        1.0, le=1e3, description="Seconds that the GPU computes, against the predicted ones."
+    )
+    host: NonNegativeFloat = Field(
+        0.0,
+        le=1e3,
+        description="Seconds that the host takes for each pass (loader, script), beside the GPU.",
+    )
+    host_crowding: NonNegativeFloat = Field(
+        0.0, le=1e2, description="What each further GPU of a node adds to the host's time."
+    )
+    crowding: NonNegativeFloat = Field(
+        0.0, le=1e2, description="What each further GPU of a node adds to computing."
+    )
+    inside: PositiveFloat = Field(
+        1.0, le=1e4, description="Seconds of a collective's bytes inside a node, against predicted."
+    )
+    between: PositiveFloat = Field(
+        1.0, le=1e4, description="The same between nodes: 5 where a fifth of the rate is reached."
+    )
+    decay: NonNegativeFloat = Field(
+        0.0, le=2.0, description="The exponent by which ``between`` grows with nodes beyond two."
+    )
+    overlap: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Share of the seconds of hidden communication in which computing goes on.",
+    )
+
+
 class CalibrationProfile(Config):
     """Parameters of one kind of model, fitted on one machine."""
 
@@ -237,6 +283,17 @@ class CalibrationProfile(Config):
     compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] | None = Field(
         default=None, description="What the computed compute times are multiplied by, if anything."
     )
+    step: StepConstants | None = Field(
+        default=None,
+        description="How steps of this cluster differ from what its description says.",
+    )
+    step_intervals: dict[str, Parameter] = Field(
+        default={},
+        description="The constants of ``step``, nine in ten of their posterior: for the record.",
+    )
+    known: tuple[KnownRun, ...] = Field(
+        default=(), description="The runs that ``step`` was fitted to."
+    )
     spreads: tuple[RankSpread, ...] = Field(
         default=(),
         description=(
@@ -268,7 +325,7 @@ class CalibrationProfile(Config):
     @model_validator(mode="after")
     def _says_something(self) -> CalibrationProfile:
         said = (self.parameters, self.compute, self.tables, self.constants)
-        if not any(said) and self.compute_scale is None:
+        if not any(said) and self.compute_scale is None and self.step is None:
             raise ValueError(
                 "parameters must have at least 1 entry where compute has none, but got none"
             )
@@ -280,6 +337,8 @@ class CalibrationProfile(Config):
         for what, each in self.residuals_by.items():
             if each == self.residuals:
                 return what
+        if self.kind == STEPS:
+            return "steps"
         return "messages" if self.parameters else "layers"
 
     def to_json(self) -> str:
@@ -294,7 +353,7 @@ class CalibrationProfile(Config):
         """
         if self.kind == NCCL_TESTS:
             return Transport()
-        if self.kind not in (TRANSPORT, COMPUTE, NODE):
+        if self.kind not in (TRANSPORT, COMPUTE, NODE, STEPS):
             raise ValueError(
                 f"calibration must be a profile of kind {TRANSPORT} (dpsim validate calibrate), "
                 f"{NODE} (dpsim validate node) or {NCCL_TESTS}, but {self.name!r} is of kind "

@@ -56,6 +56,16 @@ WriteScenarios = Annotated[
         show_default=False,
     ),
 ]
+KnownRows = Annotated[
+    int,
+    typer.Option(
+        "--known",
+        min=1,
+        max=1000,
+        help="Rows of each series of adaptdl, vtrain and scaling that a calibrated regime knows: "
+        "those that dpsim calibrate --plan proposes, then what is farthest from the known.",
+    ),
+]
 Tolerance = Annotated[
     float | None,
     typer.Option(min=0, help="Exit with 3 where the mean error over rows is above this fraction."),
@@ -67,6 +77,7 @@ def reference(
     file: File,
     regime: Regime = "specification",
     fit_on: FitOn = None,
+    known: KnownRows = 4,
     leave_out: LeaveOut = "machine",
     write_scenarios: WriteScenarios = None,
     tolerance: Tolerance = None,
@@ -102,6 +113,7 @@ def reference(
                 regime=cast("Literal['specification', 'calibrated']", regime),
                 fit_on=fit_on or (),
                 write_scenarios=write_scenarios,
+                known=known,
                 progress=progress,
             )
         else:

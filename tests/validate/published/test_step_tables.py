@@ -22,7 +22,7 @@ from validate.published.tables.scenario_files import file_name
 from validate.published.tables.training import first_known
 
 REGIMES = [(kind, "specification") for kind in KINDS]
-CALIBRATED = [kind for kind, table in KINDS.items() if table.known is not None]
+CALIBRATED = [kind for kind, table in KINDS.items() if table.known is not None or table.plans]
 # A few rows of each table: of one GPU, of several, of several nodes, and one that is not predicted.
 FEW = {
     "single-gpu": lambda row: (
@@ -112,7 +112,7 @@ def test_no_prediction_reads_its_own_measurement(kind, tmp_path):
     assert [row.measured for row in after] == pytest.approx([10 * row.measured for row in before])
 
 
-@pytest.mark.parametrize("kind", CALIBRATED)
+@pytest.mark.parametrize("kind", [kind for kind in CALIBRATED if not KINDS[kind].plans])
 def test_a_calibrated_prediction_reads_the_known_row_alone(kind, tmp_path):
     rows = lines(kind, FEW[kind])
     path = few(kind, tmp_path / "few.csv")
@@ -248,6 +248,21 @@ def test_a_row_that_times_one_of_many_passes_is_a_step_of_all_of_them(tmp_path):
     one, two, four = (row.predicted for row in result.counted)
     assert four - two == pytest.approx(2 * (two - one), rel=1e-6)
     assert [row.measured / result.counted[0].measured for row in result.counted] == [1, 2, 4]
+
+
+def test_constants_are_fitted_to_as_many_known_rows_as_are_asked_for(tmp_path):
+    """Steps of one model on 1 to 16 GPUs of a cluster, which are made from known constants."""
+    rows = [
+        {**row, "step_time_ms": str(100 + float(row["local_bsz"]))}
+        for row in lines("adaptdl", lambda row: row["case_id"] == "adaptdl_rtx2080ti_bert")[:12]
+    ]
+    table = written(tmp_path / "t.csv", rows)
+    found = compare_steps(table, "adaptdl", regime="calibrated", known=3)
+    assert (len(found.fitted), len(found.counted)) == (3, len(rows) - 3)
+    assert {row.constants.partition(", step")[2] for row in found.counted} == {
+        " constants fitted to 3 known rows"
+    }
+    assert all(row.naive and row.known for row in found.counted)
 
 
 def test_rows_that_constants_saw_say_so(tmp_path):

@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare, scale_to
+from dpsim.hardware import CalibrationProfile, KnownRun
+from dpsim.studies.calibrate import MeasuredRun, fitted, profile_of
 from validate.published.tables.published_step import PublishedStep
 from validate.published.tables.scenario_files import ScenarioFolder, file_name
 
@@ -88,3 +92,80 @@ def _scaled(
     name = f"{file_name(step.row_id)}.profile.json"
     text = json.dumps({**json.loads(step.files[profile]), "compute_scale": scale}, indent=1)
     return {**step.scenario, "calibration": name}, {**step.files, name: text}
+
+
+@dataclass(frozen=True, slots=True)
+class FittedToKnown:
+    """Fits the constants of a cluster's steps to the known rows of a series, by the engine."""
+
+    folder: ScenarioFolder
+    _profiles: dict[str, CalibrationProfile] = field(default_factory=dict)
+
+    def __call__(self, known: Sequence[PublishedStep], step: PublishedStep) -> Calibrated:
+        """The row with the constants of its series."""
+        base = min(known, key=lambda other: _apart(_place(other), _place(step)))
+        naive = base.measured * step.work / base.work
+        if step.series not in self._profiles:
+            self._profiles[step.series] = self._fitted(known)
+        name = f"{file_name(f'steps of {step.series}')}.json"
+        files = {**step.files, name: self._profiles[step.series].to_json()}
+        words = f"{step.constants}, step constants fitted to {len(known)} known rows"
+        return Calibrated({**step.scenario, "calibration": name}, files, naive, base.row_id, words)
+
+    def _fitted(self, known: Sequence[PublishedStep]) -> CalibrationProfile:
+        runs = [MeasuredRun(self.folder.scenario(step), step.measured) for step in known]
+        return profile_of(fitted(runs), f"steps of {known[0].series}", runs[0].scenario.profile)
+
+
+def planned_rows(series: Sequence[PublishedStep], count: int) -> Sequence[PublishedStep]:
+    """The ``count`` rows of a series that tell most, all of them where there are no more.
+
+    One GPU at its smallest and its largest batch, one full node and two full nodes at a middle
+    batch, then what is farthest from the known.
+    """
+    left = [step for step in series if step.status == "counted"]
+    places = {id(step): _place(step) for step in left}
+    middle = float(np.median([np.log2(place.batch) for place in places.values()])) if left else 0.0
+    fullest = max((place.gpus_per_node for place in places.values()), default=1)
+
+    def pick(nodes: int, per_node: int, batch: float) -> PublishedStep | None:
+        fitting = [
+            step
+            for step in left
+            if (places[id(step)].nodes, places[id(step)].gpus_per_node) == (nodes, per_node)
+            and step.gpus == nodes * per_node
+        ]
+        off = {id(step): abs(np.log2(places[id(step)].batch) - batch) for step in fitting}
+        return min(fitting, key=lambda step: off[id(step)], default=None)
+
+    found: list[PublishedStep] = []
+    wanted = ((1, 1, -1.0), (1, 1, 99.0), (1, fullest, middle), (2, fullest, middle))
+    for nodes, per_node, batch in wanted:
+        step = pick(nodes, per_node, batch)
+        if step is not None and not any(step is other for other in found) and len(found) < count:
+            found.append(step)
+    while len(found) < min(count, len(left)):
+        rest = [step for step in left if not any(step is other for other in found)]
+        far = [
+            min((_apart(places[id(step)], places[id(other)]) for other in found), default=0.0)
+            for step in rest
+        ]
+        found.append(rest[int(np.argmax(far))])
+    return found
+
+
+def _place(step: PublishedStep) -> KnownRun:
+    cluster = step.scenario["cluster"]
+    parts = cluster.get("groups", [cluster])
+    return KnownRun(
+        nodes=sum(part["nodes"] for part in parts),
+        gpus_per_node=max(part["gpus_per_node"] for part in parts),
+        batch=step.scenario["workload"]["batch_per_gpu"],
+    )
+
+
+def _apart(one: KnownRun, other: KnownRun) -> float:
+    """How far apart two runs are, in doublings of nodes, of GPUs a node and of the batch."""
+    names = ("nodes", "gpus_per_node", "batch")
+    doublings = [np.log2(getattr(one, name) / getattr(other, name)) for name in names]
+    return float(np.hypot.reduce(doublings))

@@ -88,15 +88,18 @@ class StepTable:
     ``reader`` is given all rows, and gives what reads one of them; that raises NotPredictedError
     for rows that dpsim does not simulate. ``identity`` are the columns that answers show of a row.
     ``known`` says which rows of a series the regime *calibrated* knows; None where the kind has no
-    such regime. ``fitted`` is the public table that constants of computing are fitted to, if any,
-    and ``group`` what is left out of the fit with a row of it. ``beside`` is given all predicted
-    rows, and gives what else the answer has: entries of its JSON, and notes.
+    such regime. With ``plans`` it knows as many as are asked for, chosen as `dpsim calibrate
+    --plan` proposes, and step constants are fitted to them. ``fitted`` is the public table that
+    constants of computing are fitted to, if any, and ``group`` what is left out of the fit with a
+    row of it. ``beside`` is given all predicted rows, and gives what else the answer has: entries
+    of its JSON, and notes.
     """
 
     required: Sequence[str]
     identity: Sequence[str]
     reader: Callable[[Sequence[Row]], Read]
     known: Known | None = None
+    plans: bool = False
     fitted: str | None = None
     group: Callable[[Row], str] | None = None
     beside: Callable[[Sequence[Any]], tuple[Mapping[str, Any], Sequence[str]]] | None = None

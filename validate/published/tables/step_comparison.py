@@ -16,7 +16,13 @@ from dpsim.engine import KeptJobs, prepared_by, run_scenario
 from dpsim.scenario import Scenario
 from validate.published.tables.columns import packaged_rows
 from validate.published.tables.csv_file import NotPredictedError, Row
-from validate.published.tables.known_steps import Calibrate, Calibrated, ScaledToKnown
+from validate.published.tables.known_steps import (
+    Calibrate,
+    Calibrated,
+    FittedToKnown,
+    ScaledToKnown,
+    planned_rows,
+)
 from validate.published.tables.left_out import unseen
 from validate.published.tables.published_step import (
     PublishedStep,
@@ -34,6 +40,7 @@ def compare_table(
     rows: Sequence[Row],
     regime: Regime,
     write_scenarios: Path | None,
+    known_rows: int,
     progress: Progress,
 ) -> StepReference:
     """Predict ``rows``, and write each one's scenario into a folder where one is named."""
@@ -41,8 +48,9 @@ def compare_table(
     with _folder(write_scenarios) as folder, prepared_by(KeptJobs().prepare):
         read = list(_read(rows, table, folder, result))
         folder.check_names(read)
-        known = _known(read, table) if regime == "calibrated" else {}
-        simulation = _Simulation(folder, table.identity, known, ScaledToKnown(folder))
+        known = _known(read, table, known_rows) if regime == "calibrated" else {}
+        calibrate: Calibrate = FittedToKnown(folder) if table.plans else ScaledToKnown(folder)
+        simulation = _Simulation(folder, table.identity, known, calibrate)
         for done, step in enumerate(read, 1):
             try:
                 result.every.append(simulation.step(step))
@@ -82,12 +90,16 @@ def _refused(row: Row, table: StepTable, reason: DpsimError) -> Refused:
     return Refused(row, row.cells(table.identity), str(reason))
 
 
-def _known(steps: Sequence[PublishedStep], table: StepTable) -> dict[str, Sequence[PublishedStep]]:
+def _known(
+    steps: Sequence[PublishedStep], table: StepTable, count: int
+) -> dict[str, Sequence[PublishedStep]]:
     """The known rows of each series."""
-    assert table.known is not None
     series: dict[str, list[PublishedStep]] = {}
     for step in steps:
         series.setdefault(step.series, []).append(step)
+    if table.plans:
+        return {name: planned_rows(members, count) for name, members in series.items()}
+    assert table.known is not None
     return {name: table.known(members) for name, members in series.items()}
 
 

@@ -1,0 +1,85 @@
+"""A job whose steps differ from its description as a calibration says.
+
+Where ``g`` GPUs share a node, a pass whose kernels take P s on the GPU takes
+
+    ((compute (1 + crowding (g - 1)) P)^n + (host (1 + host_crowding (g - 1)))^n)^(1/n),   n = 1.45,
+
+since the host's work runs partly beside the GPU's. The bytes of collectives take ``inside`` times
+as long inside a node; between N nodes ``between`` (N / 2)^decay times. Of B s of communication
+beside the last backward pass computing loses (1 - overlap) B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpsim.engine.job import Job
+from dpsim.engine.refit import Constants, RefittedModel
+from dpsim.hardware import StepConstants
+from dpsim.strategy.aggregation import Turns
+from dpsim.workload import LayerTimes
+
+# n: of small clusters' steps, whose host and GPU work neither in turn nor at once.
+_NORM = 1.45
+
+
+def adjusted(job: Job, constants: StepConstants) -> Job:
+    """``job`` with the constants of its cluster."""
+    others = max(job.workers_of_nodes) - 1
+    compute = constants.compute * (1 + constants.crowding * others)
+    host = constants.host * (1 + constants.host_crowding * others)
+    times = tuple(_longer(each, compute, host) for each in job.times)
+    factor = _communication(job, constants)
+    collectives = {name: _slower(turns, factor) for name, turns in job.collectives.items()}
+    found = replace(job, times=times, collectives=collectives)
+    return found if job.silent or constants.overlap == 1 else _disturbed(found, constants.overlap)
+
+
+def _longer(times: LayerTimes, compute: float, host: float) -> LayerTimes:
+    """A GPU's times, the host's share of each pass among them."""
+    on_gpu = compute * times.one_pass
+    factor = compute * (1 + (host / on_gpu) ** _NORM) ** (1 / _NORM)
+    return replace(
+        times,
+        forward=times.forward * factor,
+        backward=times.backward * factor,
+        merging=times.merging * compute,
+        optimizer=times.optimizer * compute,
+    )
+
+
+def _communication(job: Job, constants: StepConstants) -> float:
+    """How many times as long bytes take."""
+    nodes = np.count_nonzero(job.workers_of_nodes)
+    if nodes == 1:
+        return constants.inside
+    return float(constants.between * (nodes / 2) ** constants.decay)
+
+
+def _slower(turns: Turns, factor: float) -> Turns:
+    if factor == 1:
+        return turns
+    return tuple(RefittedModel(model, Constants(0.0, 1.0, factor)) for model in turns)
+
+
+def _disturbed(job: Job, overlap: float) -> Job:
+    """The job with a last backward pass that loses to the communication beside it."""
+    end, beside = job.program.end, 0.0
+    for call in job.calls(0):
+        # Where a call is needed as soon as it is ready, nothing computes beside it.
+        if call.needed != call.ready and call.ready <= end:
+            beside += sum(job.collective_seconds(name, nbytes) for name, nbytes in call.stages)
+    times = tuple(
+        replace(
+            each,
+            merging=each.merging
+            + (1 - overlap)
+            * min(beside, float(each.backward.sum()))
+            * each.backward
+            / each.backward.sum(),
+        )
+        for each in job.times
+    )
+    return replace(job, times=times)

@@ -1,0 +1,230 @@
+"""Step constants of a cluster from a few measured steps: maximum a posteriori, by the engine.
+
+Each measured run is a scenario; the engine predicts its step with trial constants, and the
+constants are those that make ln(predicted / measured) and the distances from the priors least. The
+posterior is a normal distribution around them (of logarithms), by the curvature there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.base.shipped import shipped
+from dpsim.engine import Job, adjusted, prepare, simulate_steps
+from dpsim.hardware import KnownRun, StepConstants
+from dpsim.scenario import Scenario
+
+NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
+_MOST_STEPS = 20  # of a disturbed run, in the fit
+_EVALUATIONS = 15
+_SHARES = ("overlap",)
+_ALONE = 0.2  # of a run's own noise: what others leave of it where it alone tells a constant
+_IDENTIFIED = 0.5  # of the prior's spread: what the runs leave of it
+
+
+class Prior(NamedTuple):
+    """What is known of a constant beforehand; a spread of 0 is not fitted."""
+
+    name: str
+    value: float
+    spread: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A run as a scenario, and the seconds that its step took."""
+
+    scenario: Scenario
+    step_time: float
+
+    @property
+    def known(self) -> KnownRun:
+        """Where it ran, and with which batch."""
+        parts, workload = self.scenario.cluster.parts, self.scenario.workload
+        return KnownRun(
+            nodes=sum(part.nodes for part in parts),
+            gpus_per_node=max(part.gpus_per_node or part.node.gpus for part in parts),
+            batch=workload.batch_per_gpu,
+        )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Constants with their posterior, and what they make of the runs.
+
+    ``free`` are the priors of the fitted constants, ``at`` the posterior's centre in their units
+    (logarithms, logits) and ``covariance`` its covariance; ``seconds`` are the predicted steps of
+    the ``runs`` and ``slopes`` their derivatives, of logarithms, by ``at``; ``noise`` is the spread
+    of a run that nothing explains.
+    """
+
+    runs: tuple[MeasuredRun, ...]
+    fixed: tuple[Prior, ...]
+    free: tuple[Prior, ...]
+    at: FloatArray
+    covariance: FloatArray
+    seconds: FloatArray
+    slopes: FloatArray
+    noise: float
+
+    @cached_property
+    def constants(self) -> StepConstants:
+        """The most likely constants."""
+        return _constants(self.free, self.fixed, self.at)
+
+    @property
+    def residuals(self) -> FloatArray:
+        """ln(measured / predicted) of each run."""
+        return np.log([run.step_time for run in self.runs] / self.seconds)
+
+    @property
+    def left_out(self) -> FloatArray:
+        """ln(measured / predicted) of each run by a fit without it, linear around the posterior.
+
+        NaN for a run that alone tells a constant: without it that is the prior's.
+        """
+        leverage = np.einsum("ij,jk,ik->i", self.slopes, self.covariance, self.slopes)
+        left = 1 - leverage / self.noise**2
+        return np.where(left > _ALONE, self.residuals / np.maximum(left, _ALONE), np.nan)
+
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """Where nine in ten steps of each run are expected (s), by the posterior and the noise."""
+        variance = np.einsum("ij,jk,ik->i", self.slopes, self.covariance, self.slopes)
+        wide = np.exp(NINE_IN_TEN * np.sqrt(variance + self.noise**2))
+        return [(float(s / w), float(s * w)) for s, w in zip(self.seconds, wide, strict=True)]
+
+    def interval(self, index: int) -> tuple[float, float]:
+        """Where nine in ten values of a fitted constant are."""
+        prior, wide = self.free[index], NINE_IN_TEN * self.covariance[index, index] ** 0.5
+        low, high = self.at[index] - wide, self.at[index] + wide
+        return _decoded(prior.name, low), _decoded(prior.name, high)
+
+    def is_identified(self, index: int) -> bool:
+        """Whether the runs tell a constant, more than its prior does."""
+        return bool(self.covariance[index, index] ** 0.5 < _IDENTIFIED * self.free[index].spread)
+
+
+def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
+    """Fits the constants to ``runs``. Raises DpsimError where there is none."""
+    from scipy.optimize import least_squares
+
+    if not runs:
+        raise DpsimError("steps must have at least 1 measured run, but got none")
+    priors = tuple(priors_of(runs[0].scenario))
+    free = tuple(prior for prior in priors if prior.spread)
+    fixed = tuple(prior for prior in priors if not prior.spread)
+    jobs = [prepare(_plain(run.scenario)) for run in runs]
+    measured = np.log([run.step_time for run in runs])
+    noise = noise or float(_file()["noise"])
+    centre = np.array([_encoded(prior.name, prior.value) for prior in free])
+    spread = np.array([prior.spread for prior in free])
+
+    def logarithms(at: FloatArray) -> FloatArray:
+        constants = _constants(free, fixed, at)
+        return np.log([step_of(adjusted(job, constants)) for job in jobs])
+
+    def residuals(at: FloatArray) -> FloatArray:
+        return np.concatenate([(logarithms(at) - measured) / noise, (at - centre) / spread])
+
+    found = least_squares(
+        residuals,
+        centre,
+        diff_step=np.full(len(centre), 1e-4),
+        max_nfev=_EVALUATIONS,
+        x_scale=spread,
+    )
+    jacobian = np.asarray(found.jac, dtype=np.float64)
+    slopes = jacobian[: len(runs)] * noise
+    covariance = np.asarray(np.linalg.inv(jacobian.T @ jacobian))
+    seconds = np.exp(logarithms(found.x))
+    return Fitted(tuple(runs), fixed, free, found.x, covariance, seconds, slopes, noise)
+
+
+def step_of(job: Job) -> float:
+    """Mean seconds of the steps of a job that count."""
+    steps = simulate_steps(job).after(job.scenario.run.warmup)
+    return float(steps.step.mean())
+
+
+def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:
+    """The predicted step (s) of another run, and its derivatives by the fitted constants."""
+    job = prepare(_plain(scenario))
+
+    def logarithm(at: FloatArray) -> float:
+        return float(np.log(step_of(adjusted(job, _constants(found.free, found.fixed, at)))))
+
+    base, by = logarithm(found.at), []
+    for index in range(len(found.at)):
+        moved = found.at.copy()
+        moved[index] += 1e-3
+        by.append((logarithm(moved) - base) / 1e-3)
+    return float(np.exp(base)), np.array(by)
+
+
+def priors_of(scenario: Scenario) -> Iterator[Prior]:
+    """The priors of a cluster's constants, by its software and by what joins its GPUs."""
+    members = {
+        "host": scenario.workload.software,
+        "inside": "nvlink" if _has_nvlink(scenario) else "pcie",
+        "between": "rdma" if _has_rdma(scenario) else "sockets",
+    }
+    for name in StepConstants.model_fields:
+        entry = _file()[name]
+        if name in members:
+            entry = entry[members[name]]
+        yield Prior(name, float(entry["value"]), float(entry.get("spread", 0)), entry["unit"])
+
+
+def _has_nvlink(scenario: Scenario) -> bool:
+    return all(part.accelerator.nvlink_fabric is not None for part in scenario.cluster.parts)
+
+
+def _has_rdma(scenario: Scenario) -> bool:
+    network = scenario.cluster.network
+    name = "" if network is None or network.nic is None else network.nic.name
+    return any(word in name for word in ("ib-", "roce", "slingshot", "omni"))
+
+
+def _plain(scenario: Scenario) -> Scenario:
+    """The scenario without step constants, and of few steps where none differs from another."""
+    profile, run = scenario.profile, scenario.run
+    changes: dict[str, Any] = {}
+    if profile is not None and profile.step is not None:
+        changes["calibration"] = profile.model_copy(update={"step": None})
+    few = _MOST_STEPS if scenario.disturbance.model_fields_set else 1
+    if run.steps > few:
+        changes["run"] = run.model_copy(update={"steps": few, "warmup": 0})
+    return scenario.model_copy(update=changes) if changes else scenario
+
+
+def _constants(free: Sequence[Prior], fixed: Sequence[Prior], at: FloatArray) -> StepConstants:
+    values = {prior.name: prior.value for prior in fixed}
+    values |= {
+        prior.name: _decoded(prior.name, value) for prior, value in zip(free, at, strict=True)
+    }
+    return StepConstants(**values)
+
+
+def _encoded(name: str, value: float) -> float:
+    return float(np.log(value / (1 - value)) if name in _SHARES else np.log(value))
+
+
+def _decoded(name: str, value: float) -> float:
+    value = float(np.clip(value, -40, 40))
+    return float(1 / (1 + np.exp(-value)) if name in _SHARES else np.exp(value))
+
+
+@cache
+def _file() -> Mapping[str, Any]:
+    loaded: dict[str, Any] = shipped(files("dpsim.studies.calibrate") / "priors.yaml")
+    return loaded

@@ -1,0 +1,117 @@
+"""Which steps to measure: a plan for a cluster of which nothing is known, and what narrows most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.hardware import KnownRun
+from dpsim.scenario import Scenario
+from dpsim.studies.calibrate.fit import Fitted, slopes_of
+
+_MOST = 4
+_WORTH = 0.02  # of the spread: a run that narrows less is not proposed
+
+
+class Proposed(NamedTuple):
+    """A run to measure, and what fraction of the target's spread is left with it (None: plan)."""
+
+    run: KnownRun
+    left: float | None = None
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """Its fields by their paths in a scenario."""
+        return {
+            "cluster.nodes": self.run.nodes,
+            "cluster.gpus_per_node": self.run.gpus_per_node,
+            "workload.batch_per_gpu": self.run.batch,
+            "spread_left": self.left,
+        }
+
+
+def plan(scenario: Scenario) -> tuple[Proposed, ...]:
+    """Four runs that tell most of a cluster.
+
+    One GPU with the smallest and the largest batch, one full node and two full nodes with a middle
+    one. Of one node alone the fourth is half of its GPUs.
+    """
+    part, batch = scenario.cluster.parts[0], scenario.workload.batch_per_gpu
+    full = part.gpus_per_node or part.node.gpus
+    least = max(batch // 4, 1)
+    middle = max(round((least * batch) ** 0.5), 1)
+    nodes = sum(each.nodes for each in scenario.cluster.parts)
+    last = (2, full) if nodes > 1 else (1, max(full // 2, 1))
+    wanted = [(1, 1, least), (1, 1, batch), (1, full, middle), (*last, middle)]
+    runs = [KnownRun(nodes=n, gpus_per_node=g, batch=b) for n, g, b in dict.fromkeys(wanted)]
+    return tuple(map(Proposed, runs))
+
+
+def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
+    """Up to four runs that would narrow the prediction of ``target`` most, each after the other."""
+    _, slope = slopes_of(found, target)
+    covariance = found.covariance
+    candidates = [
+        (run, other) for run in _candidates(target) for other in _slopes(found, target, run)
+    ]
+    chosen: list[Proposed] = []
+    start = float(slope @ covariance @ slope)
+    for _ in range(_MOST):
+        best, left, narrowed = None, start, covariance
+        known = [each.run for each in chosen]
+        for run, other in candidates:
+            if run in known:
+                continue
+            updated = _updated(covariance, other, found.noise)
+            variance = float(slope @ updated @ slope)
+            if variance < left:
+                best, left, narrowed = run, variance, updated
+        before = float(slope @ covariance @ slope)
+        if best is None or left > before * (1 - _WORTH):
+            break
+        covariance = narrowed
+        chosen.append(Proposed(best, float((left / start) ** 0.5)))
+    return tuple(chosen)
+
+
+def _updated(covariance: FloatArray, slope: FloatArray, noise: float) -> FloatArray:
+    """The covariance after a run of that slope (Kalman's update)."""
+    gain = covariance @ slope
+    return covariance - np.outer(gain, gain) / (noise**2 + slope @ gain)
+
+
+def _candidates(target: Scenario) -> Iterator[KnownRun]:
+    part, batch = target.cluster.parts[0], target.workload.batch_per_gpu
+    full = part.gpus_per_node or part.node.gpus
+    nodes = sum(each.nodes for each in target.cluster.parts)
+    for count in sorted({1, min(2, nodes)}):
+        for per_node in sorted({1, full}):
+            for samples in sorted({max(batch // 4, 1), max(batch // 2, 1), batch}):
+                yield KnownRun(nodes=count, gpus_per_node=per_node, batch=samples)
+
+
+def _slopes(found: Fitted, target: Scenario, run: KnownRun) -> Iterator[FloatArray]:
+    """The slopes of a run, or nothing where the target's description does not allow it."""
+    cluster, workload = target.cluster, target.workload
+    if cluster.node is None or workload.global_batch is not None:
+        return
+    values = {**dict(cluster), "nodes": run.nodes, "gpus_per_node": run.gpus_per_node}
+    if run.nodes == 1:
+        values.pop("network", None)
+    try:
+        resized = type(cluster).model_validate(
+            {name: value for name, value in values.items() if name in cluster.model_fields_set}
+            | {"nodes": run.nodes, "gpus_per_node": run.gpus_per_node}
+        )
+        other = target.model_copy(
+            update={
+                "cluster": resized,
+                "workload": workload.model_copy(update={"batch_per_gpu": run.batch}),
+            }
+        )
+        yield slopes_of(found, other)[1]
+    except (DpsimError, ValueError):
+        return

@@ -1,0 +1,55 @@
+"""Fitted step constants as a calibration profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpsim.hardware import COMPUTE, STEPS, CalibrationProfile, Parameter, Residuals
+from dpsim.studies.calibrate.fit import Fitted
+
+_FORMULA = "see dpsim.engine.step_constants"
+
+
+def profile_of(
+    found: Fitted, name: str, base: CalibrationProfile | None = None
+) -> CalibrationProfile:
+    """The profile of a cluster; ``base`` has what was measured of it before.
+
+    Each constant stands in ``step``, and in ``step_intervals`` with the interval of its posterior.
+    """
+    errors = np.abs(found.seconds / [run.step_time for run in found.runs] - 1)
+    residuals = Residuals(
+        counted_on="fitted rows",
+        n=len(errors),
+        median_ape=float(np.median(errors)),
+        mean_ape=float(errors.mean()),
+        p95_ape=float(np.percentile(errors, 95)),
+        worst_ape=float(errors.max()),
+        worst_bytes=0,
+    )
+    step = found.constants
+    intervals = {
+        prior.name: Parameter(
+            value=getattr(step, prior.name),
+            unit=prior.unit,
+            low=found.interval(index)[0],
+            high=found.interval(index)[1],
+        )
+        for index, prior in enumerate(found.free)
+    }
+    known = tuple(run.known for run in found.runs)
+    if base is not None:
+        changes: dict[str, Any] = {"step": step, "step_intervals": intervals, "known": known}
+        changes |= {"kind": STEPS, "residuals": residuals} if base.kind in (STEPS, COMPUTE) else {}
+        return base.model_copy(update=changes)
+    return CalibrationProfile(
+        name=name,
+        kind=STEPS,
+        formula=_FORMULA,
+        step=step,
+        step_intervals=intervals,
+        known=known,
+        residuals=residuals,
+    )

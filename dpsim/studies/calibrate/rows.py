@@ -1,0 +1,92 @@
+"""Measured steps of one's own cluster, as a table of scenarios' fields: how they become scenarios.
+
+The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``), each row
+says their values and ``step_time_ms``. ``placement`` is the GPUs of each node, ``4+3+1``. A row is
+the scenario with those fields set.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.base.files import read_text_limited
+from dpsim.scenario import Scenario, load_scenario
+from dpsim.studies.calibrate.fit import MeasuredRun
+
+STEP = "step_time_ms"
+PLACEMENT = "placement"
+_IGNORED = ("exposed_ms", "note")
+_MOST_BYTES = 16 * 2**20
+_MOST_ROWS = 1000
+
+
+def measured_runs(scenario: Path, table: Path, overrides: Sequence[str] = ()) -> list[MeasuredRun]:
+    """The runs of ``table``, each ``scenario`` with a row's fields.
+
+    Raises DpsimError with file, line and column for what cannot be used.
+    """
+    base = load_scenario(scenario, overrides)
+    text = read_text_limited(table, _MOST_BYTES)
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True, restkey=""))
+    except csv.Error as error:
+        raise DpsimError(f"{table}: must be a CSV file in UTF-8, but {error}") from None
+    if not rows:
+        raise DpsimError(f"{table}:2: must have at least 1 row below its column names")
+    if len(rows) > _MOST_ROWS:
+        raise DpsimError(f"{table}: must have at most {_MOST_ROWS:,} rows, but has {len(rows):,}")
+    if STEP not in rows[0]:
+        raise DpsimError(f"{table}:1: must have the column {STEP!r}")
+    return [
+        _run(scenario, base, overrides, row, f"{table}:{line}") for line, row in enumerate(rows, 2)
+    ]
+
+
+def _run(
+    scenario: Path, base: Scenario, overrides: Sequence[str], row: Mapping[str, Any], where: str
+) -> MeasuredRun:
+    if None in row.values() or "" in row:
+        raise DpsimError(f"{where}: must have as many values as there are columns")
+    step = _positive(row[STEP], f"{where}: {STEP}")
+    sets = [
+        _placed(base, value, f"{where}: {PLACEMENT}") if name == PLACEMENT else f"{name}={value}"
+        for name, value in row.items()
+        if name not in (STEP, *_IGNORED) and value.strip()
+    ]
+    try:
+        return MeasuredRun(load_scenario(scenario, [*overrides, *sets]), step * 1e-3)
+    except ScenarioError as error:
+        raise DpsimError(f"{where}: {error}") from None
+
+
+def _placed(base: Scenario, value: str, where: str) -> str:
+    """The cluster with so many GPUs on each of its nodes, as an override."""
+    counts = [part.strip() for part in value.split("+")]
+    if not all(part.isdecimal() and int(part) for part in counts):
+        raise DpsimError(f"{where}: must be GPUs of each node, such as 4+3+1, but got {value!r}")
+    kept = base.cluster.model_dump(mode="json", exclude_unset=True)
+    group = {name: kept.pop(name) for name in ("node", "gpu") if name in kept}
+    for name in ("nodes", "gpus_per_node", "groups"):
+        kept.pop(name, None)
+    groups = [
+        {**group, "nodes": counts.count(each), "gpus_per_node": int(each)}
+        for each in dict.fromkeys(counts)
+    ]
+    return f"cluster={json.dumps({**kept, 'groups': groups})}"
+
+
+def _positive(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise DpsimError(f"{where}: must be a number above 0, but got {text!r}")
+    return value

@@ -1,0 +1,174 @@
+"""Step constants from measured steps: what made them is found, and what no run tells is said."""
+
+import numpy as np
+import pytest
+
+from dpsim import load_scenario, simulate
+from dpsim.base.errors import DpsimError
+from dpsim.engine import adjusted, prepare, simulate_steps
+from dpsim.hardware import CalibrationProfile, StepConstants
+from dpsim.studies.calibrate import (
+    MeasuredRun,
+    fitted,
+    measure_next,
+    measured_runs,
+    plan,
+    priors_of,
+    profile_of,
+)
+
+TEXT = """
+name: mine
+cluster: {nodes: 4, node: aws-g4dn, network: {fabric: single-switch}}
+workload: {model: resnet18-cifar, batch_per_gpu: 512, software: reference}
+run: {steps: 1, warmup: 0}
+"""
+TRUTH = StepConstants(
+    compute=0.8, host=0.02, host_crowding=0.3, crowding=0.02, inside=2.0, between=6.0, decay=0.13,
+    overlap=0.5,
+)  # fmt: skip
+PLACES = [(1, 1, 64), (1, 1, 512), (1, 4, 256), (2, 4, 256), (4, 4, 128), (4, 1, 512)]
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "mine.yaml").write_text(TEXT)
+    return tmp_path / "mine.yaml"
+
+
+def seconds(scenario, constants):
+    job = adjusted(prepare(scenario), constants)
+    return float(simulate_steps(job).step.mean())
+
+
+def run_at(own, nodes, per_node, batch, constants=TRUTH):
+    sets = (
+        f"cluster.nodes={nodes}",
+        f"cluster.gpus_per_node={per_node}",
+        f"workload.batch_per_gpu={batch}",
+    )
+    scenario = load_scenario(own, sets)
+    return MeasuredRun(scenario, seconds(scenario, constants))
+
+
+def test_constants_that_change_nothing_change_nothing(own):
+    scenario = load_scenario(own)
+    plain = float(simulate_steps(prepare(scenario)).step.mean())
+    assert seconds(scenario, StepConstants()) == pytest.approx(plain)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"compute": 1.5}, {"host": 0.1}, {"crowding": 0.3}, {"between": 8.0}, {"overlap": 0.2},
+    ],
+)  # fmt: skip
+def test_each_constant_makes_a_step_longer(own, change):
+    scenario = load_scenario(own)
+    assert seconds(scenario, StepConstants(**change)) > seconds(scenario, StepConstants())
+
+
+def test_host_and_gpu_are_neither_in_turn_nor_at_once(own):
+    scenario = load_scenario(own, ["cluster={node: aws-g4dn, gpus_per_node: 1}"])
+    (times,) = prepare(scenario).times
+    alone = times.one_pass
+    both = seconds(scenario, StepConstants(host=alone)) - times.optimizer
+    assert both == pytest.approx(2 ** (1 / 1.45) * alone)
+
+
+def test_bytes_inside_a_node_and_between_nodes_have_factors_of_their_own(own):
+    inside = load_scenario(own, ["cluster.nodes=1", "strategy.overlap.kind=sequential"])
+    between = load_scenario(own, ["strategy.overlap.kind=sequential"])
+    assert seconds(inside, StepConstants(between=9)) == seconds(inside, StepConstants())
+    assert seconds(between, StepConstants(inside=9)) == seconds(between, StepConstants())
+    assert seconds(inside, StepConstants(inside=9)) > seconds(inside, StepConstants())
+
+
+def test_a_fit_predicts_runs_that_it_has_not_seen(own):
+    found = fitted([run_at(own, *place) for place in PLACES[:4]])
+    for place in PLACES[4:]:
+        run = run_at(own, *place)
+        predicted = seconds(run.scenario, found.constants)
+        assert predicted == pytest.approx(run.step_time, rel=0.12)
+    # A run between nodes, which the description alone takes for much shorter.
+    between = run_at(own, 2, 4, 64)
+    assert seconds(between.scenario, StepConstants()) < 0.75 * between.step_time
+    assert seconds(between.scenario, found.constants) == pytest.approx(between.step_time, rel=0.1)
+
+
+def test_what_no_run_tells_stays_at_its_prior_and_is_said(own):
+    found = fitted([run_at(own, 1, 1, batch) for batch in (64, 512)])
+    names = [prior.name for prior in found.free]
+    between = names.index("between")
+    prior = next(each for each in priors_of(load_scenario(own)) if each.name == "between")
+    assert found.constants.between == pytest.approx(prior.value)
+    assert not found.is_identified(between)
+    assert found.is_identified(names.index("compute"))
+    low, high = found.interval(between)
+    assert low < prior.value / 2 < 2 * prior.value < high
+
+
+def test_more_runs_narrow_what_they_tell(own):
+    few = fitted([run_at(own, *place) for place in PLACES[:3]])
+    many = fitted([run_at(own, *place) for place in PLACES])
+    assert np.all(np.diag(many.covariance) <= np.diag(few.covariance) * (1 + 1e-6))
+
+
+def test_what_to_measure_next_goes_beyond_a_node(own):
+    found = fitted([run_at(own, *place) for place in PLACES[:3]])
+    proposed = measure_next(found, load_scenario(own))
+    assert 0 < len(proposed) <= 4
+    assert proposed[0].run.nodes == 2
+    left = [each.left for each in proposed]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] < 0.7
+
+
+def test_the_plan_is_of_one_gpu_a_node_and_two(own):
+    runs = [each.run for each in plan(load_scenario(own))]
+    assert [(run.nodes, run.gpus_per_node, run.batch) for run in runs] == [
+        (1, 1, 128), (1, 1, 512), (1, 4, 256), (2, 4, 256),
+    ]  # fmt: skip
+
+
+def test_a_profile_predicts_as_the_fit_does(own):
+    found = fitted([run_at(own, *place) for place in PLACES[:4]])
+    profile = profile_of(found, "mine")
+    (own.parent / "profile.json").write_text(profile.to_json())
+    again = CalibrationProfile.model_validate_json(profile.to_json())
+    assert again.step == found.constants
+    result = simulate(load_scenario(own, ["calibration=profile.json"]))
+    assert result.step_time_s["mean"] == pytest.approx(seconds(load_scenario(own), found.constants))
+    plain = simulate(load_scenario(own))
+    near = simulate(load_scenario(own, ["calibration=profile.json", "cluster.nodes=2"]))
+    widths = [each.interval.high / each.interval.low for each in (near, result, plain)]
+    assert widths == sorted(widths)
+    assert "4 measured runs, the nearest on 2 node(s) with 4 GPU(s)" in near.interval.basis
+
+
+def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
+    (tmp_path / "steps.csv").write_text(
+        "placement,workload.batch_per_gpu,step_time_ms\n4+3+1,64,150\n2,32,80\n"
+    )
+    one, two = measured_runs(own, tmp_path / "steps.csv")
+    assert [part.gpus_per_node for part in one.scenario.cluster.parts] == [4, 3, 1]
+    assert one.scenario.workload.batch_per_gpu == 64
+    assert (one.step_time, one.known.nodes, one.known.gpus_per_node) == (0.15, 3, 4)
+    assert two.known.nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cluster.nodes\n1\n", "t.csv:1: must have the column 'step_time_ms'"),
+        ("step_time_ms\n", "t.csv:2: must have at least 1 row"),
+        ("step_time_ms\nfast\n", "t.csv:2: step_time_ms: must be a number above 0, but got 'fast'"),
+        ("placement,step_time_ms\n4+x,1\n", r"t.csv:2: placement: must be GPUs of each node"),
+        ("cluster.nodez,step_time_ms\n1,1\n", "t.csv:2: .*cluster.nodez"),
+        ("cluster.nodes,step_time_ms\n1\n", "t.csv:2: must have as many values"),
+    ],
+)
+def test_a_table_that_cannot_be_used_says_where_and_why(own, tmp_path, text, said):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DpsimError, match=said):
+        measured_runs(own, tmp_path / "t.csv")
