@@ -49,6 +49,12 @@ def _no_knob(spec, report):
     raise CancelledError
 
 
+@pytest.fixture(autouse=True)
+def _pages_wait_for_their_answers(monkeypatch):
+    """Other work may share the cores: a page of a test shows an answer, not its progress."""
+    monkeypatch.setattr(waiting, "PATIENCE", 30.0)
+
+
 @pytest.fixture
 def open_page(monkeypatch):
     """Opens a page at an address.
