@@ -267,6 +267,7 @@ def test_the_environment_refuses_code_in_every_command(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.torch
 def test_an_import_of_torch_refuses_code_too(dpsim, tmp_path, named):
     named("model_code.py:build")
     factory = f"{tmp_path / 'own' / 'model_code.py'}:build"

@@ -24,6 +24,7 @@ LINES = (
     f"run {QUICK}",
     "advise trace.json",
     "catalogue gpus",
+    f"calibrate {QUICK} --plan",
     f"check {QUICK.split(maxsplit=1)[0]}",
     "collective --ranks 4 --bandwidth '1 GB/s' --latency '1 us' --algorithm ring -b 1M -e 1M",
     f"compare {QUICK} --vary strategy.sync.kind=bsp,local-sgd",
