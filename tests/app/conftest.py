@@ -55,6 +55,14 @@ def _pages_wait_for_their_answers(monkeypatch):
     monkeypatch.setattr(waiting, "PATIENCE", 30.0)
 
 
+@pytest.fixture(autouse=True)
+def _work_is_done_here():
+    """A server that a test has begun in this process has work done apart from then on."""
+    if state._APART.is_set():
+        state._APART.clear()
+        state.tasks.cache_clear()
+
+
 @pytest.fixture
 def open_page(monkeypatch):
     """Opens a page at an address.
