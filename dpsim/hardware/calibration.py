@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -28,6 +28,11 @@ from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError, suggestion
 from dpsim.base.files import read_limited
 from dpsim.hardware.transport import Transport
+
+if TYPE_CHECKING:
+    from dpsim.base.arrays import FloatArray
+
+Counted = Literal["fitted rows", "held-out rows"]
 
 COMPUTE = "compute"
 _MOST_BYTES = 64 * 2**20
@@ -93,7 +98,7 @@ class Residuals(Config):
     |predicted - measured| / measured.
     """
 
-    counted_on: Literal["fitted rows", "held-out rows"] = Field(
+    counted_on: Counted = Field(
         description=(
             "Whether these rows were also fitted on. If so, the errors say how well the formula "
             "describes them, not how well it predicts."
@@ -107,6 +112,28 @@ class Residuals(Config):
     worst_bytes: int = Field(
         ge=0, description="The size of the worst row; 0 where rows have no size in bytes."
     )
+
+    @classmethod
+    def of(
+        cls,
+        errors: Sequence[float] | FloatArray,
+        counted_on: Counted,
+        sizes: Sequence[int] = (),
+    ) -> Residuals:
+        """Of relative errors, one a row; ``sizes`` are the rows' bytes, where they have any."""
+        import numpy as np
+
+        off = np.abs(errors)
+        worst = int(off.argmax())
+        return cls(
+            counted_on=counted_on,
+            n=len(off),
+            median_ape=float(np.median(off)),
+            mean_ape=float(off.mean()),
+            p95_ape=float(np.percentile(off, 95)),
+            worst_ape=float(off.max()),
+            worst_bytes=sizes[worst] if sizes else 0,
+        )
 
     def __str__(self) -> str:
         """The mean error, and the rows that it is over, which may be those fitted on."""

@@ -64,7 +64,11 @@ def fit_nccl_tests(log: NcclTestsLog, name: str, file: str = "") -> CalibrationP
             times_s=tuple(row.time_s for row in log.rows),
             in_place_times_s=tuple(row.in_place_time_s for row in log.rows),
         ),
-        residuals=_residuals(sizes, times, _times(best, moved)),
+        residuals=Residuals.of(
+            (_times(best, moved) - times) / times,
+            "fitted rows",
+            [row.bytes for row in log.rows],
+        ),
         provenance={
             "file": file,
             "nccl": log.nccl_version,
@@ -162,16 +166,3 @@ def _standard_errors(moved: FloatArray, times: FloatArray, best: FloatArray) -> 
         refitted, _ = _fit(moved, fitted * relative[draw], [best])
         found.append(_physical(refitted))
     return [float(error) for error in np.array(found).std(axis=0, ddof=1)]
-
-
-def _residuals(sizes: FloatArray, times: FloatArray, fitted: FloatArray) -> Residuals:
-    off = np.abs(fitted - times) / times
-    return Residuals(
-        counted_on="fitted rows",
-        n=len(off),
-        median_ape=float(np.median(off)),
-        mean_ape=float(off.mean()),
-        p95_ape=float(np.percentile(off, 95)),
-        worst_ape=float(off.max()),
-        worst_bytes=int(sizes[off.argmax()]),
-    )

@@ -15,7 +15,6 @@ from validate.calibrate.fit import MOST_PREDICTIONS
 from validate.calibrate.plan import full_plan, own_plan
 from validate.calibrate.predict import predicted_s, with_predictions
 from validate.calibrate.profile import LEAST_CASES, fit_collectives
-from validate.calibrate.residuals import residuals_of
 from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ __all__ = [
     "parse_testbed",
     "predicted_s",
     "read_measurements",
-    "residuals_of",
     "step_errors",
     "with_predictions",
 ]

@@ -20,7 +20,6 @@ from validate.calibrate.copies import copy_errors, fit_copies
 from validate.calibrate.fit import LARGE
 from validate.calibrate.messages import Messages, fit_duplex, fit_one_way, message_errors
 from validate.calibrate.profile import fit_collectives, known, known_parameters
-from validate.calibrate.residuals import residuals_of
 from validate.calibrate.sources import Measurements
 from validate.records import RunRecord
 
@@ -97,16 +96,16 @@ def _of_links(
         parameters |= own
         errors = copy_errors(found.copies, own)
         sizes = [one.nbytes for one in found.copies]
-        residuals_by["copies"] = residuals_of(errors, "fitted rows", sizes)
+        residuals_by["copies"] = Residuals.of(errors, "fitted rows", sizes)
     return parameters, residuals_by
 
 
 def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
     """How far its measured layer times are off."""
-    repeated = residuals_of(repetition_errors(runs, model), "fitted rows")
+    repeated = Residuals.of(repetition_errors(runs, model), "fitted rows")
     residuals_by = {f"passes of {model.model}, each repetition": repeated}
     if errors := step_errors(model):
-        held_out = residuals_of(errors, "held-out rows")
+        held_out = Residuals.of(errors, "held-out rows")
         residuals_by[f"steps of {model.model}, batch sizes left out"] = held_out
     return residuals_by
 
@@ -131,5 +130,5 @@ def _of_messages(
     residuals_by = {}
     for name, group in groups.items():
         sizes = [one.nbytes for one in group]
-        residuals_by[name] = residuals_of(message_errors(group, whole), "fitted rows", sizes)
+        residuals_by[name] = Residuals.of(message_errors(group, whole), "fitted rows", sizes)
     return parameters, residuals_by

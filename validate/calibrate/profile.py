@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
-from dpsim.hardware import TRANSPORT, CalibrationProfile, Parameter, Residuals
+from dpsim.hardware import TRANSPORT, CalibrationProfile, Counted, Parameter, Residuals
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import case_of
 from validate.calibrate.fit import LARGE, fit
 from validate.calibrate.predict import predicted_s
-from validate.calibrate.residuals import Counted, residuals_of
 from validate.ranks.testbed import burst_bytes
 from validate.records import RunRecord
 
@@ -121,7 +120,7 @@ def _counted(held_out: bool) -> Counted:
 
 
 def _residuals(records: Sequence[RunRecord], counted_on: Counted) -> Residuals:
-    return residuals_of(
+    return Residuals.of(
         [record.error or 0.0 for record in records],
         counted_on,
         [case_of(record).bytes for record in records],

@@ -28,7 +28,7 @@ from dpsim.hardware import (
 )
 from dpsim.scenario import Scenario
 from dpsim.workload import MODELS, WorkloadConfig
-from validate.calibrate import copies_of, fit_copies, measured_models, residuals_of, step_errors
+from validate.calibrate import copies_of, fit_copies, measured_models, step_errors
 from validate.microbench import RunFile, subject
 from validate.node.items import Item
 from validate.node.rows import Attempt
@@ -72,10 +72,10 @@ def profile_of(
     spreads, errors_of_slowest = spreads_of(runs)
     if errors_of_slowest:
         what = "the slowest rank's computing, batch sizes left out"
-        residuals[what] = residuals_of(errors_of_slowest, "held-out rows")
+        residuals[what] = Residuals.of(errors_of_slowest, "held-out rows")
     for model in models:
         if errors := step_errors(model):
-            residuals[f"steps of {model.model}, batch sizes left out"] = residuals_of(
+            residuals[f"steps of {model.model}, batch sizes left out"] = Residuals.of(
                 errors, "held-out rows"
             )
 
@@ -164,7 +164,7 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
                 predicted = float(constants.seconds(empty, np.array(whole)))
                 errors.append(predicted / measured - 1)
                 sizes.append(size)
-        residuals[f"{operation} by {backend}"] = residuals_of(errors, "held-out rows", sizes)
+        residuals[f"{operation} by {backend}"] = Residuals.of(errors, "held-out rows", sizes)
     return residuals
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dpsim.hardware import COMPUTE, STEPS, CalibrationProfile, Parameter, Residuals
 from dpsim.studies.calibrate.fit import Fitted
 
@@ -19,16 +17,8 @@ def profile_of(
 
     Each constant stands in ``step``, and in ``step_intervals`` with the interval of its posterior.
     """
-    errors = np.abs(found.seconds / [run.step_time for run in found.runs] - 1)
-    residuals = Residuals(
-        counted_on="fitted rows",
-        n=len(errors),
-        median_ape=float(np.median(errors)),
-        mean_ape=float(errors.mean()),
-        p95_ape=float(np.percentile(errors, 95)),
-        worst_ape=float(errors.max()),
-        worst_bytes=0,
-    )
+    errors = found.seconds / [run.step_time for run in found.runs] - 1
+    residuals = Residuals.of(errors, "fitted rows")
     step = found.constants
     intervals = {
         prior.name: Parameter(
