@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         engine_for,
         exact_for,
         in_simpy,
+        mean_step,
         simulate_steps,
         slow_downs,
     )
@@ -126,6 +127,7 @@ __all__ = [
     "link_loads",
     "load_over_time",
     "machine_interval",
+    "mean_step",
     "memory_use",
     "model_flop",
     "neighbours",

@@ -13,7 +13,7 @@ from functools import cache
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine.job import Job
-from dpsim.engine.kernel import simulate_steps
+from dpsim.engine.kernel import mean_step
 from dpsim.engine.preparation import prepare
 from dpsim.engine.run_length import check_length
 from dpsim.scenario import ScaledCompute, Scenario
@@ -96,8 +96,7 @@ def scale_to(job: Job, step_time: float) -> float:
 
     @cache  # Brent's method asks for the ends again
     def excess(log_scale: float) -> float:
-        steps = simulate_steps(job.scaled(math.exp(log_scale))).after(job.scenario.run.warmup)
-        return float(steps.step.mean()) - step_time
+        return mean_step(job.scaled(math.exp(log_scale))) - step_time
 
     # A step grows with the scale, so that the ends tell whether one between them will do.
     low, high = math.log(_LEAST_SCALE), math.log(_MOST_SCALE)

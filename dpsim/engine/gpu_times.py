@@ -29,14 +29,12 @@ def learner_times(
     learners: int = 1,
     constants: Constants | None = None,
     updated: float = 1.0,
-    workers: int = 1,
     recompute: bool = True,
 ) -> LayerTimes:
     """Seconds that a learner computes on ``gpu``, by the GPU's figures.
 
     Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
-    of the model (``updated``), or with sharded kernels the share of one of ``workers``. Without
-    ``recompute`` backward computes nothing again.
+    of the model (``updated``). Without ``recompute`` backward computes nothing again.
     """
     workload = scenario.workload
     known = constants or constants_on(scenario, model, gpu)
@@ -52,7 +50,6 @@ def learner_times(
         constants=known,
         learners=learners,
         updated=updated,
-        workers=workers,
         beside=workload.input.host_seconds(known.script, workload.samples_per_gpu, model),
     )
 

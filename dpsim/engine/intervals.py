@@ -20,7 +20,7 @@ from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval
 from dpsim.base.shipped import shipped_json
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
-from dpsim.hardware import STEPS, Gpu
+from dpsim.hardware import STEPS, Gpu, KnownRun
 from dpsim.network import machine_doubt
 from dpsim.workload import extrapolated_from, is_common, is_language_model
 
@@ -128,12 +128,13 @@ def _distance_doubt(job: Job) -> Doubt:
     profile, scenario = job.scenario.profile, job.scenario
     assert profile is not None
     nodes = [count for count in job.workers_of_nodes if count]
-    here = np.log2([len(nodes), max(nodes), scenario.workload.batch_per_gpu])
-    known = np.log2([[run.nodes, run.gpus_per_node, run.batch] for run in profile.known])
-    away = np.abs(known - here) * _A_DOUBLING
-    nearest = profile.known[int(np.argmin(np.linalg.norm(away, axis=1)))]
+    batch = scenario.workload.batch_per_gpu
+    here = KnownRun(nodes=len(nodes), gpus_per_node=max(nodes), batch=batch)
+    doublings = np.array([here.doublings_from(run) for run in profile.known])
+    away = np.linalg.norm(doublings * _A_DOUBLING, axis=1)
+    nearest = profile.known[int(away.argmin())]
     left = profile.residuals.mean_ape if profile.kind == STEPS else 0.0
-    spread = float(np.linalg.norm([_LEAST, 1.25 * left, np.linalg.norm(away, axis=1).min()]))
+    spread = float(np.linalg.norm([_LEAST, 1.25 * left, away.min()]))
     quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
     basis = (
         f"{len(profile.known)} measured runs, the nearest on {nearest.nodes} node(s) with "

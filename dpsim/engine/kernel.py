@@ -213,6 +213,11 @@ def simulate_steps(job: Job) -> Steps:
     return simulate_job(job).steps
 
 
+def mean_step(job: Job) -> float:
+    """Mean seconds of the steps of ``job`` that count."""
+    return float(simulate_steps(job).after(job.scenario.run.warmup).step.mean())
+
+
 def all_slow_downs(job: Job) -> FloatArray:
     """`slow_downs`, and how far ranks that compute at once were measured to be apart.
 

@@ -9,6 +9,7 @@ their seconds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.workload import LayerTimes
 
 if TYPE_CHECKING:
+    from dpsim.engine.calls import StagedCall
     from dpsim.engine.job import Job
 
 # An all-reduce moves what a reduce-scatter and an all-gather move.
@@ -52,14 +54,20 @@ def seconds_lost(job: Job) -> FloatArray:
     return np.asarray(rates * float(found.forward.sum() + found.backward.sum()))
 
 
+def calls_beside(job: Job) -> Iterator[StagedCall]:
+    """The calls of a step that computing can go on beside.
+
+    Where a call is needed as soon as it is ready, nothing computes beside it.
+    """
+    end = job.program.end
+    return (call for call in job.calls(0) if call.needed != call.ready and call.ready <= end)
+
+
 def overlapped_bytes(job: Job) -> PassBytes:
     """What is communicated beside each forward and each backward pass of a step."""
     program = job.program
     found = PassBytes(np.zeros(program.passes), np.zeros(program.passes))
-    for call in job.calls(0):
-        # Where a call is needed as soon as it is ready, nothing computes beside it.
-        if call.needed == call.ready or call.ready > program.end:
-            continue
+    for call in calls_beside(job):
         number = program.pass_of(call.ready)
         passes = found.forward if call.ready < program.turn(number) else found.backward
         for collective, nbytes in call.stages:

@@ -214,8 +214,7 @@ def _times(
         model,
         gpu,
         constants=constants,
-        updated=_updated_part(scenario, model),
-        workers=ranks // scenario.cell,
+        updated=_updated_part(scenario, model, ranks),
     )
     if workload.learners_per_gpu == 1 and not workload.utilisation:
         return _beside(scenario, one(workload.batch_per_gpu))
@@ -236,8 +235,16 @@ def _beside(scenario: Scenario, times: LayerTimes) -> LayerTimes:
     return replace(times, wire_traffic=measured.value, copy_traffic=0.0, memory_rate=1.0)
 
 
-def _updated_part(scenario: Scenario, model: Model) -> float:
-    """The part of the model that a worker updates.
+def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
+    """The part of the model that a worker updates; sharded kernels divide it among workers."""
+    part = _kept_part(scenario, model)
+    if scenario.workload.words.optimizer_kernels != "sharded":
+        return part
+    return part * scenario.cell / ranks
+
+
+def _kept_part(scenario: Scenario, model: Model) -> float:
+    """The part of the model whose state a worker keeps.
 
     It is that of its shard, none where servers update, and otherwise all.
     """
@@ -251,8 +258,5 @@ def _updated_part(scenario: Scenario, model: Model) -> float:
 
 
 def updated_part(job: Job) -> float:
-    """The part of the model that each GPU updates, with kernels that share it counted."""
-    scenario, part = job.scenario, _updated_part(job.scenario, job.model)
-    if scenario.workload.words.optimizer_kernels != "sharded":
-        return part
-    return part * scenario.cell / job.cluster.ranks
+    """The part of the model that each worker of a job updates."""
+    return _updated_part(job.scenario, job.model, job.cluster.ranks)

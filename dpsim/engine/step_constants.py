@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpsim.engine.job import Job
+from dpsim.engine.memory_contention import calls_beside
 from dpsim.engine.refit import Constants, RefittedModel
 from dpsim.hardware import StepConstants
 from dpsim.strategy.aggregation import Turns
@@ -66,20 +67,14 @@ def _slower(turns: Turns, factor: float) -> Turns:
 
 def _disturbed(job: Job, overlap: float) -> Job:
     """The job with a last backward pass that loses to the communication beside it."""
-    end, beside = job.program.end, 0.0
-    for call in job.calls(0):
-        # Where a call is needed as soon as it is ready, nothing computes beside it.
-        if call.needed != call.ready and call.ready <= end:
-            beside += sum(job.collective_seconds(name, nbytes) for name, nbytes in call.stages)
-    times = tuple(
-        replace(
-            each,
-            merging=each.merging
-            + (1 - overlap)
-            * min(beside, float(each.backward.sum()))
-            * each.backward
-            / each.backward.sum(),
-        )
-        for each in job.times
+    beside = sum(
+        job.collective_seconds(name, nbytes)
+        for call in calls_beside(job)
+        for name, nbytes in call.stages
     )
-    return replace(job, times=times)
+    times = []
+    for each in job.times:
+        backward = float(each.backward.sum())
+        lost = (1 - overlap) * min(beside, backward)
+        times.append(replace(each, merging=each.merging + lost * each.backward / backward))
+    return replace(job, times=tuple(times))

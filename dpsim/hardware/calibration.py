@@ -238,6 +238,14 @@ class KnownRun(Config):
     gpus_per_node: PositiveInt = Field(description="GPUs of the fullest of them.")
     batch: PositiveInt = Field(description="Samples a GPU and pass.")
 
+    def doublings_from(self, other: KnownRun) -> tuple[float, float, float]:
+        """How far apart two runs are, in doublings of nodes, of GPUs a node and of the batch."""
+        return (
+            abs(math.log2(self.nodes / other.nodes)),
+            abs(math.log2(self.gpus_per_node / other.gpus_per_node)),
+            abs(math.log2(self.batch / other.batch)),
+        )
+
 
 class StepConstants(Config):
     """How a cluster's steps differ from what its description says, as `dpsim calibrate` fits it.

@@ -73,7 +73,6 @@ from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, 
 from dpsim.workload.program import Program
 from dpsim.workload.software import (
     BY_TIER,
-    EXECUTIONS,
     TIERS,
     Execution,
     Software,
@@ -109,7 +108,6 @@ __all__ = [
     "BY_TIER",
     "CONSTANTS",
     "CONTEXT",
-    "EXECUTIONS",
     "FRAGMENTATION",
     "KINDS",
     "MODELS",

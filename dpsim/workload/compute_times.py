@@ -216,7 +216,6 @@ def compute_times(
     constants: Constants | None = None,
     learners: int = 1,
     updated: float = 1.0,
-    workers: int = 1,
     beside: float = 0.0,
 ) -> LayerTimes:
     """Predicts how long ``model`` computes in a step.
@@ -224,9 +223,8 @@ def compute_times(
     The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is what backward
     computes again (None: nothing, everything is kept). ``constants`` replace the fitted ones.
     ``learners`` update their weights on the GPU at once; passes are those of one. ``updated`` is
-    the part of the model that is updated here, of which sharded kernels update the share of one of
-    ``workers``. ``beside`` is seconds that the host adds to each step. Raises DpsimError for a
-    batch or precision that cannot be.
+    the part of the model that is updated here. ``beside`` is seconds that the host adds to each
+    step. Raises DpsimError for a batch or precision that cannot be.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
@@ -243,8 +241,6 @@ def compute_times(
         machine = accelerator.machine(precision, software, known)
         alone = LayerWork.of(model).pass_times(known, machine, batch)
         forward, backward = _queued(alone, known.launch, recomputed)
-    if software.optimizer_kernels == "sharded":
-        updated /= workers
     update = _update(model, optimizer, accelerator, known, learners, updated)
     times = LayerTimes(forward, backward, update + beside, accumulation)
     if model.measured is not None:

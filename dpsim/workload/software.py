@@ -20,7 +20,6 @@ Tier = Literal["reference", "typical", "tuned", "mlperf"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 MemoryFormat = Literal["channels_first", "channels_last"]
 Execution = Literal["eager", "compile", "graph", "cuda-graph"]
-EXECUTIONS: tuple[Execution, ...] = get_args(Execution)
 OptimizerKernels = Literal["loop", "foreach", "fused", "sharded"]
 Kernels = Literal["2022", "2023", "2023-cuda12", "2024"]
 

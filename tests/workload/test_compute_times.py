@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpsim import load_scenario
 from dpsim.base.errors import DpsimError
+from dpsim.engine import prepare
 from dpsim.hardware import gpus
 from dpsim.workload import (
     BY_TIER,
@@ -205,11 +207,12 @@ def test_boards_with_fewer_watts_a_flop_keep_less_of_their_clock():
 
 
 def test_sharded_kernels_update_a_share():
-    def update(**more):
-        return compute_times(RESNET, machine(), batch=1, constants=IDEAL, **more).optimizer
+    def update(*changes):
+        node = ["cluster={node: dgx1-v100}", *changes]
+        return prepare(load_scenario("scenarios/quickstart.yaml", node), IDEAL).times[0].optimizer
 
-    sharded = Software(optimizer_kernels="sharded")
-    assert update(software=sharded, workers=8) == pytest.approx(update() / 8)
+    sharded = "workload.optimizer_kernels=sharded"
+    assert update(sharded) == pytest.approx(update() / 8)
 
 
 def test_a_product_takes_its_ramp_once_for_each_step_of_a_recurrence():

@@ -32,8 +32,6 @@ class PublishedWork:
     group: str
     model: str
     kind: str
-    row_id: str
-    gpu: str
     common: bool
 
 

@@ -24,6 +24,7 @@ from dpsim.workload import (
     update_bytes,
     update_rounds,
 )
+from tools.refits.block_fit import soft_maximum
 
 _SHARPNESS = 4.0  # of the maximum of device and host: a smooth stand-in for the queue of kernels
 
@@ -155,7 +156,7 @@ class Work:
         copied = self.numbers("moved") * values["copies"]
         delayed = (copied + values["wire"] * (first + each)) / rate
         # Kernels queue ahead: a pass takes what its work takes or its launches, whichever is more.
-        one = _soft(forward + backward, kernels * values["launch"]) + delayed
+        one = soft_maximum(forward + backward, kernels * values["launch"], _SHARPNESS) + delayed
         launches = values["launch"] * values["update_kernels"] * self.numbers("tensors")
         update = np.maximum(self.numbers("update") / rate, launches) + values["step"]
         beside = self.numbers("script") * values["script"] + self.numbers("copied")
@@ -164,12 +165,6 @@ class Work:
 
     def _sum(self, of_layers: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(self.row, of_layers, len(self.rows)), dtype=np.float64)
-
-
-def _soft(device: FloatArray, host: FloatArray) -> FloatArray:
-    larger = np.maximum(np.maximum(device, host), 1e-300)
-    ratio = np.minimum(device, host) / larger
-    return np.asarray(larger * (1 + ratio**_SHARPNESS) ** (1 / _SHARPNESS))
 
 
 def _distinct(job: Job) -> tuple[LayerWork, FloatArray, FloatArray]:

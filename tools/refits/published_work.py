@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Job, KeptJobs, prepared_by, simulate_steps, updated_part
+from dpsim.engine import KeptJobs, mean_step, prepared_by, updated_part
 from dpsim.workload import is_common
 from tools.refits.compute_fit import PublishedWork
 from tools.refits.compute_work import RowWork
@@ -48,7 +48,7 @@ def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]
             try:
                 scenario = folder.scenario(step)
                 job = kept.prepare(scenario.model_copy(update={"calibration": "catalogue"}))
-                seconds = _step_of(job)
+                seconds = mean_step(job)
             except DpsimError:
                 continue
             found.append(
@@ -58,15 +58,7 @@ def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]
                     group_of(step.row),
                     step.row.text("model"),
                     kind,
-                    step.row_id,
-                    job.cluster.accelerators[0][0].name,
                     is_common(job.model),
                 )
             )
     return found
-
-
-def _step_of(job: Job) -> float:
-    """Mean seconds of the steps that count."""
-    steps = simulate_steps(job).after(job.scenario.run.warmup)
-    return float(steps.step.mean())

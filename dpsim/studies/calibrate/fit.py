@@ -18,7 +18,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.shipped import shipped
-from dpsim.engine import Job, adjusted, prepare, simulate_steps
+from dpsim.engine import adjusted, mean_step, prepare
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
 
@@ -131,7 +131,7 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
 
     def logarithms(at: FloatArray) -> FloatArray:
         constants = _constants(free, fixed, at)
-        return np.log([step_of(adjusted(job, constants)) for job in jobs])
+        return np.log([mean_step(adjusted(job, constants)) for job in jobs])
 
     def residuals(at: FloatArray) -> FloatArray:
         return np.concatenate([(logarithms(at) - measured) / noise, (at - centre) / spread])
@@ -150,18 +150,12 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
     return Fitted(tuple(runs), fixed, free, found.x, covariance, seconds, slopes, noise)
 
 
-def step_of(job: Job) -> float:
-    """Mean seconds of the steps of a job that count."""
-    steps = simulate_steps(job).after(job.scenario.run.warmup)
-    return float(steps.step.mean())
-
-
 def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:
     """The predicted step (s) of another run, and its derivatives by the fitted constants."""
     job = prepare(_plain(scenario))
 
     def logarithm(at: FloatArray) -> float:
-        return float(np.log(step_of(adjusted(job, _constants(found.free, found.fixed, at)))))
+        return float(np.log(mean_step(adjusted(job, _constants(found.free, found.fixed, at)))))
 
     base, by = logarithm(found.at), []
     for index in range(len(found.at)):

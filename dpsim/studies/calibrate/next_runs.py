@@ -9,6 +9,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
+from dpsim.engine import same_on
 from dpsim.hardware import KnownRun
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, slopes_of
@@ -54,9 +55,8 @@ def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
     """Up to four runs that would narrow the prediction of ``target`` most, each after the other."""
     _, slope = slopes_of(found, target)
     covariance = found.covariance
-    candidates = [
-        (run, other) for run in _candidates(target) for other in _slopes(found, target, run)
-    ]
+    slopes = {run: _slope(found, target, run) for run in _candidates(target)}
+    candidates = [(run, other) for run, other in slopes.items() if other is not None]
     chosen: list[Proposed] = []
     start = float(slope @ covariance @ slope)
     for _ in range(_MOST):
@@ -93,25 +93,14 @@ def _candidates(target: Scenario) -> Iterator[KnownRun]:
                 yield KnownRun(nodes=count, gpus_per_node=per_node, batch=samples)
 
 
-def _slopes(found: Fitted, target: Scenario, run: KnownRun) -> Iterator[FloatArray]:
-    """The slopes of a run, or nothing where the target's description does not allow it."""
-    cluster, workload = target.cluster, target.workload
-    if cluster.node is None or workload.global_batch is not None:
-        return
-    values = {**dict(cluster), "nodes": run.nodes, "gpus_per_node": run.gpus_per_node}
-    if run.nodes == 1:
-        values.pop("network", None)
+def _slope(found: Fitted, target: Scenario, run: KnownRun) -> FloatArray | None:
+    """The slope of a run, None where the target's description does not allow it."""
+    workload = target.workload
+    if workload.global_batch is not None:
+        return None
+    batch = workload.model_copy(update={"batch_per_gpu": run.batch})
     try:
-        resized = type(cluster).model_validate(
-            {name: value for name, value in values.items() if name in cluster.model_fields_set}
-            | {"nodes": run.nodes, "gpus_per_node": run.gpus_per_node}
-        )
-        other = target.model_copy(
-            update={
-                "cluster": resized,
-                "workload": workload.model_copy(update={"batch_per_gpu": run.batch}),
-            }
-        )
-        yield slopes_of(found, other)[1]
+        there = same_on(target, run.nodes * run.gpus_per_node, run.nodes)
+        return slopes_of(found, there.model_copy(update={"workload": batch}))[1]
     except (DpsimError, ValueError):
-        return
+        return None

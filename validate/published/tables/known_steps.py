@@ -7,6 +7,7 @@ stands under ``calibration`` in that row's scenario.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -99,16 +100,16 @@ class FittedToKnown:
     """Fits the constants of a cluster's steps to the known rows of a series, by the engine."""
 
     folder: ScenarioFolder
-    _profiles: dict[str, CalibrationProfile] = field(default_factory=dict)
+    _profiles: dict[str, str] = field(default_factory=dict)  # as text, which every row names
 
     def __call__(self, known: Sequence[PublishedStep], step: PublishedStep) -> Calibrated:
         """The row with the constants of its series."""
         base = min(known, key=lambda other: _apart(_place(other), _place(step)))
         naive = base.measured * step.work / base.work
         if step.series not in self._profiles:
-            self._profiles[step.series] = self._fitted(known)
+            self._profiles[step.series] = self._fitted(known).to_json()
         name = f"{file_name(f'steps of {step.series}')}.json"
-        files = {**step.files, name: self._profiles[step.series].to_json()}
+        files = {**step.files, name: self._profiles[step.series]}
         words = f"{step.constants}, step constants fitted to {len(known)} known rows"
         return Calibrated({**step.scenario, "calibration": name}, files, naive, base.row_id, words)
 
@@ -165,7 +166,4 @@ def _place(step: PublishedStep) -> KnownRun:
 
 
 def _apart(one: KnownRun, other: KnownRun) -> float:
-    """How far apart two runs are, in doublings of nodes, of GPUs a node and of the batch."""
-    names = ("nodes", "gpus_per_node", "batch")
-    doublings = [np.log2(getattr(one, name) / getattr(other, name)) for name in names]
-    return float(np.hypot.reduce(doublings))
+    return math.hypot(*one.doublings_from(other))
