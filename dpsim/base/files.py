@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Collection
 from contextvars import ContextVar
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, suggestion
 
 _LONGEST_SHOWN = 200
+_LONGEST_COLUMN = 40  # characters of a column's name in an error
 _GZIP = b"\x1f\x8b"  # how what gzip packs begins
 
 # Device and number of every file that was read. Whoever sets it to a set has them noted there, so
@@ -161,3 +163,47 @@ def csv_rows(path: str | os.PathLike[str], most: int) -> tuple[list[str], list[d
         return list(rows.fieldnames or ()), list(rows)
     except csv.Error as error:
         raise DpsimError(f"{path}: must be a CSV file, but: {error}") from None
+
+
+def strict_csv_rows(
+    path: str | os.PathLike[str], most: int, required: Collection[str]
+) -> list[tuple[int, dict[str, str]]]:
+    """The rows of the CSV file at ``path``, each with the line on which it ends.
+
+    Raises DpsimError where there is no such file, it has more than ``most`` bytes, lacks one of
+    the ``required`` columns, has no rows, or has a row with more or fewer values than columns.
+    """
+    import csv
+    import io
+
+    # What a row lacks is None; what it has too much stands under the name "".
+    text = io.StringIO(read_text_limited(path, most), newline="")
+    reader = csv.DictReader(text, restkey="", strict=True)
+    rows = []
+    try:
+        _check_columns(path, reader.fieldnames, required)
+        for row in reader:
+            if None in row.values() or "" in row:
+                rule = "must have as many values as there are columns"
+                raise DpsimError(f"{path}:{reader.line_num}: {rule}")
+            rows.append((reader.line_num, row))
+    except csv.Error as error:
+        raise DpsimError(f"{path}: must be a CSV file in UTF-8, but {error}") from None
+    if not rows:
+        raise DpsimError(f"{path}:2: must have at least 1 row below its column names, but got none")
+    return rows
+
+
+def _check_columns(
+    path: str | os.PathLike[str], names: Collection[str] | None, required: Collection[str]
+) -> None:
+    if not names:
+        raise DpsimError(f"{path}:1: must have column names in its first line, but it is empty")
+    for column in required:
+        if column not in names:
+            near = suggestion(column, [name[:_LONGEST_COLUMN] for name in names])
+            # Of a column that the table lacks, not of a name that somebody has mistyped.
+            near = near.replace("did you mean", "is that").replace("known:", "it has")
+            raise DpsimError(
+                f"{path}:1: must have the column {column!r}, but got none of that name{near}"
+            )

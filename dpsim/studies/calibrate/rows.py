@@ -7,16 +7,13 @@ the scenario with those fields set.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.base.files import read_text_limited
+from dpsim.base.files import strict_csv_rows
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.studies.calibrate.fit import MeasuredRun
 
@@ -33,27 +30,15 @@ def measured_runs(scenario: Path, table: Path, overrides: Sequence[str] = ()) ->
     Raises DpsimError with file, line and column for what cannot be used.
     """
     base = load_scenario(scenario, overrides)
-    text = read_text_limited(table, _MOST_BYTES)
-    try:
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True, restkey=""))
-    except csv.Error as error:
-        raise DpsimError(f"{table}: must be a CSV file in UTF-8, but {error}") from None
-    if not rows:
-        raise DpsimError(f"{table}:2: must have at least 1 row below its column names")
+    rows = strict_csv_rows(table, _MOST_BYTES, [STEP])
     if len(rows) > _MOST_ROWS:
         raise DpsimError(f"{table}: must have at most {_MOST_ROWS:,} rows, but has {len(rows):,}")
-    if STEP not in rows[0]:
-        raise DpsimError(f"{table}:1: must have the column {STEP!r}")
-    return [
-        _run(scenario, base, overrides, row, f"{table}:{line}") for line, row in enumerate(rows, 2)
-    ]
+    return [_run(scenario, base, overrides, row, f"{table}:{line}") for line, row in rows]
 
 
 def _run(
-    scenario: Path, base: Scenario, overrides: Sequence[str], row: Mapping[str, Any], where: str
+    scenario: Path, base: Scenario, overrides: Sequence[str], row: Mapping[str, str], where: str
 ) -> MeasuredRun:
-    if None in row.values() or "" in row:
-        raise DpsimError(f"{where}: must have as many values as there are columns")
     step = _positive(row[STEP], f"{where}: {STEP}")
     sets = [
         _placed(base, value, f"{where}: {PLACEMENT}") if name == PLACEMENT else f"{name}={value}"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpsim.base.errors import DpsimError, suggestion
-from dpsim.base.files import read_text_limited
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import strict_csv_rows
 
 _MOST_BYTES = 64 * 2**20
 LEAST, MOST = 1e-12, 1e18  # of what was measured, in whatever unit: others are slips
-_SHOWN = 40  # characters of a column's name
 
 
 class NotPredictedError(DpsimError):
@@ -130,19 +127,11 @@ def read_rows(path: Path, required: Collection[str]) -> list[Row]:
 
     Raises DpsimError for a file that is none, lacks a column or has no rows.
     """
-    try:
-        reader = csv.DictReader(
-            io.StringIO(read_text_limited(path, _MOST_BYTES), newline=""), restkey="", strict=True
-        )
-        _check_columns(path, reader.fieldnames, required)
-        rows = [
-            _row(path, reader.line_num, values, ordinal) for ordinal, values in enumerate(reader, 1)
-        ]
-    except csv.Error as error:
-        raise DpsimError(f"{path}: must be a CSV file in UTF-8, but {error}") from None
-    if not rows:
-        raise DpsimError(f"{path}:2: must have at least 1 row below its column names, but got none")
-    return rows
+    table = strict_csv_rows(path, _MOST_BYTES, required)
+    return [
+        Row(path, line, {column: text.strip() for column, text in values.items()}, ordinal)
+        for ordinal, (line, values) in enumerate(table, 1)
+    ]
 
 
 def _plain(text: str) -> str:
@@ -150,24 +139,3 @@ def _plain(text: str) -> str:
         return f"{float(text):g}"
     except ValueError:
         return text
-
-
-def _row(path: Path, line: int, values: dict[str, str], ordinal: int) -> Row:
-    # What a line lacks is None; what it has too much stands under the name "", see restkey.
-    if None in values.values() or "" in values:
-        raise DpsimError(f"{path}:{line}: must have as many values as there are columns")
-    texts = {column: text.strip() for column, text in values.items()}
-    return Row(path, line, texts, ordinal)
-
-
-def _check_columns(path: Path, names: Collection[str] | None, required: Collection[str]) -> None:
-    if not names:
-        raise DpsimError(f"{path}:1: must have column names in its first line, but it is empty")
-    for column in required:
-        if column not in names:
-            near = suggestion(column, [name[:_SHOWN] for name in names])
-            # Of a column that the table lacks, not of a name that somebody has mistyped.
-            near = near.replace("did you mean", "is that").replace("known:", "it has")
-            raise DpsimError(
-                f"{path}:1: must have the column {column!r}, but got none of that name{near}"
-            )
