@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import File, Json, Sets
+
+if TYPE_CHECKING:
+    from dpsim.scenario import Scenario
+    from dpsim.studies.calibrate import Fitted
 
 _NO_NODES = (
     "no run went over several nodes, so nothing is known of the network between them: measure two "
@@ -73,7 +77,7 @@ def calibrate(
     _show(found, proposed, warnings, output)
 
 
-def _warnings(found: Any, target: Any) -> list[str]:
+def _warnings(found: Fitted, target: Scenario) -> list[str]:
     said = []
     several = sum(part.nodes for part in target.cluster.parts) > 1
     if several and all(run.known.nodes == 1 for run in found.runs):
@@ -88,7 +92,7 @@ def _warnings(found: Any, target: Any) -> list[str]:
 
 
 def _json(
-    found: Any, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
+    found: Fitted, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
 ) -> dict[str, Any]:
     parameters = []
     for index, prior in enumerate(found.free):
@@ -134,7 +138,7 @@ def _json(
 
 
 def _show(
-    found: Any, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
+    found: Fitted, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
 ) -> None:
     from rich.table import Table
 

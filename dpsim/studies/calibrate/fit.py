@@ -82,6 +82,11 @@ class Fitted:
         return _constants(self.free, self.fixed, self.at)
 
     @property
+    def _variances(self) -> FloatArray:
+        """Variance of each run's logarithm by the posterior."""
+        return np.asarray(np.einsum("ij,jk,ik->i", self.slopes, self.covariance, self.slopes))
+
+    @property
     def residuals(self) -> FloatArray:
         """ln(measured / predicted) of each run."""
         return np.log([run.step_time for run in self.runs] / self.seconds)
@@ -92,15 +97,13 @@ class Fitted:
 
         NaN for a run that alone tells a constant: without it that is the prior's.
         """
-        leverage = np.einsum("ij,jk,ik->i", self.slopes, self.covariance, self.slopes)
-        left = 1 - leverage / self.noise**2
+        left = 1 - self._variances / self.noise**2
         return np.where(left > _ALONE, self.residuals / np.maximum(left, _ALONE), np.nan)
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
         """Where nine in ten steps of each run are expected (s), by the posterior and the noise."""
-        variance = np.einsum("ij,jk,ik->i", self.slopes, self.covariance, self.slopes)
-        wide = np.exp(NINE_IN_TEN * np.sqrt(variance + self.noise**2))
+        wide = np.exp(NINE_IN_TEN * np.sqrt(self._variances + self.noise**2))
         return [(float(s / w), float(s * w)) for s, w in zip(self.seconds, wide, strict=True)]
 
     def interval(self, index: int) -> tuple[float, float]:
