@@ -73,7 +73,12 @@ def limited(seconds: float | None = None) -> Iterator[None]:
         yield
     except _TimeIsUp:
         raise over_time(time_limit() if seconds is None else seconds) from None
-    except MemoryError as error:
+    except Exception as error:
+        # A library in C may turn what the signal raised into an error of its own, as DuckDB does.
+        if asks and not isinstance(error, DpsimError) and not time_left():
+            raise over_time(time_limit() if seconds is None else seconds) from None
+        if not isinstance(error, MemoryError):
+            raise
         said = f": {error}" if str(error) else ""
         raise FailedError(
             f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB){said}; "

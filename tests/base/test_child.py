@@ -29,6 +29,14 @@ def busy():
     return sum(range(10**12))
 
 
+def busy_and_hides_why_it_ended():
+    try:
+        while True:
+            pass
+    except BaseException:
+        raise RuntimeError("interrupted") from None
+
+
 def refused():
     raise DpsimError("must be another")
 
@@ -61,6 +69,11 @@ def test_what_asks_nobody_ends_at_its_limit(child):
     with pytest.raises(FailedError, match=r"takes more than 0.3 s of the processor, the limit"):
         child.run(busy, seconds=0.3)
     assert child.run(number) != os.getpid()  # another has taken its place
+
+
+def test_a_library_that_hides_why_it_ended_took_too_long(child):
+    with pytest.raises(FailedError, match=r"takes more than 0.3 s of the processor, the limit"):
+        child.run(busy_and_hides_why_it_ended, seconds=0.3)
 
 
 def test_the_limit_is_that_of_what_is_under_way(child, monkeypatch):
