@@ -29,6 +29,7 @@ _COMMANDS = {
     },
     "Understand": {
         "explain": "dpsim.commands.explain:explain_app",
+        "trust": "dpsim.commands.trust:trust",
         "memory": "dpsim.commands.memory:memory",
         "collective": "dpsim.commands.collective:collective",
         "topology": "dpsim.commands.topology:topology",

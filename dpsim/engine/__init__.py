@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
         StepDoubts,
+        calibrated_doubt,
         compute_doubt,
+        compute_family,
+        doubts_interval,
         machine_interval,
         prediction_interval,
         step_doubts,
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
     from dpsim.engine.spending import Cost, Energy
     from dpsim.engine.step_constants import adjusted
+    from dpsim.engine.step_priors import Prior, priors_of, step_noise
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, Training, time_to_target
@@ -91,6 +95,7 @@ __all__ = [
     "OnLinks",
     "Part",
     "PartName",
+    "Prior",
     "Recording",
     "RefittedModel",
     "Result",
@@ -111,11 +116,14 @@ __all__ = [
     "bytes_held",
     "bytes_in_step",
     "calibrated",
+    "calibrated_doubt",
     "check_fits",
     "check_length",
     "compute_doubt",
+    "compute_family",
     "constants_of",
     "constants_on",
+    "doubts_interval",
     "engine_for",
     "exact_for",
     "exchange_cycle",
@@ -137,6 +145,7 @@ __all__ = [
     "prediction_interval",
     "prepare",
     "prepared_by",
+    "priors_of",
     "reduction_cost",
     "remedy_values",
     "run_job",
@@ -150,6 +159,7 @@ __all__ = [
     "simulate_steps",
     "slow_downs",
     "step_doubts",
+    "step_noise",
     "time_to_target",
     "transport_costs",
     "try_simulate",

@@ -82,8 +82,13 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
         "memory_format": words.memory_format,
         "execution": words.execution,
         "optimizer_kernels": words.optimizer_kernels,
-        "assumed": list(workload.assumed_words),
+        "cluster": job.scenario.condition,
+        "assumed": [*workload.assumed_words, *_assumed_condition(job)],
     }
+
+
+def _assumed_condition(job: Job) -> tuple[str, ...]:
+    return ("cluster",) if job.scenario.cluster.condition is None else ()
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:

@@ -72,6 +72,7 @@ def fitted_factor(job: Job) -> dict[str, object] | None:
         "compute_scale": job.compute_scale,
         "cell": job.scenario.cell,
         "source": f"fitted to {source}",
+        "known": [run.model_dump() for run in job.scenario.known_runs],
     }
 
 

@@ -9,30 +9,41 @@ moves what hides behind what. This is the model's error; the noise of seeds is a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval
+from dpsim.base.doubt import (
+    CONFIDENCE,
+    ENDS,
+    Doubt,
+    PredictionInterval,
+    Source,
+    balanced,
+    narrower,
+    normal_spread,
+)
 from dpsim.base.shipped import shipped_json
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import STEPS, Gpu, KnownRun
 from dpsim.network import machine_doubt
-from dpsim.workload import extrapolated_from, is_common, is_language_model
+from dpsim.workload import (
+    Model,
+    WorkloadConfig,
+    extrapolated_from,
+    is_common,
+    is_language_model,
+)
 
 if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
 
-
-# Standard deviations of ln(measured / predicted) after a calibration: at a known run, for a
-# doubling of nodes, of GPUs a node and of the batch, and where no run told the network. From
-# calibrations on four rows of each series of adaptdl_steptime.csv.
-_LEAST, _NO_NETWORK = 0.09, 0.7
-_A_DOUBLING = np.array([0.15, 0.10, 0.07])
+# Where no run over several nodes told the network of a calibration.
+_NO_NETWORK = 0.7
+_LONG = 1024  # tokens of a sample, from which on a language model's products fill a GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
     rest = float(steps.step.mean()) - exposed
     computing = compute_doubt(job)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
-    if _is_calibrated(job):
+    if _is_fitted(job):
         sending = Doubt("communication as in the runs that were measured")
     elif job.setting.transport is not None:
         sending = Doubt("messages as in the calibration profile")
@@ -85,77 +96,146 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
 
 def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
     """The interval of the mean of ``steps``."""
-    doubts = step_doubts(job, steps)
-    drawn = doubts.seconds(doubts.computing.factors(), doubts.sending.factors())
+    return doubts_interval(step_doubts(job, steps))
+
+
+def doubts_interval(doubts: StepDoubts) -> PredictionInterval:
+    """The interval of a mean step under its doubts."""
+    compute, send = doubts.computing.factors(), doubts.sending.factors()
+    drawn = doubts.seconds(compute, send)
+    known = np.ones(1)
+    alone = (doubts.seconds(compute, known), doubts.seconds(known, send))
+    sources = tuple(
+        Source(part.source, *balanced(doubts.rest + doubts.exposed, *_ends(seconds)))
+        for part, seconds in zip(doubts.parts, alone, strict=False)
+        if part.spread
+    )
+    return PredictionInterval(
+        *balanced(doubts.rest + doubts.exposed, *_ends(drawn)),
+        CONFIDENCE,
+        "; ".join(part.basis for part in doubts.parts),
+        tuple(each for part in doubts.parts for each in part.extrapolated),
+        sources,
+        tuple(each for part in doubts.parts for each in part.nearest),
+        drawn,
+    )
+
+
+def _ends(drawn: FloatArray) -> tuple[float, float]:
     low, high = np.quantile(drawn, ENDS)
-    basis = "; ".join(part.basis for part in doubts.parts)
-    extrapolated = tuple(each for part in doubts.parts for each in part.extrapolated)
-    return PredictionInterval(float(low), float(high), CONFIDENCE, basis, extrapolated, drawn)
+    return float(low), float(high)
 
 
 def compute_doubt(job: Job) -> Doubt:
-    """The error of compute times: none where they were measured."""
+    """The error of compute times: none where the layers' own were measured."""
     scenario = job.scenario
+    runs = scenario.known_runs
+    if runs:
+        found = calibrated_doubt(job, runs, fitted=_is_fitted(job))
+        # What is known beside the description makes nothing less sure.
+        return replace(found, spread=narrower(found.spread, _described_doubt(job).spread))
     if scenario.scaling is not None:
-        return Doubt("computing as in your measured step")
+        return Doubt("computing as the calibration says")
     if job.model.measured is not None:
         return Doubt("computing as measured in the model's profile")
-    if _is_calibrated(job):
-        return _distance_doubt(job)
-    apart = [
+    return _described_doubt(job)
+
+
+def _described_doubt(job: Job) -> Doubt:
+    """The error of computing as described alone: that of software, left out of the fit."""
+    apart = tuple(
         f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stands}"
         for gpu, stands in _borrowed_efficiencies(job)
-    ]
+    )
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
-    of = f"{job.model.name} on {', '.join(gpus)}"
-    table = shipped_json("dpsim.engine", "step_residuals.json")
-    family = _family(job)
-    found = table[family]
+    family = compute_family(job.model, job.scenario.workload)
+    found = _table()["families"][family]
     basis = f"computing: {family}, published steps of {found['groups']} publishers, each left out"
-    left_out = "generation_left_out" if apart else "group_left_out"
     basis += ", its GPU's generation too" if apart else ""
-    return Doubt(basis, table["quantiles"], found[left_out], tuple(apart), of)
+    spread = found["generation_left_out" if apart else "group_left_out"]
+    return Doubt(
+        basis,
+        spread,
+        apart,
+        f"{job.model.name} on {', '.join(gpus)}",
+        source="computing",
+        nearest=tuple(_nearest_steps(job)),
+    )
 
 
-def _is_calibrated(job: Job) -> bool:
-    """Whether step constants were fitted to runs of this cluster."""
+def _nearest_steps(job: Job) -> Iterator[str]:
+    """Published steps of the model on the GPU, or where there are none on one of its generation."""
+    gpu, _ = job.cluster.accelerators[0]
+    own = [each for each in _table()["measured"] if each[0] == job.model.name]
+    here = [each for each in own if each[1] == gpu.name]
+    for model, name, generation, steps, low, high in here or own:
+        if generation == gpu.architecture:
+            yield (
+                f"{model} on {name}: {steps} published step(s), {low:.2f} to {high:.2f} times "
+                "their predictions"
+            )
+
+
+def compute_family(model: Model, workload: WorkloadConfig) -> str:
+    """Whose errors are those of a job's computing: what they have in common is software."""
+    if workload.software == "mlperf":
+        return "submissions to MLPerf"
+    if is_language_model(model, workload.precision) and (model.tokens or 0) >= _LONG:
+        return "language models"
+    said = "software" not in workload.assumed_words
+    software = f"{workload.software} software" if said else "software not said"
+    return software if is_common(model) else f"{software}, unlike convolutions and attention"
+
+
+def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> Doubt:
+    """The error of a step where ``runs`` were measured: more with the distance from them.
+
+    Distances are doublings of nodes, of GPUs a node and of the batch. ``fitted``: to step
+    constants, and not a scale of compute times alone.
+    """
+    scenario, spreads = job.scenario, _table()["calibrated"]
+    profile = scenario.profile
+    nodes = [count for count in job.workers_of_nodes if count]
+    here = KnownRun(
+        nodes=len(nodes),
+        gpus_per_node=max(nodes),
+        batch=scenario.workload.batch_per_gpu,
+    )
+    rates = spreads["step constants" if fitted else "compute scaled"]
+    by = np.array([rates[name] for name in ("nodes", "gpus_per_node", "batch")]) ** 2
+    # Each doubling brings an error of its own: variances add up.
+    away = np.array([by @ here.doublings_from(run) for run in runs])
+    nearest = runs[int(away.argmin())]
+    left = profile.residuals.mean_ape if profile is not None and profile.kind == STEPS else 0.0
+    variance = rates["least"] ** 2 + (1.25 * left) ** 2 + away.min()
+    where = (
+        f"{nearest.nodes} node(s) with {nearest.gpus_per_node} GPU(s) each and batch "
+        f"{nearest.batch}"
+    )
+    apart: tuple[str, ...] = ()
+    if fitted and len(nodes) > 1 and all(run.nodes == 1 for run in runs):
+        variance += _NO_NETWORK**2
+        apart = ("no run over several nodes was measured",)
+    return Doubt(
+        f"computing: {len(runs)} measured run(s), the nearest on {where}",
+        normal_spread(float(variance**0.5)),
+        apart,
+        job.model.name,
+        drawn_as="calibration",
+        source="calibration",
+        nearest=(f"your run on {where}",),
+    )
+
+
+def _is_fitted(job: Job) -> bool:
+    """Whether step constants, those of communication among them, were fitted to runs."""
     profile = job.scenario.profile
     return profile is not None and profile.step is not None and bool(profile.known)
 
 
-def _distance_doubt(job: Job) -> Doubt:
-    """The error of a calibrated step: what was left of the runs, and more with the distance."""
-    profile, scenario = job.scenario.profile, job.scenario
-    assert profile is not None
-    nodes = [count for count in job.workers_of_nodes if count]
-    batch = scenario.workload.batch_per_gpu
-    here = KnownRun(nodes=len(nodes), gpus_per_node=max(nodes), batch=batch)
-    doublings = np.array([here.doublings_from(run) for run in profile.known])
-    away = np.linalg.norm(doublings * _A_DOUBLING, axis=1)
-    nearest = profile.known[int(away.argmin())]
-    left = profile.residuals.mean_ape if profile.kind == STEPS else 0.0
-    spread = float(np.linalg.norm([_LEAST, 1.25 * left, away.min()]))
-    quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
-    basis = (
-        f"{len(profile.known)} measured runs, the nearest on {nearest.nodes} node(s) with "
-        f"{nearest.gpus_per_node} GPU(s) each and batch {nearest.batch}"
-    )
-    extrapolated: tuple[str, ...] = ()
-    if len(nodes) > 1 and all(run.nodes == 1 for run in profile.known):
-        spread = float(np.hypot(spread, _NO_NETWORK))
-        extrapolated = ("no run over several nodes was measured",)
-    drawn = [spread * NormalDist().inv_cdf(level) for level in quantiles]
-    return Doubt(basis, quantiles, drawn, extrapolated)
-
-
-def _family(job: Job) -> str:
-    """Whose residuals are those of a job's computing: what they have in common is software."""
-    workload = job.scenario.workload
-    if workload.software == "mlperf":
-        return "submissions to MLPerf"
-    if is_language_model(job.model, workload.precision):
-        return "language models"
-    return "common models" if is_common(job.model) else "all models"
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = shipped_json("dpsim.engine", "step_residuals.json")
+    return found
 
 
 def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:

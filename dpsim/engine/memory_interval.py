@@ -23,7 +23,7 @@ def memory_doubt(setup: Setup, model: str, gpu: str, architecture: str) -> Doubt
         basis += f"{len(table['architectures'])} generations of GPUs"
     else:
         basis += f"{table['configurations']} configurations"
-    return Doubt(basis, table["quantiles"], table["unlike" if apart else "alike"], apart)
+    return Doubt(basis, table["unlike" if apart else "alike"], apart, source="memory")
 
 
 def _unlike_the_measured(

@@ -16,6 +16,7 @@ from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
 from dpsim.engine.gpu_times import learner_times
 from dpsim.engine.job import Job
+from dpsim.engine.step_priors import constants_of_steps
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
@@ -99,11 +100,12 @@ def prepare(
         from dpsim.engine.memory_contention import delayed
 
         job = delayed(job)
-    if scenario.profile is None or scenario.profile.step is None:
+    known = constants_of_steps(scenario)
+    if known is None:
         return job
     from dpsim.engine.step_constants import adjusted
 
-    return adjusted(job, scenario.profile.step)
+    return adjusted(job, known)
 
 
 def _communication(

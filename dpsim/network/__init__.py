@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpsim.network.host_path import HostPathModel
     from dpsim.network.in_network import InNetworkModel
     from dpsim.network.libraries import LIBRARIES, Library, automatic_library, library_model
-    from dpsim.network.libraries.nccl import beyond, machine_doubt, nccl_doubt
+    from dpsim.network.libraries.nccl import beyond, machine_doubt
     from dpsim.network.maxmin import max_min_rates
     from dpsim.network.model import Ability, CollectiveModel
     from dpsim.network.model_choice import (
@@ -73,7 +73,6 @@ __all__ = [
     "machine_doubt",
     "max_min_rates",
     "named_model",
-    "nccl_doubt",
     "schedule_on",
     "transport_model",
 ]

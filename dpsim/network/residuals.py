@@ -1,8 +1,8 @@
 """What NCCL's model leaves of machines that were left out of its fit, and what follows for others.
 
-The quantiles of ln(measured / predicted) stand in residuals.json beside the constants: by families
-of machines, each left out; and for what is unlike all families, whole generations left out. Both
-are of the next machine or generation: the fewer there are, the wider.
+The spread of ln(measured / predicted) stands in residuals.json beside the constants: by families of
+machines, each left out; and for what is unlike all families, whole generations left out. Both are
+of the next machine or generation: the fewer there are, the wider.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dpsim.base.shipped import shipped_json
 from dpsim.topology import Cluster, Network
 
 _MIB = 2**20
+SOURCE = "communication"
 _IDEAL = "transfers are ideal: what a library takes beyond them was not compared on this network"
 
 
@@ -45,10 +46,10 @@ def unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[st
         if each["is_one_node"] == is_one_node and each["sizes"] == sizes
     )
     basis = "communication: NCCL's tables of all such networks, whole generations left out"
-    return Doubt(basis, table["quantiles"], found["residuals"], (apart,), of)
+    return Doubt(basis, found["spread"], (apart,), of, source=SOURCE)
 
 
 def nccl_residuals() -> Mapping[str, Any]:
-    """Return the quantiles of NCCL's errors, by families of machines."""
+    """The spread of NCCL's errors, by families of machines."""
     found: Mapping[str, Any] = shipped_json("dpsim.network.libraries.nccl", "residuals.json")
     return found

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, PositiveInt
 
 from dpsim.base.config import Config
 from dpsim.base.units import TIME, PositiveSeconds, human
+from dpsim.hardware import KnownRun
+
+if TYPE_CHECKING:
+    from dpsim.topology import ClusterConfig
 
 # By (nodes, seconds): the factor with which a step on so many nodes takes so long.
 Fit = Callable[[int, float], float]
@@ -33,6 +37,10 @@ class ScaledCompute(Config):
     def fitted_to(self) -> str | None:
         """Where the step was measured that the factor is fitted to; None where it is given."""
         return None
+
+    @abstractmethod
+    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+        """The measured runs that the factor is from, in a scenario of that cluster and batch."""
 
     @property
     @abstractmethod
@@ -60,6 +68,10 @@ class MeasuredStep(ScaledCompute):
     def fitted_to(self) -> str:
         """The source of the step."""
         return self.source
+
+    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+        """The step, of the same batch on full nodes."""
+        return (KnownRun(nodes=self.nodes, gpus_per_node=_fullest(cluster), batch=batch),)
 
     @property
     def description(self) -> str:
@@ -102,6 +114,11 @@ class MeasuredCell(ScaledCompute):
         """The source of the cell's step."""
         return self.source
 
+    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+        """The step of a cell, of the same batch."""
+        inside = min(self.cell, _fullest(cluster))
+        return (KnownRun(nodes=self.cell // inside, gpus_per_node=inside, batch=batch),)
+
     @property
     def description(self) -> str:
         """What is measured, and what is predicted."""
@@ -121,12 +138,23 @@ class ComputeScale(ScaledCompute):
         default=1, description="GPUs of a cell that split a model among them."
     )
     source: str = Field(min_length=1, description="Where the factor is from.")
+    known: tuple[KnownRun, ...] = Field(
+        default=(), description="The measured runs that it is from: doubt grows away from them."
+    )
 
     def factor(self, computed: float, fit: Fit) -> float:
         """The one that is given."""
         return self.compute_scale
 
+    def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
+        """Those that are given."""
+        return self.known
+
     @property
     def description(self) -> str:
         """The factor, and where it is from."""
         return f"compute times are the catalogue's times {self.compute_scale:g} ({self.source})."
+
+
+def _fullest(cluster: ClusterConfig) -> int:
+    return max(part.gpus_per_node or part.node.gpus for part in cluster.parts)

@@ -23,13 +23,13 @@ from pydantic import (
 from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig, JitterConfig
-from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, RankSpread
+from dpsim.hardware import CalibrationProfile, KnownRun, MeasuredModel, ProfileRef, RankSpread
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.scaled_compute import ComputeScale, MeasuredCell, MeasuredStep, ScaledCompute
 from dpsim.scenario.sweep import SweepConfig
 from dpsim.strategy import StrategyConfig
-from dpsim.topology import ClusterConfig, TestbedConfig
+from dpsim.topology import ClusterConfig, Condition, TestbedConfig
 from dpsim.workload import Model, WorkloadConfig
 
 if TYPE_CHECKING:
@@ -210,8 +210,34 @@ class Scenario(Config):
         """What compute times are scaled to or by, where the calibration says so."""
         calibration, profile = self.calibration, self.profile
         if profile is not None and profile.compute_scale is not None:
-            return ComputeScale(compute_scale=profile.compute_scale, source=profile.name)
+            return ComputeScale(
+                compute_scale=profile.compute_scale, source=profile.name, known=profile.known
+            )
         return calibration if isinstance(calibration, ScaledCompute) else None
+
+    @property
+    def condition(self) -> Condition:
+        """How the cluster is kept: as said, or by the tier of the software.
+
+        What was measured of it has its condition in it.
+        """
+        profile = self.profile
+        measured = profile is not None and bool(
+            profile.compute or profile.network or profile.measured or profile.parameters
+        )
+        if self.cluster.condition is None:
+            is_research = self.workload.software == "reference" and not measured
+            return "ordinary" if is_research and self.testbed is None else "tuned"
+        return self.cluster.condition
+
+    @property
+    def known_runs(self) -> tuple[KnownRun, ...]:
+        """The measured runs that the calibration was fitted to, where it says which."""
+        profile, scaling = self.profile, self.scaling
+        if profile is not None and profile.step is not None:
+            return profile.known
+        batch = self.workload.batch_per_gpu
+        return () if scaling is None else scaling.known_on(self.cluster, batch)
 
     @property
     def fitted_to(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.topology.cluster import Cluster
-from dpsim.topology.config import ClusterConfig, NodeGroup, build_cluster
+from dpsim.topology.config import ClusterConfig, Condition, NodeGroup, build_cluster
 from dpsim.topology.fabrics import (
     HASHED,
     Fabric,
@@ -56,6 +56,7 @@ __all__ = [
     "HASHED",
     "Cluster",
     "ClusterConfig",
+    "Condition",
     "Custom",
     "CustomConfig",
     "CustomEdge",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt, ValidationError, model_validator
@@ -60,6 +61,9 @@ class NodeGroup(Config):
         return self.nodes * (self.gpus_per_node or self.node.gpus)
 
 
+Condition = Literal["ordinary", "tuned"]
+
+
 class ClusterConfig(Config):
     """The machines and what joins them.
 
@@ -81,6 +85,16 @@ class ClusterConfig(Config):
     )
     network: NetworkConfig = Field(
         default=SingleSwitchConfig(fabric="single-switch"), description="What joins the nodes."
+    )
+
+    condition: Condition | None = Field(
+        default=None,
+        description=(
+            "How the machines are kept: tuned, links and hosts as in benchmarks of their vendors; "
+            "ordinary, with loaders and staged copies that crowd hosts, and sockets that reach a "
+            "part of their cards' rate. Ordinary for software reference, else tuned; what is "
+            "calibrated stands instead."
+        ),
     )
 
     @model_validator(mode="after")

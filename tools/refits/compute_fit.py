@@ -25,14 +25,21 @@ Values = dict[str, dict[str, dict[str, float]]]
 
 @dataclass(frozen=True, slots=True)
 class PublishedWork:
-    """A row: its work, measured seconds, and what it is left out with."""
+    """A row: its work, measured seconds, and what it is left out with.
+
+    ``family`` is that of its errors; ``plain`` its work where nothing is said of its software;
+    ``trained`` the names of its model and GPU, and the GPU's generation.
+    """
 
     work: RowWork
     measured: float
     group: str
     model: str
     kind: str
-    common: bool
+    family: str
+    plain: RowWork
+    plain_family: str
+    trained: tuple[str, str, str]
 
 
 class Fit(NamedTuple):

@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from tools.refits.compute_fit import (
     priors,
 )
 from tools.refits.published_work import FITTED_ON, published_steps, works
-from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
+from tools.refits.residual_quantiles import spread_of
 from tools.refits.yaml_files import rounded, yaml_text
 
 CONSTANTS = Path(dpsim.workload.__path__[0]) / "compute_law.yaml"
@@ -47,7 +48,7 @@ HEADER = (
     "# SI units; error: relative standard error of the fit, with its priors.\n"
 )
 _ROUNDS = 2
-_ONE_GPU = ("single-gpu", "steps")
+_OPEN = ("single-gpu", "steps")  # of all kinds of software
 _AGAIN = 6  # evaluations of a fit that starts from that of all rows
 _SMALL = 5  # rows of a group below which it is left out together with other small ones
 
@@ -96,7 +97,7 @@ def blind(rows: Sequence[PublishedWork], without: Mapping[str, Values]) -> Float
     return seconds
 
 
-def without_generations(rows: Sequence[PublishedWork], whole: Fit) -> FloatArray:
+def without_generations(rows: Sequence[PublishedWork], values: Values) -> FloatArray:
     """Seconds of each row by constants that saw no GPU of its generation: the one that stands in.
 
     Of GPUs that nobody measured the constants are those of the generation before, or of Ampere.
@@ -106,8 +107,8 @@ def without_generations(rows: Sequence[PublishedWork], whole: Fit) -> FloatArray
     for generation in sorted({row.work.members["generations"] for row in rows}):
         at = [i for i, row in enumerate(rows) if row.work.members["generations"] == generation]
         other = stand.get(generation, "volta" if generation == "ampere" else "ampere")
-        known = whole.values["generations"]
-        others = {**whole.values, "generations": {**known, generation: known[other]}}
+        known = values["generations"]
+        others = {**values, "generations": {**known, generation: known[other]}}
         seconds[at] = predicted([rows[index] for index in at], others)
     return seconds
 
@@ -129,26 +130,45 @@ def by_kind(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, dic
 
 
 def residuals(
-    rows: Sequence[PublishedWork], unseen: FloatArray, apart: FloatArray
+    rows: Sequence[PublishedWork], without: Mapping[str, Values], apart: FloatArray
 ) -> dict[str, Any]:
-    """Quantiles of ln(measured / predicted) of rows that no fit saw."""
-    measured = np.array([row.measured for row in rows])
-    families: dict[str, Callable[[PublishedWork], bool]] = {
-        "all models": lambda row: row.kind in _ONE_GPU,
-        "common models": lambda row: row.kind in _ONE_GPU and row.common,
-        "submissions to MLPerf": lambda row: row.kind == "mlperf",
-        "language models": lambda row: row.kind == "llm",
-    }
-    found: dict[str, Any] = {"quantiles": list(QUANTILES)}
-    for name, belongs in families.items():
-        at = [index for index, row in enumerate(rows) if belongs(row)]
-        names = [f"{rows[index].group} {rows[index].model}" for index in at]
+    """The spread of ln(measured / predicted) of rows that no fit saw, by family."""
+    unsaid = [
+        replace(row, work=row.plain, family=row.plain_family)
+        for row in rows
+        if row.kind in _OPEN and row.plain_family != row.family
+    ]
+    every = [*rows, *unsaid]
+    measured = np.array([row.measured for row in every])
+    unseen = np.log(measured / blind(every, without))
+    # What says nothing of its software is no surer of a generation that nobody measured.
+    others = np.concatenate([np.log(measured[: len(rows)] / apart), unseen[len(rows) :]])
+    found: dict[str, Any] = {}
+    for name in sorted({row.family for row in every}):
+        at = [index for index, row in enumerate(every) if row.family == name]
+        names = [f"{every[index].group} {every[index].model}" for index in at]
+        left_out = spread_of(unseen[at], names, even=True)
+        apart_too = spread_of(others[at], names, even=True)
         found[name] = {
-            "groups": len({rows[index].group for index in at}),
-            "group_left_out": residual_quantiles(np.log(measured / unseen)[at], names),
-            "generation_left_out": residual_quantiles(np.log(measured / apart)[at], names),
+            "groups": len({every[index].group for index in at}),
+            "group_left_out": left_out,
+            "generation_left_out": np.maximum(left_out, apart_too).tolist(),
         }
     return found
+
+
+def measured(rows: Sequence[PublishedWork], unseen: FloatArray) -> list[list[Any]]:
+    """For each model on a GPU: its generation, rows, and from where to where measured lies.
+
+    Measured over predicted seconds, where the fit did not see the row.
+    """
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for row, seconds in zip(rows, unseen, strict=True):
+        found.setdefault(row.trained, []).append(row.measured / seconds)
+    return [
+        [*key, len(ratios), rounded(min(ratios), 3), rounded(max(ratios), 3)]
+        for key, ratios in sorted(found.items())
+    ]
 
 
 def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,8 +203,15 @@ def write() -> None:
     }
     write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, errors)))
     LEFT_OUT.write_text(json.dumps(without, indent=1) + "\n", encoding="utf-8")
-    kept = residuals(rows, unseen, without_generations(rows, found))
-    RESIDUALS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    families = residuals(rows, without, without_generations(rows, values))
+    write_residuals(families, measured(rows, unseen))
+
+
+def write_residuals(families: Mapping[str, Any], nearest: Sequence[Any]) -> None:
+    """Write both; what calibrations leave stays as ``calibrated_residuals`` wrote it."""
+    kept = json.loads(RESIDUALS.read_text(encoding="utf-8"))
+    kept |= {"families": families, "measured": nearest}
+    RESIDUALS.write_text(json.dumps(kept) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the model of memory leaves of the peaks that were published.
 
-Writes ``dpsim/engine/memory_residuals.json``: quantiles of ln(measured / predicted). Nothing is
+Writes ``dpsim/engine/memory_residuals.json``: the spread of ln(measured / predicted). Nothing is
 fitted on these peaks, so that no row is left out. Rows of one configuration count together as much
 as another's, and a peak of what is like them is that of one more configuration. Of what is unlike
 them the draws are generations of GPUs. Run ``python -m tools.refits.memory_residuals`` after a
@@ -19,16 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import mixed
+from dpsim.base.doubt import Spread
 from dpsim.engine import memory_use
-from tools.refits.nccl_residuals import BORROWED, stretched
-from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
+from tools.refits.residual_quantiles import spread_of
 from validate.published.llm import TABLE, published
 from validate.published.tables import NotPredictedError, ScenarioFolder, packaged_rows
 
 FILE = Path(str(files("dpsim.engine"))) / "memory_residuals.json"
-_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +66,16 @@ def peaks() -> list[Peak]:
 
 def residual_table(found: Sequence[Peak]) -> dict[str, Any]:
     """What is kept: the measured traits, and quantiles of what is like them and unlike them."""
-    unlike = _next(found, [peak.architecture for peak in found])
     cases = [peak.case for peak in found]
-    weights = [len(set(cases)), BORROWED]
-    alike = mixed(QUANTILES, np.array([_next(found, cases), unlike]), weights)
     return {
-        "quantiles": list(QUANTILES),
         "peaks": len(found),
         "configurations": len(set(cases)),
         "models": sorted({peak.model for peak in found}),
         "architectures": sorted({peak.architecture for peak in found}),
         "precisions": sorted({peak.precision for peak in found}),
         "stages": sorted({peak.stage for peak in found}),
-        "alike": [round(level, _DIGITS) for level in alike],
-        "unlike": [round(level, _DIGITS) for level in unlike.tolist()],
+        "alike": _spread(found, cases),
+        "unlike": _spread(found, [peak.architecture for peak in found]),
     }
 
 
@@ -91,15 +84,13 @@ def coverage(found: Sequence[Peak]) -> float:
     inside = []
     for peak in found:
         table = residual_table([other for other in found if other.case != peak.case])
-        ends = np.interp((0.05, 0.95), QUANTILES, table["alike"])
-        inside.append(ends[0] <= peak.residual <= ends[1])
+        below, above = table["alike"]
+        inside.append(-below[-1] <= peak.residual <= above[-1])
     return float(np.mean(inside))
 
 
-def _next(found: Sequence[Peak], names: Sequence[str]) -> FloatArray:
-    """Quantiles of one more draw, where peaks of one name are one draw."""
-    residual = np.array([peak.residual for peak in found])
-    return stretched(residual_quantiles(residual, names), len(set(names)))
+def _spread(found: Sequence[Peak], names: Sequence[str]) -> Spread:
+    return spread_of(np.array([peak.residual for peak in found]), names)
 
 
 def write() -> None:

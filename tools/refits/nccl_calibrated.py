@@ -1,9 +1,9 @@
 """How far calibrated curves of NCCL are off, and how far all other sizes of each would leave them.
 
 ``python -m tools.refits.nccl_calibrated`` (about a minute) prints both, mean over machines, for one
-node and for several. It writes ``validate/published/nccl/calibrated_residuals.json``: quantiles of
-ln(measured / predicted) of the sizes that were not known, for the next machine (see
-`tools.refits.nccl_residuals`), and how many rows they hold of machines that are left out of them.
+node and for several. It writes ``validate/published/nccl/calibrated_residuals.json``: the spread of
+ln(measured / predicted) of the sizes that were not known, for the next machine, and how many rows
+it holds of machines that are left out of it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.base.doubt import Spread
 from dpsim.base.terminal import show
 from tools.refits.nccl_refit import training_cases
-from tools.refits.nccl_residuals import stretched
-from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
+from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl import (
     CALIBRATED_FILE,
     MIB,
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def residuals(scores: Sequence[Score]) -> dict[str, Any]:
-    """The quantiles for one node and for several, below 1 MiB and from there on."""
+    """The spread for one node and for several, below 1 MiB and from there on."""
     families = []
     for is_one_node in (True, False):
         for large in (False, True):
@@ -62,27 +62,26 @@ def residuals(scores: Sequence[Score]) -> dict[str, Any]:
                     "from_1MiB": large,
                     "machines": len(_machines(rows)),
                     "coverage": round(_coverage(rows), 3),
-                    "residuals": _of_the_next(rows),
+                    "spread": _spread(rows),
                 }
             )
-    return {"quantiles": list(QUANTILES), "families": families}
+    return {"families": families}
 
 
-def _of_the_next(rows: Sequence[Score]) -> list[float]:
+def _spread(rows: Sequence[Score]) -> Spread:
     residual = np.array([np.log(row.measured / row.predicted) for row in rows])
-    quantiles = residual_quantiles(residual, [row.case.machine_name for row in rows])
-    return [round(float(each), 4) for each in stretched(quantiles, len(_machines(rows)))]
+    return spread_of(residual, [row.case.machine_name for row in rows])
 
 
 def _coverage(rows: Sequence[Score]) -> float:
     """The mean over machines of each one's share of rows inside, its own left out."""
     shares = []
     for machine in sorted(_machines(rows)):
-        quantiles = _of_the_next([row for row in rows if row.case.machine_name != machine])
+        below, above = _spread([row for row in rows if row.case.machine_name != machine])
         own = [
             np.log(row.measured / row.predicted) for row in rows if row.case.machine_name == machine
         ]
-        shares.append(np.mean([quantiles[0] <= each <= quantiles[-1] for each in own]))
+        shares.append(np.mean([-below[-1] <= each <= above[-1] for each in own]))
     return float(np.mean(shares))
 
 

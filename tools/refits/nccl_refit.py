@@ -85,8 +85,6 @@ predicted without it; a fraction.
 # twins_error: the same where others of the same description are the prediction, \
 on rows that several machines have.
 # left_out_error_beside_twins: left_out_error on the same rows.
-# coverage: mean over machines of each machine's share of rows inside the interval of nine in ten, \
-its own residuals left out.
 """
 
 
@@ -126,6 +124,7 @@ def main() -> None:
     known = fit_joint(cases)
     write_whole(CONSTANTS, constants_text(known, cases, scores, by_generation))
     table = residual_table(scores, by_generation)
+    table["coverage"] = coverage(scores, by_generation)
     nearest = neighbours_of(inside, modelled(known))
     text = ",\n".join(json.dumps(written(neighbour)) for neighbour in nearest)
     write_whole(NEIGHBOURS, f"[{text}]\n")
@@ -180,7 +179,6 @@ def constants_text(
     by_generation: Sequence[Score],
 ) -> str:
     """constants.yaml; single machines' own effects are left out."""
-    inside = coverage(by_machine, by_generation)
     with_twins, twins = beside_twins(by_machine)
     lines = [
         "fitted_on:",
@@ -193,8 +191,6 @@ def constants_text(
         *_error_lines(twins),
         "left_out_error_beside_twins:",
         *_error_lines(with_twins),
-        "coverage:",
-        *(f"  {group}: {share:.3f}" for group, share in inside.items()),
         "groups:",
         *_group_lines(known, cases),
     ]

@@ -1,192 +1,163 @@
 """What the model of NCCL leaves of machines and generations that its fit did not see.
 
-Quantiles of ln(measured / predicted) by family: an intra-node fabric or a transport, an operation,
-and sizes below 1 MiB or from there on. Machines count alike, whatever the number of their rows.
-They are those of the next machine. Residuals of one machine hang together, so that a family of K
-machines has K draws of a machine's error, and its quantiles are drawn from the median by
-
-    t(K - 1) sqrt(1 + 1 / K) / normal,    the ratio of Student's t quantile to the normal one,
-
-as if errors were normal. Of what is unlike all families the draws are generations.
+The spread of ln(measured / predicted) by family (what joins the GPUs, all-reduces or other
+collectives) and sizes, below 1 MiB or from there on; of machines that have a twin, another of the
+same description, also apart. Of what is unlike all families the draws are whole generations.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
-from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import PredictionInterval, mixed
-from dpsim.network import beyond, nccl_doubt
-from dpsim.network.libraries.nccl import NcclMachine
-from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
-from validate.published.nccl import MIB, Score, transport_group
+from dpsim.network import machine_doubt
+from dpsim.network.libraries.nccl import described_as, family_of, machine_json
+from tools.refits.residual_quantiles import spread_of
+from validate.published.nccl import MIB, Score
 
-# Heading, operation, sizes.
-Family = tuple[str, str, str]
-_MEDIAN = QUANTILES.index(0.5)
-# As how many machines more the residuals of all families count beside those of one: a few machines
-# do not show how far off the next may be.
-BORROWED = 2
-_DIGITS = 4
 _EXTRAPOLATED = "extrapolated"
+_SIZES = ("below 1 MiB", "from 1 MiB")
 
 
 def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
     """The families, and what holds for machines that are unlike all of them.
 
     The first scores left out the machine itself, the second all machines of its generation too.
-    ``machines`` and ``generations`` say what quantiles rest on, ``reach`` the most of what was
-    measured.
+    ``reach`` is the most of what was measured of each generation, ``measured`` the machines.
     """
-    machine, gen = _by_family(by_machine), _by_family(by_generation)
-    unlike = {key: _unlike(gen, *key) for key in sorted({_key(family) for family in gen})}
     return {
-        "quantiles": list(QUANTILES),
-        "families": [
-            {
-                "family": family[0],
-                "operation": family[1],
-                "sizes": family[2],
-                "machines": len(_machines(scores)),
-                "generations": _generations(scores),
-                "residuals": _rounded(_of_the_next(scores, unlike[_key(family)]["residuals"])),
-            }
-            for family, scores in sorted(machine.items())
-        ],
-        "unlike": [{**each, "residuals": _rounded(each["residuals"])} for each in unlike.values()],
+        "families": [*_families(by_machine)],
+        "unlike": [*_unlike(by_generation)],
         "reach": _reach(by_machine),
+        "measured": [*_measured(by_machine)],
     }
+
+
+def _families(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
+    has_twin = _with_twins(scores)
+    for (family, sizes), rows in _by(scores, lambda each: (_family(each), _sizes(each))):
+        twins = [row for row in rows if row.case.machine_name in has_twin]
+        yield {
+            "family": family,
+            "sizes": sizes,
+            "machines": len(_machines(rows)),
+            "spread": _spread(rows, _machine),
+            # Of one pair nothing follows for the next.
+            "twins": _spread(twins, _machine) if len(_machines(twins)) > 2 else None,
+        }
+
+
+def _unlike(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
+    for (is_one_node, sizes), rows in _by(
+        scores, lambda each: (each.case.machine.nodes == 1, _sizes(each))
+    ):
+        yield {
+            "is_one_node": is_one_node,
+            "sizes": sizes,
+            "generations": len({row.case.machine.generation for row in rows}),
+            "spread": _spread(rows, lambda row: row.case.machine.generation),
+        }
 
 
 def _reach(scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
-    """The most GPUs and nodes, and the transports, that machines of each generation had."""
-    machines: dict[str, set[NcclMachine]] = defaultdict(set)
-    for score in scores:
-        machines[score.case.machine.generation].add(score.case.machine)
-    return {
-        kind: {
-            "GPUs": max(each.gpus_per_node for each in found),
-            "nodes": max(each.nodes for each in found),
-            "transports": sorted({each.transport for each in found}),
-        }
-        for kind, found in sorted(machines.items())
-    }
+    """The most GPUs and nodes, and the transports, that machines of each generation had.
 
-
-def _key(family: Family) -> tuple[bool, str]:
-    heading, _, sizes = family
-    return heading.startswith("single-node"), sizes
-
-
-def _of_the_next(scores: Sequence[Score], of_all: FloatArray) -> FloatArray:
-    """Residuals of one more machine of a family, with a share of those ``of_all`` families."""
-    machines = len(_machines(scores))
-    own = stretched(_quantiles(scores), machines)
-    return np.array(mixed(QUANTILES, np.array([own, of_all]), [machines, BORROWED]))
-
-
-def _unlike(
-    families: Mapping[Family, Sequence[Score]], is_one_node: bool, sizes: str
-) -> dict[str, Any]:
-    """The residuals of one more generation, of families that weigh by how many they have."""
-    alike = [
-        scores
-        for family, scores in sorted(families.items())
-        if family[1] == "any" and _key(family) == (is_one_node, sizes)
-    ]
-    weights = [len(_generations(scores)) for scores in alike]
-    members = np.array([_quantiles(scores) for scores in alike])
-    return {
-        "is_one_node": is_one_node,
-        "sizes": sizes,
-        "generations": sum(weights),
-        "residuals": stretched(mixed(QUANTILES, members, weights), sum(weights)),
-    }
-
-
-def stretched(quantiles: Sequence[float], draws: int) -> FloatArray:
-    """Quantiles of the next draw, by those of ``draws`` so far; one of a single draw stays."""
-    known = np.array(quantiles)
-    # Of one draw nothing says how far the next may be.
-    if draws == 1:
-        return known
-    levels = np.delete(np.array(QUANTILES), _MEDIAN)
-    wider = stdtrit(draws - 1, levels) * np.sqrt(1 + 1 / draws) / ndtri(levels)
-    median = known[_MEDIAN]
-    return np.asarray(median + (known - median) * np.insert(wider, _MEDIAN, 1.0))
-
-
-def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, float]:
-    """The mean over machines of each one's share of rows inside their interval, by group.
-
-    A machine's own residuals are left out of the quantiles, too. Rows whose interval says that it
-    is extrapolated are a group besides.
+    ``machines`` is how many of them ran each operation.
     """
-    shares: dict[str, list[float]] = defaultdict(list)
-    for machine in sorted({score.case.machine_name for score in by_machine}):
+    found = {}
+    for kind, rows in _by(scores, lambda each: each.case.machine.generation):
+        ran = Counter(op for _, op in {(_machine(row), row.case.op) for row in rows})
+        found[kind] = {
+            "GPUs": max(row.case.machine.gpus_per_node for row in rows),
+            "nodes": max(row.case.machine.nodes for row in rows),
+            "transports": sorted({row.case.machine.transport for row in rows}),
+            "machines": dict(sorted(ran.items())),
+        }
+    return found
+
+
+def _measured(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
+    """Each measured machine, and in words what its largest all-reduce reached."""
+    own = [score for score in scores if score.case.op == "all_reduce"]
+    for (name, machine), rows in _by(own, lambda each: (_machine(each), each.case.machine)):
+        largest = max(rows, key=lambda row: row.nbytes)
+        ranks = machine.ranks
+        busbw = 2 * (ranks - 1) / ranks * largest.nbytes / largest.measured / 1e9
+        version = ".".join(map(str, machine.nccl_version or ()))
+        nodes = "1 node" if machine.nodes == 1 else f"{machine.nodes} nodes"
+        said = [
+            f"{name} ({nodes} of {machine.gpus_per_node} {machine.gpu})",
+            *([f"NCCL {version}"] if version else []),
+            f"{busbw:.3g} GB/s bus bandwidth at {largest.nbytes / MIB:,.4g} MiB",
+        ]
+        yield {"machine": machine_json(machine), "said": ", ".join(said)}
+
+
+def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
+    """By family and over extrapolated rows: rows, share inside, median width (high over low).
+
+    A machine's own residuals are left out of the spreads, too.
+    """
+    inside: dict[str, list[tuple[bool, float]]] = defaultdict(list)
+    for machine in sorted(_machines(by_machine)):
         # Anew for each machine: its interval must not know its own errors.
         residuals = residual_table(_others(by_machine, machine), _others(by_generation, machine))
-        inside: dict[str, list[bool]] = defaultdict(list)
         for score in by_machine:
-            case = score.case
-            if case.machine_name == machine:
-                interval = _interval(score, residuals)
-                found = interval.low <= score.measured <= interval.high
-                inside[transport_group(case.machine, case.op)].append(found)
-                if interval.extrapolated:
-                    inside[_EXTRAPOLATED].append(found)
-        for group, rows in inside.items():
-            shares[group].append(float(np.mean(rows)))
-    return {group: float(np.mean(found)) for group, found in sorted(shares.items())}
+            if score.case.machine_name == machine:
+                doubt = machine_doubt(score.case.machine, score.case.op, score.nbytes, residuals)
+                found = doubt.around(score.predicted)
+                row = found.low <= score.measured <= found.high, found.high / found.low
+                inside[f"{_family(score)}, {_sizes(score)}"].append(row)
+                if found.extrapolated:
+                    inside[_EXTRAPOLATED].append(row)
+    return {
+        group: {
+            "rows": len(rows),
+            "inside": round(float(np.mean([each for each, _ in rows])), 3),
+            "width": round(float(np.median([width for _, width in rows])), 3),
+        }
+        for group, rows in sorted(inside.items())
+    }
 
 
 def _others(scores: Sequence[Score], machine: str) -> list[Score]:
     return [score for score in scores if score.case.machine_name != machine]
 
 
-def _interval(score: Score, residuals: Mapping[str, Any]) -> PredictionInterval:
-    machine = score.case.machine
-    kind, is_one_node = machine.generation, machine.nodes == 1
-    apart = beyond(machine, residuals)
-    doubt = nccl_doubt(kind, is_one_node, score.case.op, _sizes(score), residuals, beyond=apart)
-    return doubt.around(score.predicted)
+def _by(scores: Iterable[Score], key: Callable[[Score], Any]) -> Iterable[tuple[Any, list[Score]]]:
+    found: dict[Any, list[Score]] = defaultdict(list)
+    for score in scores:
+        found[key(score)].append(score)
+    return sorted(found.items(), key=lambda item: str(item[0]))
+
+
+def _with_twins(scores: Sequence[Score]) -> set[str]:
+    """The machines of whose description another was measured."""
+    names: Mapping[Any, set[str]] = defaultdict(set)
+    for score in scores:
+        names[described_as(score.case.machine)].add(score.case.machine_name)
+    return {name for alike in names.values() if len(alike) > 1 for name in alike}
+
+
+def _spread(scores: Sequence[Score], name: Callable[[Score], str]) -> Any:
+    residual = np.array([np.log(score.measured / score.predicted) for score in scores])
+    return spread_of(residual, [name(score) for score in scores])
+
+
+def _family(score: Score) -> str:
+    return family_of(score.case.machine, score.case.op)
 
 
 def _sizes(score: Score) -> str:
-    return "from 1 MiB" if score.nbytes >= MIB else "below 1 MiB"
+    return _SIZES[score.nbytes >= MIB]
 
 
-def _by_family(scores: Sequence[Score]) -> dict[Family, list[Score]]:
-    families: dict[Family, list[Score]] = defaultdict(list)
-    for score in scores:
-        for operation in (score.case.op, "any"):
-            families[_heading(score), operation, _sizes(score)].append(score)
-    return families
-
-
-def _heading(score: Score) -> str:
-    machine = score.case.machine
-    return transport_group(machine) if machine.nodes == 1 else machine.generation
-
-
-def _quantiles(scores: Sequence[Score]) -> list[float]:
-    """Quantiles of ln(measured / predicted), each machine with the same weight."""
-    residual = np.array([np.log(score.measured / score.predicted) for score in scores])
-    return residual_quantiles(residual, [score.case.machine_name for score in scores])
-
-
-def _rounded(residuals: FloatArray) -> list[float]:
-    return [round(float(residual), _DIGITS) for residual in residuals]
+def _machine(score: Score) -> str:
+    return score.case.machine_name
 
 
 def _machines(scores: Sequence[Score]) -> set[str]:
     return {score.case.machine_name for score in scores}
-
-
-def _generations(scores: Sequence[Score]) -> list[str]:
-    return sorted({score.case.machine.generation for score in scores})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import KeptJobs, mean_step, prepared_by, updated_part
-from dpsim.workload import is_common
+from dpsim.engine import KeptJobs, compute_family, mean_step, prepared_by, updated_part
+from dpsim.scenario import Scenario
 from tools.refits.compute_fit import PublishedWork
 from tools.refits.compute_work import RowWork
 from validate.published import STEP_TABLES
@@ -20,6 +21,7 @@ from validate.published.tables import (
     packaged_rows,
 )
 
+_WORDS = ("software", "memory_format", "execution", "optimizer_kernels", "kernels", "input")
 FITTED_ON: tuple[StepKind, ...] = ("single-gpu", "steps", "mlperf", "llm")
 
 
@@ -47,18 +49,32 @@ def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]
         for step in steps:
             try:
                 scenario = folder.scenario(step)
-                job = kept.prepare(scenario.model_copy(update={"calibration": "catalogue"}))
-                seconds = mean_step(job)
+                plain = folder.scenario(step, _without_words(step.scenario))
+                model, gpu = kept.prepare(scenario).model, scenario.cluster.accelerator
+                found.append(
+                    PublishedWork(
+                        _work(kept, scenario),
+                        step.measured,
+                        group_of(step.row),
+                        step.row.text("model"),
+                        kind,
+                        compute_family(model, scenario.workload),
+                        _work(kept, plain),
+                        compute_family(model, plain.workload),
+                        (model.name, gpu.name, gpu.architecture),
+                    )
+                )
             except DpsimError:
                 continue
-            found.append(
-                PublishedWork(
-                    RowWork.of(job, seconds, updated_part(job)),
-                    step.measured,
-                    group_of(step.row),
-                    step.row.text("model"),
-                    kind,
-                    is_common(job.model),
-                )
-            )
     return found
+
+
+def _work(kept: KeptJobs, scenario: Scenario) -> RowWork:
+    job = kept.prepare(scenario.model_copy(update={"calibration": "catalogue"}))
+    return RowWork.of(job, mean_step(job), updated_part(job))
+
+
+def _without_words(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A scenario that says nothing of its software."""
+    workload = {name: value for name, value in content["workload"].items() if name not in _WORDS}
+    return {**content, "workload": workload}

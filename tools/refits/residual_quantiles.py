@@ -1,4 +1,4 @@
-"""Quantiles of ln(measured / predicted), as the files of residuals keep them."""
+"""How far rows that no fit saw lie from their prediction, as the files of residuals keep it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.base.doubt import LEAST_ARM, LEVELS, Spread
 
-QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+_DIGITS = 4
 
 
-def residual_quantiles(residual: FloatArray, names: Sequence[str]) -> list[float]:
-    """Quantiles over rows, of which those of one name count together as much as another's."""
+def spread_of(residual: FloatArray, names: Sequence[str], *, even: bool = False) -> Spread:
+    """How far ln(measured / predicted) reaches below 0 and above, for each of LEVELS.
+
+    Split conformal: quantiles of left-out rows, of which those of one name hang together. So a
+    name's weight grows with the root of its rows, and n names leave each tail 1 - 1 / n of what n
+    rows that are independent would: the fewer there are, the wider. ``even``: both arms are alike,
+    as where software and hosts may be faster or slower than those that were seen.
+    """
     rows = Counter(names)
-    weight = np.array([1 / rows[name] for name in names])
+    weight = np.array([rows[name] ** -0.5 for name in names])
+    if even:
+        residual, weight = np.concatenate([residual, -residual]), np.tile(weight, 2)
     order = np.argsort(residual, kind="stable")
     # A row stands in the middle of its own weight (Hazen's plotting positions).
     reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    return [round(float(q), 4) for q in np.interp(QUANTILES, reached, residual[order])]
+    arms: tuple[list[float], list[float]] = [], []
+    for level in LEVELS:
+        tail = (1 - level) / 2 * (1 - 1 / len(rows))
+        low, high = np.interp((tail, 1 - tail), reached, residual[order])
+        below, above = max(-float(low), 0.0), max(float(high), 0.0)
+        arms[0].append(round(max(below, LEAST_ARM * above), _DIGITS))
+        arms[1].append(round(max(above, LEAST_ARM * below), _DIGITS))
+    return arms

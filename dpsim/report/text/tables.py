@@ -97,7 +97,11 @@ def _software_notes(words: dict[str, Any] | None) -> list[str]:
     """The software that was taken, and what of it nothing says."""
     if words is None:
         return []
-    said = ", ".join(str(value) for name, value in words.items() if name != "assumed")
+    said = ", ".join(
+        f"{value} cluster" if name == "cluster" else value
+        for name, value in words.items()
+        if name != "assumed"
+    )
     assumed = ", ".join(words["assumed"])
     return [f"software    {said}" + (f" (assumed: {assumed})" if assumed else "")]
 

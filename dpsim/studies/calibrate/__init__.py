@@ -3,7 +3,7 @@
 It knows the engine, and nothing of tables of published steps.
 """
 
-from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, Prior, fitted, priors_of
+from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next, plan
 from dpsim.studies.calibrate.profile import profile_of
 from dpsim.studies.calibrate.rows import measured_runs
@@ -11,12 +11,10 @@ from dpsim.studies.calibrate.rows import measured_runs
 __all__ = [
     "Fitted",
     "MeasuredRun",
-    "Prior",
     "Proposed",
     "fitted",
     "measure_next",
     "measured_runs",
     "plan",
-    "priors_of",
     "profile_of",
 ]

@@ -7,18 +7,16 @@ posterior is a normal distribution around them (of logarithms), by the curvature
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.resources import files
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.base.shipped import shipped
-from dpsim.engine import adjusted, mean_step, prepare
+from dpsim.engine import Prior, adjusted, mean_step, prepare, priors_of, step_noise
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
 
@@ -28,15 +26,6 @@ _EVALUATIONS = 15
 _SHARES = ("overlap",)
 _ALONE = 0.2  # of a run's own noise: what others leave of it where it alone tells a constant
 _IDENTIFIED = 0.5  # of the prior's spread: what the runs leave of it
-
-
-class Prior(NamedTuple):
-    """What is known of a constant beforehand; a spread of 0 is not fitted."""
-
-    name: str
-    value: float
-    spread: float
-    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +117,7 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
     fixed = tuple(prior for prior in priors if not prior.spread)
     jobs = [prepare(_plain(run.scenario)) for run in runs]
     measured = np.log([run.step_time for run in runs])
-    noise = noise or float(_file()["noise"])
+    noise = noise or step_noise()
     centre = np.array([_encoded(prior.name, prior.value) for prior in free])
     spread = np.array([prior.spread for prior in free])
 
@@ -168,40 +157,17 @@ def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:
     return float(np.exp(base)), np.array(by)
 
 
-def priors_of(scenario: Scenario) -> Iterator[Prior]:
-    """The priors of a cluster's constants, by its software and by what joins its GPUs."""
-    members = {
-        "host": scenario.workload.software,
-        "inside": "nvlink" if _has_nvlink(scenario) else "pcie",
-        "between": "rdma" if _has_rdma(scenario) else "sockets",
-    }
-    for name in StepConstants.model_fields:
-        entry = _file()[name]
-        if name in members:
-            entry = entry[members[name]]
-        yield Prior(name, float(entry["value"]), float(entry.get("spread", 0)), entry["unit"])
-
-
-def _has_nvlink(scenario: Scenario) -> bool:
-    return all(part.accelerator.nvlink_fabric is not None for part in scenario.cluster.parts)
-
-
-def _has_rdma(scenario: Scenario) -> bool:
-    network = scenario.cluster.network
-    name = "" if network is None or network.nic is None else network.nic.name
-    return any(word in name for word in ("ib-", "roce", "slingshot", "omni"))
-
-
 def _plain(scenario: Scenario) -> Scenario:
     """The scenario without step constants, and of few steps where none differs from another."""
     profile, run = scenario.profile, scenario.run
-    changes: dict[str, Any] = {}
+    tuned = scenario.cluster.model_copy(update={"condition": "tuned"})
+    changes: dict[str, Any] = {"cluster": tuned}
     if profile is not None and profile.step is not None:
         changes["calibration"] = profile.model_copy(update={"step": None})
     few = _MOST_STEPS if scenario.disturbance.model_fields_set else 1
     if run.steps > few:
         changes["run"] = run.model_copy(update={"steps": few, "warmup": 0})
-    return scenario.model_copy(update=changes) if changes else scenario
+    return scenario.model_copy(update=changes)
 
 
 def _constants(free: Sequence[Prior], fixed: Sequence[Prior], at: FloatArray) -> StepConstants:
@@ -219,9 +185,3 @@ def _encoded(name: str, value: float) -> float:
 def _decoded(name: str, value: float) -> float:
     value = float(np.clip(value, -40, 40))
     return float(1 / (1 + np.exp(-value)) if name in _SHARES else np.exp(value))
-
-
-@cache
-def _file() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = shipped(files("dpsim.studies.calibrate") / "priors.yaml")
-    return loaded

@@ -15,6 +15,7 @@ from dpsim.studies.explain.stragglers import (
     Way,
     straggler_cost,
 )
+from dpsim.studies.explain.trust import Measure, Trust, trust
 from dpsim.studies.explain.uncertainty import UncertainInput, Uncertainty, uncertainty_of
 from dpsim.studies.explain.verdict import link_words, verdict
 
@@ -25,8 +26,10 @@ __all__ = [
     "CriticalPath",
     "Explanation",
     "Knob",
+    "Measure",
     "Segment",
     "StragglerCost",
+    "Trust",
     "Turn",
     "UncertainInput",
     "Uncertainty",
@@ -38,6 +41,7 @@ __all__ = [
     "explain",
     "link_words",
     "straggler_cost",
+    "trust",
     "uncertainty_of",
     "verdict",
 ]

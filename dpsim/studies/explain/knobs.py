@@ -19,7 +19,12 @@ from dpsim.studies.explain.network_knobs import (
     network_bandwidth,
     node_bandwidth,
 )
-from dpsim.studies.explain.software_knobs import execution, memory_format, optimizer_kernels
+from dpsim.studies.explain.software_knobs import (
+    condition,
+    execution,
+    memory_format,
+    optimizer_kernels,
+)
 from dpsim.studies.explain.strategy_knobs import averaging, codec, library, sharding
 
 _BUCKETS = (0.25, 0.5, 2.0, 4.0, 8.0)
@@ -211,6 +216,7 @@ KNOBS: Registry[Knob] = Registry(
         "network-bandwidth": Knob("network bandwidth", "exposed_comm", network_bandwidth),
         "latency": Knob("latency", "exposed_comm", latency),
         "node-bandwidth": Knob("bandwidth inside nodes", "exposed_comm", node_bandwidth),
+        "condition": Knob("how the cluster is kept", "exposed_comm", condition),
         "gpu-speed": Knob("GPU speed", "compute", _gpu_speed),
         "memory-bandwidth": Knob("GPU memory bandwidth", "compute", _memory_bandwidth),
         "batch": Knob("batch", "compute", _batch),

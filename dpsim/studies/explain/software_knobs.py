@@ -24,6 +24,15 @@ def memory_format(scenario: Scenario) -> Options:
     return (Change("memory format channels_first -> channels_last", changed),)
 
 
+def condition(scenario: Scenario) -> Options:
+    """Links and hosts as benchmarks of their vendors find them."""
+    if scenario.condition == "tuned":
+        return "links and hosts are taken as tuned, or were measured"
+    if scenario.profile is not None and scenario.profile.step is not None:
+        return "the calibration has the cluster's steps"
+    return (Change("cluster ordinary -> tuned", {"cluster.condition": "tuned"}),)
+
+
 def execution(scenario: Scenario) -> Options:
     """Kernels that a compiler fuses, or that the GPU launches itself."""
     if scenario.build_model().measured is not None:

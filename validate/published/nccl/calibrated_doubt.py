@@ -20,4 +20,4 @@ def calibrated_doubt(is_one_node: bool, large: bool) -> Doubt:
         if (each["is_one_node"], each["from_1MiB"]) == (is_one_node, large)
     )
     basis = f"communication: {found['machines']} machines calibrated by every fourth of their sizes"
-    return Doubt(basis, content["quantiles"], found["residuals"])
+    return Doubt(basis, found["spread"], source="communication")

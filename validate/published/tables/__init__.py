@@ -4,6 +4,7 @@ from validate.published.tables.answers import constants_of, rows_json
 from validate.published.tables.columns import (
     Columns,
     constants_file,
+    packaged_path,
     packaged_rows,
     packaged_table,
 )
@@ -13,6 +14,7 @@ from validate.published.tables.csv_file import (
     gathered,
     read_rows,
 )
+from validate.published.tables.known_steps import place_of
 from validate.published.tables.machines import (
     cards_by_kind,
     cards_in,
@@ -79,8 +81,10 @@ __all__ = [
     "gathered",
     "gpu_in",
     "known_words",
+    "packaged_path",
     "packaged_rows",
     "packaged_table",
+    "place_of",
     "precision_in",
     "published_step",
     "read_rows",

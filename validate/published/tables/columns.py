@@ -52,14 +52,14 @@ class Columns:
 @cache
 def packaged_rows(name: str) -> tuple[Row, ...]:
     """The rows of a public table; none where the package was installed without its tables."""
-    path = _path(name)
+    path = packaged_path(name)
     return tuple(read_rows(path, ())) if path.is_file() else ()
 
 
 @cache
 def packaged_table(name: str, required: tuple[str, ...]) -> Columns:
     """A public table that stands in the package; it is read once, and nobody can write to it."""
-    rows = read_rows(_path(name), required)
+    rows = read_rows(packaged_path(name), required)
     columns = {each: np.array([row.values[each] for row in rows]) for each in rows[0].values}
     for column in columns.values():
         column.flags.writeable = False
@@ -73,5 +73,6 @@ def constants_file(name: str) -> dict[str, Any]:
     return loaded
 
 
-def _path(name: str) -> Path:
+def packaged_path(name: str) -> Path:
+    """The file of a public table that stands in the package."""
     return Path(str(files("validate.published").joinpath("data", name)))

@@ -58,7 +58,8 @@ class ScaledToKnown:
             words = f"{step.constants}, not scaled to a known row: its step is too short"
             return Calibrated(step.scenario, step.files, naive, base.row_id, words)
         words = f"{step.constants}, compute scaled to a known row"
-        scenario, files = _scaled(step, scale, f"row {base.row_id}")
+        base_run = place_of(base).model_dump()
+        scenario, files = _scaled(step, scale, base_run, f"row {base.row_id}")
         return Calibrated(scenario, files, naive, base.row_id, words)
 
     def _scale(self, base: PublishedStep) -> float | None:
@@ -83,15 +84,16 @@ def _unlike(one: PublishedStep, other: PublishedStep) -> tuple[bool, bool]:
 
 
 def _scaled(
-    step: PublishedStep, scale: float, source: str
+    step: PublishedStep, scale: float, known: Mapping[str, int], source: str
 ) -> tuple[dict[str, Any], Mapping[str, str]]:
     """The scenario with compute times scaled, by its own profile where it has one."""
     profile = step.scenario.get("calibration")
     if profile is None:
-        calibration = {"compute_scale": scale, "source": source}
+        calibration = {"compute_scale": scale, "source": source, "known": [known]}
         return {**step.scenario, "calibration": calibration}, step.files
     name = f"{file_name(step.row_id)}.profile.json"
-    text = json.dumps({**json.loads(step.files[profile]), "compute_scale": scale}, indent=1)
+    scaled = {**json.loads(step.files[profile]), "compute_scale": scale, "known": [known]}
+    text = json.dumps(scaled, indent=1)
     return {**step.scenario, "calibration": name}, {**step.files, name: text}
 
 
@@ -104,7 +106,7 @@ class FittedToKnown:
 
     def __call__(self, known: Sequence[PublishedStep], step: PublishedStep) -> Calibrated:
         """The row with the constants of its series."""
-        base = min(known, key=lambda other: _apart(_place(other), _place(step)))
+        base = min(known, key=lambda other: _apart(place_of(other), place_of(step)))
         naive = base.measured * step.work / base.work
         if step.series not in self._profiles:
             self._profiles[step.series] = self._fitted(known).to_json()
@@ -125,7 +127,7 @@ def planned_rows(series: Sequence[PublishedStep], count: int) -> Sequence[Publis
     batch, then what is farthest from the known.
     """
     left = [step for step in series if step.status == "counted"]
-    places = {id(step): _place(step) for step in left}
+    places = {id(step): place_of(step) for step in left}
     middle = float(np.median([np.log2(place.batch) for place in places.values()])) if left else 0.0
     fullest = max((place.gpus_per_node for place in places.values()), default=1)
 
@@ -155,7 +157,8 @@ def planned_rows(series: Sequence[PublishedStep], count: int) -> Sequence[Publis
     return found
 
 
-def _place(step: PublishedStep) -> KnownRun:
+def place_of(step: PublishedStep) -> KnownRun:
+    """Where a row ran, and with which batch."""
     cluster = step.scenario["cluster"]
     parts = cluster.get("groups", [cluster])
     return KnownRun(

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
         describe_system,
         dtype_bytes,
     )
-    from dpsim.network.libraries.nccl.doubt import beyond, machine_doubt, nccl_doubt
+    from dpsim.network.libraries.nccl.doubt import (
+        beyond,
+        described_as,
+        family_of,
+        machine_doubt,
+        nearest,
+    )
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
     from dpsim.network.libraries.nccl.gpus import is_amd
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
         NEIGHBOURS_FILE,
         Measured,
         Neighbour,
+        machine_json,
         neighbours_of,
         shipped_neighbours,
         written,
@@ -84,17 +91,20 @@ __all__ = [
     "costs",
     "describe",
     "describe_system",
+    "described_as",
     "dtype_bytes",
     "explain",
     "facts_of",
+    "family_of",
     "gpus_per_node",
     "is_amd",
     "level_keys",
     "machine_doubt",
+    "machine_json",
     "machine_logs",
     "machine_of",
     "modelled",
-    "nccl_doubt",
+    "nearest",
     "neighbours_of",
     "network_cards",
     "node_cards",

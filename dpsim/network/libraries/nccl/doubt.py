@@ -1,71 +1,94 @@
-"""How far NCCL's model may be off on a machine: by what it left of machines like it."""
+"""How far NCCL's model may be off on a machine: by what it left of machines like it.
+
+The nearer a measured machine is, the surer: where one of the same description was measured, the
+spread is that of machines that have such a twin; else of machines of its fabric, each left out;
+else of whole generations that were left out.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from dpsim.base.doubt import Doubt
-from dpsim.network.libraries.nccl.machine import NcclMachine
-from dpsim.network.residuals import nccl_residuals, size_class, unlike
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
+from dpsim.network.libraries.nccl.neighbours import machine_from_json
+from dpsim.network.residuals import SOURCE, nccl_residuals, size_class, unlike
 
 _FEW = ("no machine was", "one machine was", "two machines were")
+_OTHER = ", other collectives"
+_BETWEEN = {
+    "ib": "IB/RoCE",
+    "roce": "IB/RoCE",
+    "efa-v1": "EFA/TCPX",
+    "efa-v2": "EFA/TCPX",
+    "tcpx": "EFA/TCPX",
+    "tcpxo": "EFA/TCPX",
+    "tcp": "sockets/Slingshot",
+    "slingshot": "sockets/Slingshot",
+}
+_INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 
-def machine_doubt(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
-    """The error of NCCL's ``operation``, by its own name, on a machine that is described."""
-    kind = machine.generation
-    of = f"{machine.gpu}, {kind}"
-    return nccl_doubt(
-        kind,
-        machine.nodes == 1,
-        operation,
-        size_class(nbytes),
-        of=of,
-        beyond=beyond(machine),
-    )
+def family_of(machine: NcclMachine, operation: str) -> str:
+    """The heading of machines and operations whose errors are alike, such as multi-node IB/RoCE."""
+    other = "" if operation == "all_reduce" else _OTHER
+    if machine.nodes == 1:
+        return f"single-node {_INSIDE.get(machine.intra, 'xGMI')}{other}"
+    return f"multi-node {_BETWEEN.get(machine.transport, 'other transports')}{other}"
 
 
-def nccl_doubt(
-    generation: str,
-    is_one_node: bool,
+def machine_doubt(
+    machine: NcclMachine,
     operation: str,
-    sizes: str,
+    nbytes: float,
     residuals: Mapping[str, Any] | None = None,
-    of: str = "",
-    beyond: str = "",
 ) -> Doubt:
-    """The error of NCCL's model on machines of a ``generation``.
+    """The error of NCCL's ``operation``, by its own name, on a machine that is described.
 
-    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where no more than two
-    machines of the generation ran the operation, the error is that of what is unlike all families:
-    two say less of a third than whole generations that were left out say of the next. So it is of
-    what is `beyond` the measured ones. ``residuals`` stand in for the shipped ones.
+    ``residuals`` stand in for the shipped ones.
     """
     table = nccl_residuals() if residuals is None else residuals
-    by_operation = {
-        family["operation"]: family
-        for family in table["families"]
-        if generation in family["generations"] and family["sizes"] == sizes
-    }
-    whole = by_operation.get("any")
-    found = by_operation.get(operation)
-    machines = found["machines"] if found else 0
-    if found is None or machines < len(_FEW):
-        # Where the generation has more machines, none of them ran this operation.
-        is_rest = whole is None or whole["machines"] == machines
-        measured = generation if is_rest else f"{operation} of {generation}"
-        return unlike(is_one_node, sizes, f"of {measured} {_FEW[machines]} measured", of, table)
-    basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
-    if beyond:
+    family, sizes = family_of(machine, operation), size_class(nbytes)
+    of = f"{machine.gpu}, {machine.generation}"
+    near = nearest(machine, table)
+    found = next(
+        (
+            each
+            for each in table["families"]
+            if (each["family"], each["sizes"]) == (family, sizes) and each["machines"] >= len(_FEW)
+        ),
+        None,
+    )
+    said = beyond(machine, table) or _few(machine, operation, table)
+    extrapolated = (said,) if said else ()
+    if found is None or beyond(machine, table):
         # Errors of more nodes and of fewer are those of one network.
-        return replace(unlike(is_one_node, sizes, beyond, of, table), drawn_as=basis)
-    return Doubt(basis, table["quantiles"], found["residuals"], of=of)
+        said = said or f"of {family} fewer than {len(_FEW)} machines were measured"
+        doubt = unlike(machine.nodes == 1, sizes, said, of, table)
+        return replace(doubt, drawn_as=_basis(family), nearest=near[:1])
+    spread = found["spread"]
+    if found["twins"] and _is_measured(machine, table):
+        spread = found["twins"]
+    return Doubt(_basis(family), spread, extrapolated, of, source=SOURCE, nearest=near[:1])
+
+
+def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
+    """Where only a few machines of its generation ran the operation, a sentence that says so."""
+    kind, few = machine.generation, len(_FEW)
+    ran = table["reach"].get(kind, {}).get("machines", {})
+    machines = ran.get(operation, 0)
+    if machines >= few:
+        return ""
+    # Where the generation has more machines, none of them ran this operation.
+    measured = f"{operation} of {kind}" if max(ran.values(), default=0) >= few else kind
+    return f"of {measured} {_FEW[machines]} measured"
 
 
 def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> str:
-    """What of ``machine`` is unlike all machines of its generation that were measured; or nothing.
+    """What of ``machine`` is beyond all machines of its generation that were measured; or nothing.
 
     That is a transport that none of them had (of AMD's, which are one generation over all), and
     twice as many GPUs in a node, or nodes, as the most that were measured.
@@ -74,7 +97,7 @@ def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> 
     table = nccl_residuals() if residuals is None else residuals
     reach = table["reach"].get(kind)
     if reach is None:
-        return ""
+        return f"of {kind} no machine was measured"
     if machine.transport not in reach["transports"]:
         return f"of {kind} over {machine.transport} no machine was measured"
     is_one_node = machine.nodes == 1
@@ -83,3 +106,45 @@ def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> 
     if asked < 2 * most:
         return ""
     return f"of {kind} no machine of {asked:,} {what} was measured, {most} at most"
+
+
+def nearest(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """The measured machines that are most like this one, the nearest first, with what they reached.
+
+    They have its fabric; those of its generation and GPUs, with as many GPUs and nodes, come first.
+    """
+    table = nccl_residuals() if residuals is None else residuals
+    family = family_of(machine, "all_reduce")
+    found = []
+    for each in table["measured"]:
+        other = machine_from_json(each["machine"])
+        if family_of(other, "all_reduce") == family:
+            found.append((_distance(machine, other), each["said"]))
+    return tuple(said for _, said in sorted(found))
+
+
+def _distance(one: NcclMachine, other: NcclMachine) -> float:
+    """How unlike two machines are: in doublings, where kinds that differ count as some."""
+    pairs = (
+        (one.nodes, other.nodes),
+        (one.gpus_per_node, other.gpus_per_node),
+        (one.intra_rate, other.intra_rate),
+        (one.nic_rate or 1.0, other.nic_rate or 1.0),
+    )
+    kinds = (one.generation != other.generation) + (one.bus != other.bus)
+    return sum(abs(math.log2(mine / its)) for mine, its in pairs) + 2 * kinds
+
+
+def _is_measured(machine: NcclMachine, table: Mapping[str, Any]) -> bool:
+    """Whether a machine of the same description was measured."""
+    measured = (machine_from_json(each["machine"]) for each in table["measured"])
+    return described_as(machine) in map(described_as, measured)
+
+
+def described_as(machine: NcclMachine) -> NcclMachine:
+    """The machine without what the model does not read of it, and NCCL's version."""
+    return replace(machine, gpu="", nccl_version=None, graph=0)
+
+
+def _basis(family: str) -> str:
+    return f"communication: measured machines of {family}, each left out"

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, NcclMachine
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, Bus, NcclMachine
 
 NEIGHBOURS_FILE = "neighbours.json"
 NEAR = 6  # minor releases of NCCL, about two years
@@ -194,15 +194,9 @@ def shipped_neighbours() -> tuple[Neighbour, ...]:
 
 def written(neighbour: Neighbour) -> dict[str, Any]:
     """A neighbour as it stands in the file."""
-    machine = neighbour.machine
-    stated = {
-        each.name: getattr(machine, each.name)
-        for each in fields(NcclMachine)
-        if each.init and getattr(machine, each.name) != each.default
-    }
     return {
         "name": neighbour.name,
-        "machine": stated,
+        "machine": machine_json(neighbour.machine),
         "op": neighbour.op,
         "element_bytes": neighbour.element_bytes,
         "versions": neighbour.versions,
@@ -211,12 +205,31 @@ def written(neighbour: Neighbour) -> dict[str, Any]:
     }
 
 
+def machine_json(machine: NcclMachine) -> dict[str, Any]:
+    """A machine as it stands in files: what differs from the defaults."""
+    stated = {
+        each.name: getattr(machine, each.name)
+        for each in fields(NcclMachine)
+        if each.init and getattr(machine, each.name) != each.default
+    }
+    return {**stated, "bus": asdict(machine.bus)} if "bus" in stated else stated
+
+
+def machine_from_json(entry: Mapping[str, Any]) -> NcclMachine:
+    """The machine of a file."""
+    values = dict(entry)
+    if "bus" in values:
+        values["bus"] = Bus(**values["bus"])
+    if values.get("nccl_version"):
+        values["nccl_version"] = tuple(values["nccl_version"])
+    return NcclMachine(**values)
+
+
 def _read(entry: Mapping[str, Any]) -> Neighbour:
-    machine, versions = NcclMachine(**entry["machine"]), entry["versions"]
-    version = machine.nccl_version
+    versions = entry["versions"]
     return Neighbour(
         entry["name"],
-        replace(machine, nccl_version=version and tuple(version)),
+        machine_from_json(entry["machine"]),
         entry["op"],
         entry["element_bytes"],
         versions and (tuple(versions[0]), tuple(versions[1])),

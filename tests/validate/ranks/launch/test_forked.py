@@ -173,7 +173,8 @@ def test_one_that_falls_over_at_the_import_is_no_rank(program, tmp_path):
     (tmp_path / "fatal.py").write_text("import os\nos.abort()\n")
     environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     error = failure(program("pass"), preload=["fatal"], environment=environment)
-    assert (error.rank, error.signal) == (0, "SIGABRT")
+    # Either may be seen first.
+    assert (error.rank in (0, 1), error.signal) == (True, "SIGABRT")
 
 
 def test_what_ranks_start_ends_with_them(program):

@@ -1,0 +1,29 @@
+"""``dpsim trust``: how far a prediction may be off, why, and what would narrow that."""
+
+from __future__ import annotations
+
+from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import File, Json, Sets
+
+
+def trust(file: File, set_: Sets = None, as_json: Json = False) -> None:
+    """Say how far a prediction may be off, by which sources of error, and what to measure.
+
+    The interval holds nine in ten of published measurements that no fit saw. Named are the sources
+    of error, the nearest measurements, and the intervals that measurements of yours would leave.
+
+    Example: dpsim trust scenarios/quickstart.yaml
+    """
+    from dpsim.engine import run_scenario
+    from dpsim.scenario import load_scenario
+    from dpsim.studies.explain import trust as trusted
+
+    found = trusted(run_scenario(load_scenario(file, set_ or ())))
+    if as_json:
+        show_json(found.to_json())
+        return
+    from dpsim.report.text.trust import measures_table, sources_table, trust_notes
+
+    show(sources_table(found), "", *trust_notes(found))
+    if found.measures:
+        show("", measures_table(found))

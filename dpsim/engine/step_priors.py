@@ -1,0 +1,69 @@
+"""What is known of a cluster's step constants before any of its steps is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from dpsim.base.shipped import shipped
+from dpsim.hardware import StepConstants
+from dpsim.scenario import Scenario
+
+
+class Prior(NamedTuple):
+    """What is known of a constant beforehand; a spread of 0 is not fitted."""
+
+    name: str
+    value: float
+    spread: float
+    unit: str
+
+
+def step_noise() -> float:
+    """Spread of a measured step that nothing explains, of its logarithm."""
+    return float(_file()["noise"])
+
+
+def constants_of_steps(scenario: Scenario) -> StepConstants | None:
+    """The constants that a scenario's steps are predicted by; None where they change nothing.
+
+    Those of its calibration, or on an ordinary cluster the centres of the priors.
+    """
+    profile = scenario.profile
+    if profile is not None and profile.step is not None:
+        return profile.step
+    if scenario.condition == "tuned":
+        return None
+    return StepConstants(**{prior.name: prior.value for prior in priors_of(scenario)})
+
+
+def priors_of(scenario: Scenario) -> Iterator[Prior]:
+    """The priors of a cluster's constants, by its software and by what joins its GPUs."""
+    members = {
+        "host": scenario.workload.software,
+        "inside": "nvlink" if _has_nvlink(scenario) else "pcie",
+        "between": "rdma" if _has_rdma(scenario) else "sockets",
+    }
+    for name in StepConstants.model_fields:
+        entry = _file()[name]
+        if name in members:
+            entry = entry[members[name]]
+        yield Prior(name, float(entry["value"]), float(entry.get("spread", 0)), entry["unit"])
+
+
+def _has_nvlink(scenario: Scenario) -> bool:
+    return all(part.accelerator.nvlink_fabric is not None for part in scenario.cluster.parts)
+
+
+def _has_rdma(scenario: Scenario) -> bool:
+    network = scenario.cluster.network
+    name = "" if network is None or network.nic is None else network.nic.name
+    return any(word in name for word in ("ib-", "roce", "slingshot", "omni"))
+
+
+@cache
+def _file() -> Mapping[str, Any]:
+    loaded: dict[str, Any] = shipped(files("dpsim.engine") / "step_priors.yaml")
+    return loaded

@@ -1,0 +1,47 @@
+"""How far a prediction may be off, for a terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from dpsim.base.units import TIME, human
+from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within
+from dpsim.studies.explain import Trust
+
+
+def sources_table(found: Trust) -> Table:
+    """Each source of error: the interval if it were the only one, and its share of the variance."""
+    interval = found.interval
+    step = human(found.step_time_s, TIME, 3)
+    title = f"{found.name}: {step}, {WITHIN} {within(interval.low, interval.high)}"
+    table = Table(
+        title=f"{title} (high over low {interval.width:.2f})", title_justify="left", show_edge=False
+    )
+    table.add_column("source of error")
+    for heading in ("alone", "high over low", "share of variance"):
+        table.add_column(heading, justify="right")
+    shares = {each.name: each.total for each in found.uncertainty.inputs}
+    for name, low, high in interval.sources:
+        share = shares.get(name)
+        shown = "" if share is None else f"{share:.0%}"
+        table.add_row(name, within(low, high), f"{high / low:.2f}", shown)
+    return table
+
+
+def trust_notes(found: Trust) -> list[str]:
+    """What the interval rests on, the nearest measurements, and what is extrapolated."""
+    notes = [f"basis       {found.interval.basis}"]
+    notes += [f"nearest     {each}" for each in found.interval.nearest]
+    return [*notes, *extrapolation_notes([found.interval])]
+
+
+def measures_table(found: Trust) -> Table:
+    """What to measure, and the interval that it leaves."""
+    table = Table(title="what to measure to narrow it", title_justify="left", show_edge=False)
+    for heading in ("measure", WITHIN, "high over low", "how"):
+        table.add_column(heading, justify="left" if heading in ("measure", "how") else "right")
+    for each in found.measures:
+        low, high = each.interval.low, each.interval.high
+        change = f"{found.interval.width:.2f} -> {each.interval.width:.2f}"
+        table.add_row(each.what, within(low, high), change, each.how)
+    return table

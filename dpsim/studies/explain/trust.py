@@ -1,0 +1,92 @@
+"""How far a prediction can be trusted: which sources of error there are, what would halve them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpsim.base.doubt import Doubt, PredictionInterval
+from dpsim.engine import Run, calibrated_doubt, doubts_interval, step_doubts
+from dpsim.hardware import KnownRun
+from dpsim.studies.calibrate import plan
+from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Something to measure, and the interval that the prediction would then have."""
+
+    what: str
+    how: str
+    interval: PredictionInterval
+
+    def to_json(self) -> dict[str, Any]:
+        """``narrows_to`` is high over low."""
+        return {
+            "what": self.what,
+            "how": self.how,
+            "narrows_to": self.interval.width,
+            "low": self.interval.low,
+            "high": self.interval.high,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The interval of a step, what makes it, and what would narrow it, the narrowest first."""
+
+    name: str
+    step_time_s: float
+    interval: PredictionInterval
+    uncertainty: Uncertainty
+    measures: tuple[Measure, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``dpsim trust --json``."""
+        shares = {each.name: each.total for each in self.uncertainty.inputs}
+        interval = self.interval.to_json()
+        return {
+            "schema_version": 1,
+            "kind": "trust",
+            "name": self.name,
+            "step_time_s": self.step_time_s,
+            "interval_s": interval,
+            "width": self.interval.width,
+            "sources": [
+                {**source, "share": shares.get(source["name"])} for source in interval["sources"]
+            ],
+            "nearest": interval["nearest"],
+            "measure": [each.to_json() for each in self.measures],
+        }
+
+
+def trust(run: Run) -> Trust:
+    """What makes the interval of the run's mean step, and what to measure to narrow it."""
+    interval = run.result.interval
+    assert interval is not None
+    found = sorted(_measures(run, interval.width), key=lambda each: each.interval.width)
+    return Trust(run.job.scenario.name, run.step_time, interval, uncertainty_of(run), tuple(found))
+
+
+def _measures(run: Run, width: float) -> Iterator[Measure]:
+    """What narrows the interval, of what is not measured yet."""
+    job, doubts = run.job, step_doubts(run.job, run.steps)
+    if job.model.measured is not None:
+        return
+    batch, fullest = job.scenario.workload.batch_per_gpu, max(job.workers_of_nodes)
+    how = "calibration: {nodes: 1, step_time: ..., source: ...} in the scenario"
+    tried = {}
+    for what, gpus in (("one step on one GPU", 1), ("one step on one full node", fullest)):
+        known = (KnownRun(nodes=1, gpus_per_node=gpus, batch=batch),)
+        scaled = calibrated_doubt(job, known, fitted=False)
+        tried[what] = how, replace(doubts, computing=scaled)
+    four = tuple(each.run for each in plan(job.scenario))
+    fitted = calibrated_doubt(job, four, fitted=True)
+    how = "dpsim calibrate --plan FILE, then dpsim calibrate FILE STEPS.csv -o PROFILE.json"
+    together = replace(doubts, computing=fitted, sending=Doubt("as in the measured runs"))
+    tried["the four steps of dpsim calibrate --plan"] = how, together
+    for what, (how, then) in tried.items():
+        interval = doubts_interval(then)
+        if interval.width < width:
+            yield Measure(what, how, interval)

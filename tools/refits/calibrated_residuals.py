@@ -1,0 +1,116 @@
+"""How far steps are off where some of their series are known, by the distance from these.
+
+A prediction's variance, of the logarithm, grows from the nearest known run with each doubling of
+nodes, of GPUs a node and of the batch: variances of steps that are independent add up. The rates
+are the most likely ones under a Student's t of three degrees, which outliers hardly move, times a
+factor with which nine in ten rows lie inside. Writes ``calibrated`` of
+``dpsim/engine/step_residuals.json``; ``python -m tools.refits.calibrated_residuals`` takes minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.hardware import KnownRun
+from tools.refits.compute_refit import RESIDUALS
+from validate.published import compare_steps
+from validate.published.tables import StepKind, StepRow, packaged_path, place_of
+
+# By what the calibration fits: tables, and how many rows of a series are known.
+TABLES: dict[str, Sequence[tuple[StepKind, str, int]]] = {
+    "compute scaled": [
+        ("mlperf", "mlperf_training.csv", 1),
+        ("steps", "steps_2.csv", 1),
+        ("llm", "llm_fsdp.csv", 1),
+    ],
+    "step constants": [
+        ("adaptdl", "adaptdl_steptime.csv", 4),
+        ("adaptdl", "adaptdl_steptime.csv", 8),
+        ("vtrain", "vtrain_steptime.csv", 4),
+        ("scaling", "scaling.csv", 2),
+    ],
+}
+_START = (0.03, 0.1, 0.05, 0.1)
+_NORMAL = 1.645  # standard deviations that nine in ten stay within
+
+
+class Away(NamedTuple):
+    """A row: doublings from each known run of its series (runs, 3), and ln(measured/predicted)."""
+
+    doublings: FloatArray
+    residual: float
+    series: str
+
+
+def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
+    """The rows of a table that count, each beside the known ones of its series."""
+    every = compare_steps(packaged_path(name), kind, regime="calibrated", known=known).every
+    places: dict[str, list[KnownRun]] = defaultdict(list)
+    for row in every:
+        if row.status == "fitted on":
+            places[row.step.series].append(place_of(row.step))
+    for row in every:
+        if row.status == "counted" and row.step.series in places:
+            here, runs = place_of(row.step), places[row.step.series]
+            doublings = np.array([here.doublings_from(run) for run in runs])
+            yield Away(doublings, _residual(row), f"{kind} {row.step.series}")
+
+
+def _residual(row: StepRow) -> float:
+    return float(np.log(row.measured / row.predicted))
+
+
+def deviations(rows: Sequence[Away], rates: FloatArray) -> FloatArray:
+    """Each row's standard deviation: ``rates`` at a known run, and for a doubling of each kind."""
+    least, *by = rates**2
+    return np.sqrt([least + float((row.doublings @ np.array(by)).min()) for row in rows])
+
+
+def fitted_rates(rows: Sequence[Away]) -> FloatArray:
+    """The most likely rates, and with what factor nine in ten rows lie inside."""
+    from scipy.optimize import minimize
+
+    count = Counter(row.series for row in rows)
+    weight = np.array([count[row.series] ** -0.5 for row in rows])
+    residual = np.array([row.residual for row in rows])
+
+    def cost(logs: FloatArray) -> float:
+        spread = deviations(rows, np.exp(logs))
+        return float((weight * (np.log(spread) + 2 * np.log1p((residual / spread) ** 2 / 3))).sum())
+
+    found = np.exp(minimize(cost, np.log(_START), method="Nelder-Mead").x)
+    score = np.abs(residual) / deviations(rows, found)
+    order = np.argsort(score)
+    ninth = np.interp(0.9, np.cumsum(weight[order]) / weight.sum(), score[order])
+    return np.asarray(found * ninth / _NORMAL)
+
+
+def write() -> None:
+    """Fit both kinds of calibrations and write what they leave."""
+    kept = json.loads(RESIDUALS.read_text(encoding="utf-8"))
+    for name, tables in TABLES.items():
+        rows = [row for table in tables for row in rows_away(*table)]
+        rates = fitted_rates(rows)
+        least, nodes, gpus, batch = (round(float(rate), 4) for rate in rates)
+        inside = np.abs([row.residual for row in rows]) < _NORMAL * deviations(rows, rates)
+        sys.stderr.write(f"{name}: {len(rows)} rows, {inside.mean():.1%} inside\n")
+        kept["calibrated"][name] = {
+            "rows": len(rows),
+            "series": len({row.series for row in rows}),
+            "least": least,
+            "nodes": nodes,
+            "gpus_per_node": gpus,
+            "batch": batch,
+        }
+    RESIDUALS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
