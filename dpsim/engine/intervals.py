@@ -83,6 +83,8 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
     if _is_fitted(job):
         sending = Doubt("communication as in the runs that were measured")
+    elif is_ordinary(job):
+        sending = Doubt("communication as on those clusters")
     elif job.setting.transport is not None:
         sending = Doubt("messages as in the calibration profile")
     elif not stages:
@@ -138,7 +140,22 @@ def compute_doubt(job: Job) -> Doubt:
         return Doubt("computing as the calibration says")
     if job.model.measured is not None:
         return Doubt("computing as measured in the model's profile")
-    return _described_doubt(job)
+    return _ordinary_doubt(job) if is_ordinary(job) else _described_doubt(job)
+
+
+def is_ordinary(job: Job) -> bool:
+    """Whether workers share hosts and links of an ordinary cluster, of which no step is known."""
+    return job.workers > 1 and job.scenario.condition == "ordinary" and not _is_fitted(job)
+
+
+def _ordinary_doubt(job: Job) -> Doubt:
+    """The error of whole steps on ordinary clusters, hosts and communication in it."""
+    found = _table()["ordinary"]
+    basis = f"steps of {found['series']} series on ordinary clusters"
+    of = f"{job.model.name} on an ordinary cluster"
+    return Doubt(
+        basis, found["spread"], of=of, source="computing", nearest=tuple(_nearest_steps(job))
+    )
 
 
 def _described_doubt(job: Job) -> Doubt:
@@ -222,7 +239,7 @@ def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> D
         apart,
         job.model.name,
         drawn_as="calibration",
-        source="calibration",
+        source="computing",
         nearest=(f"your run on {where}",),
     )
 

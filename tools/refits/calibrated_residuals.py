@@ -1,7 +1,7 @@
-"""How far steps are off where some of their series are known, by the distance from these.
+"""How far steps are off where some of their series are known, and on ordinary clusters.
 
 A prediction's variance, of the logarithm, grows from the nearest known run with each doubling of
-nodes, of GPUs a node and of the batch: variances of steps that are independent add up. The rates
+nodes, of GPUs a node and of the batch: variances of errors that are independent add up. The rates
 are the most likely ones under a Student's t of three degrees, which outliers hardly move, times a
 factor with which nine in ten rows lie inside. Writes ``calibrated`` of
 ``dpsim/engine/step_residuals.json``; ``python -m tools.refits.calibrated_residuals`` takes minutes.
@@ -13,13 +13,14 @@ import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import KnownRun
-from tools.refits.compute_refit import RESIDUALS
+from tools.refits.compute_refit import RESIDUALS, write_table
+from tools.refits.residual_quantiles import spread_of
 from validate.published import compare_steps
 from validate.published.tables import StepKind, StepRow, packaged_path, place_of
 
@@ -37,6 +38,10 @@ TABLES: dict[str, Sequence[tuple[StepKind, str, int]]] = {
         ("scaling", "scaling.csv", 2),
     ],
 }
+ORDINARY: Sequence[tuple[StepKind, str]] = [
+    ("adaptdl", "adaptdl_steptime.csv"),
+    ("scaling", "scaling.csv"),
+]
 _START = (0.03, 0.1, 0.05, 0.1)
 _NORMAL = 1.645  # standard deviations that nine in ten stay within
 
@@ -92,9 +97,27 @@ def fitted_rates(rows: Sequence[Away]) -> FloatArray:
     return np.asarray(found * ninth / _NORMAL)
 
 
+def ordinary() -> dict[str, Any]:
+    """What is left of steps on ordinary clusters of which nothing is known.
+
+    Those of several GPUs whose software is a research script's.
+    """
+    found = [
+        (_residual(row), f"{kind} {row.step.series or row.step.groups[0]}")
+        for kind, name in ORDINARY
+        for row in compare_steps(packaged_path(name), kind).every
+        if row.status == "counted" and row.step.gpus > 1
+        if row.step.scenario["workload"].get("software") == "reference"
+    ]
+    residual, series = np.array([each for each, _ in found]), [name for _, name in found]
+    spread = spread_of(residual, series, even=True)
+    return {"rows": len(found), "series": len(set(series)), "spread": spread}
+
+
 def write() -> None:
     """Fit both kinds of calibrations and write what they leave."""
     kept = json.loads(RESIDUALS.read_text(encoding="utf-8"))
+    kept["ordinary"] = ordinary()
     for name, tables in TABLES.items():
         rows = [row for table in tables for row in rows_away(*table)]
         rates = fitted_rates(rows)
@@ -109,7 +132,7 @@ def write() -> None:
             "gpus_per_node": gpus,
             "batch": batch,
         }
-    RESIDUALS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    write_table(kept)
 
 
 if __name__ == "__main__":

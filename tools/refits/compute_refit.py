@@ -211,7 +211,15 @@ def write_residuals(families: Mapping[str, Any], nearest: Sequence[Any]) -> None
     """Write both; what calibrations leave stays as ``calibrated_residuals`` wrote it."""
     kept = json.loads(RESIDUALS.read_text(encoding="utf-8"))
     kept |= {"families": families, "measured": nearest}
-    RESIDUALS.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    write_table(kept)
+
+
+def write_table(kept: Mapping[str, Any]) -> None:
+    """Write the file of residuals, each measured model on a line."""
+    rows = ",\n".join(f"  {json.dumps(row)}" for row in kept["measured"])
+    others = {name: part for name, part in kept.items() if name != "measured"}
+    text = json.dumps(others, indent=1).removesuffix("\n}")
+    write_whole(RESIDUALS, f'{text},\n "measured": [\n{rows}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

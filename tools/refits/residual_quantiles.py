@@ -28,7 +28,7 @@ def spread_of(residual: FloatArray, names: Sequence[str], *, even: bool = False)
     order = np.argsort(residual, kind="stable")
     # A row stands in the middle of its own weight (Hazen's plotting positions).
     reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    arms: tuple[list[float], list[float]] = [], []
+    arms: list[list[float]] = [[], []]
     for level in LEVELS:
         tail = (1 - level) / 2 * (1 - 1 / len(rows))
         low, high = np.interp((tail, 1 - tail), reached, residual[order])
