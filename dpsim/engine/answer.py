@@ -97,8 +97,9 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     scaling = job.scenario.scaling
     if scaling is not None:
         # A cell of one GPU is none, and not spoken of.
-        alone = {"cell"} if job.scenario.cell == 1 else set()
-        said = scaling.model_dump(exclude=alone)
+        unsaid = {"cell"} if job.scenario.cell == 1 else set()
+        unsaid |= set() if getattr(scaling, "known", None) else {"known"}
+        said = scaling.model_dump(exclude=unsaid)
         return {**said, "compute_scale": job.compute_scale}
     profile = job.scenario.profile
     if profile is None:

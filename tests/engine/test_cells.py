@@ -65,11 +65,11 @@ def test_a_cell_alone_takes_what_was_measured(celled):
     assert result.calibration["compute_scale"] == pytest.approx(1.25 / 10.5)
 
 
-def test_a_measured_cell_leaves_no_doubt_of_computing(celled):
-    """Its step was measured: the interval is that of the exchange alone, of which it has none."""
+def test_a_measured_cell_leaves_little_doubt_of_computing(celled):
+    """Its step was measured; alone it exchanges nothing."""
     interval = simulate(celled(1, 2, "1.25 s")).interval
-    assert (interval.low, interval.high) == (pytest.approx(1.25), pytest.approx(1.25))
-    assert interval.basis == "computing as in your measured step"
+    assert interval.low < 1.25 < interval.high < 1.2 * interval.low
+    assert interval.basis.startswith("computing: 1 measured run(s), the nearest on 1 node(s)")
 
 
 def test_each_gpu_holds_its_part_of_the_model(celled):

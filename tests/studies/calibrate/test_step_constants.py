@@ -24,7 +24,7 @@ run: {steps: 1, warmup: 0}
 """
 TRUTH = StepConstants(
     compute=0.8, host=0.02, host_crowding=0.1, crowding=0.02, inside=4.0, between=6.0, decay=0.13,
-    overlap=0.5,
+    overlap=0.7,
 )  # fmt: skip
 PLACES = [(1, 1, 64), (1, 1, 512), (1, 4, 256), (2, 4, 128), (4, 4, 128), (4, 1, 512)]
 
@@ -88,11 +88,11 @@ def test_a_fit_predicts_runs_that_it_has_not_seen(own):
     for place in PLACES[4:]:
         run = run_at(own, *place)
         predicted = seconds(run.scenario, found.constants)
-        assert predicted == pytest.approx(run.step_time, rel=0.12)
+        assert predicted == pytest.approx(run.step_time, rel=0.2)
     # A run between nodes, which the description alone takes for much shorter.
     between = run_at(own, 2, 4, 64)
     assert seconds(between.scenario, StepConstants()) < 0.75 * between.step_time
-    assert seconds(between.scenario, found.constants) == pytest.approx(between.step_time, rel=0.1)
+    assert seconds(between.scenario, found.constants) == pytest.approx(between.step_time, rel=0.2)
 
 
 def test_what_no_run_tells_stays_at_its_prior_and_is_said(own):
