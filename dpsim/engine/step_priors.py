@@ -36,7 +36,11 @@ def constants_of_steps(scenario: Scenario) -> StepConstants | None:
         return profile.step
     if scenario.condition == "tuned":
         return None
-    return StepConstants(**{prior.name: prior.value for prior in priors_of(scenario)})
+    values = {prior.name: prior.value for prior in priors_of(scenario)}
+    if scenario.workload.input.kind != "script":
+        # Hosts that load no samples are crowded by nothing.
+        values |= {"host": 0.0, "host_crowding": 0.0, "crowding": 0.0}
+    return StepConstants(**values)
 
 
 def priors_of(scenario: Scenario) -> Iterator[Prior]:
