@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
@@ -20,6 +19,7 @@ from validate.node.program import carry_out, seconds_alone
 from validate.node.rows import Rows, short
 from validate.node.traced import trace
 from validate.ranks.device import OUT_OF_MEMORY
+from validate.ranks.launch import own_folder
 from validate.ranks.processes import World, first_line, joined
 
 _TURNS = 3  # of variants that are compared: what disturbs a machine passes
@@ -63,9 +63,9 @@ class Item(Config):
         if self.settings is not None:
             run_benchmarks(world, self.settings, report, lambda what, done, total: None)
             return
-        with TemporaryDirectory() as folder:
+        with own_folder() as folder:
             # A launcher's ranks on other nodes have no file of rank 0's.
-            file = Path(folder) / "scenario.yaml"
+            file = folder / "scenario.yaml"
             file.write_text(json.dumps(self.scenario))
             jobs = {
                 name: Case(str(file), (*self.set, *sets)).job()
