@@ -67,7 +67,7 @@ def _within(least: float, most: float) -> AfterValidator:
 _MOST_SECONDS = 1e6  # of a layer or an operation: what computes with them stays finite
 _Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
 _FittedSeconds = Annotated[Parameter, _within(0, _MOST_SECONDS)]
-_Constant = Annotated[Parameter, _within(1e-9, 1e9)]
+_Constant = Annotated[Parameter, _within(0, 1e9)]
 
 
 class Measured(Config):

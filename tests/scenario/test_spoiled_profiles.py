@@ -36,8 +36,8 @@ def update(value):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (constant("memory", 0), "constants.memory: value must be from 1e-09 to 1e+09"),
-        (constant("product_fp32", 1e-320), "constants.product_fp32: value must be from 1e-09"),
+        (constant("memory", 0), "constants.memory: value must be at least 1e-09, but got 0"),
+        (constant("product_fp32", 1e-320), "constants.product: value must be at least 1e-09"),
         (update(-1e308), "optimizers.momentum: value must be from 0 to 1e+06"),
         (update(1e30), "optimizers.momentum: value must be from 0 to 1e+06"),
     ],

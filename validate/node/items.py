@@ -100,8 +100,9 @@ def as_rank(text: str) -> None:
             about = {"backend": world.backend, "ranks": places, "machine": machine()}
             rows.write({"world": {**about, "provenance": provenance()}})
         for item in order.items:
-            # Rank 0's clock counts: all must take the same items.
-            if world.gather(time.time() + item.seconds / 2 <= order.until)[0]:
+            # Rank 0's clock counts: all must take the same items. It runs on the machine of who
+            # orders, which has one monotonic clock; the wall clock may be set meanwhile.
+            if world.gather(time.monotonic() + item.seconds / 2 <= order.until)[0]:
                 _measure(item, world, rows)
         world.barrier()
 
