@@ -15,6 +15,7 @@ from app.headline import sentence
 from app.plain import plain
 from app.words import choice_words, field_words
 from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import harmless
 from dpsim.report.figures.columns_figure import Aim, columns_figure
 from dpsim.report.figures.style import per_second
 
@@ -164,7 +165,11 @@ def _chart(rows: list[dict[str, Any]]) -> None:
     st.caption(
         f"{len(rows):,} rows" + (f", {failed:,} of which failed (column error)" if failed else "")
     )
-    named = [{choice_words(name): value for name, value in row.items()} for row in rows]
+    # The table's menu downloads it as CSV.
+    named = [
+        {harmless(choice_words(name)): harmless(value) for name, value in row.items()}
+        for row in rows
+    ]
     st.dataframe(named, hide_index=True)
 
 

@@ -17,6 +17,7 @@ from app.published import TABLES, TITLES, computing_errors, published
 from app.reading import scenario
 from app.words import named
 from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import harmless
 from dpsim.report.figures.measured_figure import Pair, measured_figure
 from dpsim.scenario import Scenario
 from validate.records import RunRecord, load_run_records, run_records_in
@@ -155,13 +156,13 @@ def _comparison(records: list[RunRecord]) -> None:
     groups: dict[str, Any] = {"all": found.overall, **found.groups}
     st.dataframe(
         {
-            "cases of": list(groups),
+            "cases of": [harmless(name) for name in groups],
             "n": [f"{score.n:,}" for score in groups.values()],
             **{
                 head: [f"{getattr(score, key):.1%}" for score in groups.values()]
                 for head, key in _ERRORS.items()
             },
-            "worst case": [score.worst for score in groups.values()],
+            "worst case": [harmless(score.worst) for score in groups.values()],
         },
         hide_index=True,
         height="content",

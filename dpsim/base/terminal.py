@@ -228,16 +228,16 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
     # As all other text here: csv's own line ends are those of Windows.
     written = csv.writer(text, lineterminator="\n")
-    written.writerows(map(_harmless, row) for row in rows)
+    written.writerows(map(harmless, row) for row in rows)
     return text.getvalue()
 
 
-def _harmless(cell: Any) -> Any:
+def harmless(cell: Any) -> Any:
     """A cell; a text that a spreadsheet would take for a formula begins with an apostrophe."""
     if not isinstance(cell, str):
         return cell
     shown = spelled_out(cell)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
+    return f"'{shown}" if shown.lstrip().startswith(("=", "+", "-", "@")) else shown
 
 
 def flat_rows(content: dict[str, Any]) -> list[dict[str, Any]]:

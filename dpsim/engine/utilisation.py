@@ -130,9 +130,9 @@ def fastest_factors(job: Job) -> FloatArray:
     # GPUs of a cell share the FLOP of one worker.
     at_peak = [each / scenario.cell / peak if peak else 0.0 for peak in peaks]
     # Of the passes: the update is not always the workers' own.
+    passes = [times.step - times.optimizer for times in job.times]
     shares = [
-        least / (times.step - times.optimizer)
-        for least, times in zip(at_peak, job.times, strict=True)
+        least / seconds if seconds else 0.0 for least, seconds in zip(at_peak, passes, strict=True)
     ]
     return np.minimum(shares, 1.0)[job.kind_of]
 

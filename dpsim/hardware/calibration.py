@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     NonNegativeFloat,
@@ -54,6 +55,21 @@ class Parameter(Config):
     high: float | None = Field(default=None, description="97.5th percentile of bootstrap fits.")
 
 
+def _within(least: float, most: float) -> AfterValidator:
+    def check(parameter: Parameter) -> Parameter:
+        if not least <= parameter.value <= most:
+            raise ValueError(f"value must be from {least:g} to {most:g}")
+        return parameter
+
+    return AfterValidator(check)
+
+
+_MOST_SECONDS = 1e6  # of a layer or an operation: what computes with them stays finite
+_Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
+_FittedSeconds = Annotated[Parameter, _within(0, _MOST_SECONDS)]
+_Constant = Annotated[Parameter, _within(0, 1e9)]
+
+
 class Measured(Config):
     """What was measured: one operation over sizes.
 
@@ -69,10 +85,10 @@ class Measured(Config):
     sizes_bytes: tuple[PositiveInt, ...] = Field(
         min_length=1, description="Bytes of one rank's vector, a row each."
     )
-    times_s: tuple[float, ...] = Field(
+    times_s: tuple[_Seconds, ...] = Field(
         description="Seconds of each row: out of place where there are both."
     )
-    in_place_times_s: tuple[float | None, ...] = Field(
+    in_place_times_s: tuple[_Seconds | None, ...] = Field(
         default=(), description="Seconds of each row in place, where measured: for the record."
     )
     backend: str = Field(
@@ -170,28 +186,28 @@ class MeasuredModel(Config):
     batch_sizes: tuple[PositiveInt, ...] = Field(
         min_length=1, description="Samples of each row, rising."
     )
-    forward_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+    forward_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="Seconds of each layer's forward pass."
     )
-    forward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+    forward_low_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="From where each of them may be, for the record."
     )
-    forward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+    forward_high_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="To where each of them may be, for the record."
     )
-    backward_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+    backward_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="Seconds of each layer's backward pass."
     )
-    backward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+    backward_low_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="From where each of them may be, for the record."
     )
-    backward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+    backward_high_s: tuple[tuple[_Seconds, ...], ...] = Field(
         description="To where each of them may be, for the record."
     )
-    optimizers: dict[str, Parameter] = Field(
+    optimizers: dict[str, _FittedSeconds] = Field(
         default={}, description="Seconds of the update, by optimiser."
     )
-    wrapped: dict[str, Parameter] = Field(
+    wrapped: dict[str, _FittedSeconds] = Field(
         default={},
         description=(
             "Seconds that a step computes longer where torch's ddp or fsdp2 wraps the model: what "
@@ -307,7 +323,7 @@ class CalibrationProfile(Config):
             "for this machine."
         ),
     )
-    constants: dict[str, Parameter] = Field(
+    constants: dict[str, _Constant] = Field(
         default={},
         description=(
             "Constants of computing as measured on this device, such as memory, the share of its "
@@ -336,7 +352,7 @@ class CalibrationProfile(Config):
             "ends a step."
         ),
     )
-    beside: Parameter | None = Field(
+    beside: _FittedSeconds | None = Field(
         default=None,
         description=(
             "Seconds that computing loses for each byte that is communicated beside it, of which "

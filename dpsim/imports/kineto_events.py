@@ -23,6 +23,7 @@ from dpsim.imports.reading import ImportFileError
 MOST_BYTES = 512 * 2**20
 MOST_RANKS = 2**20
 _MOST_ELEMENTS = 2**50  # of a tensor
+_MOST_NESTED = 500  # operators inside each other, which are walked by recursion
 _MICRO = 1e-6
 
 Dims = tuple[tuple[int, ...], ...]
@@ -235,7 +236,7 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
 def nested(events: Iterable[Event]) -> list[Event]:
     """Puts each event into the innermost one around it on its thread.
 
-    Returns those that are in none, by start.
+    Returns those that are in none, by start. Raises ImportFileError where they go too deep.
     """
     roots: list[Event] = []
     stacks: dict[object, list[Event]] = {}
@@ -251,6 +252,11 @@ def nested(events: Iterable[Event]) -> list[Event]:
         else:
             roots.append(event)
         stack.append(event)
+        if len(stack) > _MOST_NESTED:
+            raise ImportFileError(
+                f"operators must be nested at most {_MOST_NESTED} deep, but {event.name[:60]!r} "
+                "lies deeper"
+            )
     return roots
 
 

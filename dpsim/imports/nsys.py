@@ -8,10 +8,12 @@ layer profile. Shares of a step need no more than kernels.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from dpsim.base.errors import DpsimError
@@ -19,7 +21,15 @@ from dpsim.base.files import shown_path
 from dpsim.imports.kineto import build_profile
 from dpsim.imports.kineto_events import Event, Trace, innermost, nested
 from dpsim.imports.kineto_steps import StepMarks, StepTimes, step_times
-from dpsim.imports.nsys_tables import NsysTables, read_nsys
+from dpsim.imports.nsys_tables import (
+    COPIES,
+    KERNELS,
+    LAUNCHES,
+    MOST_ROWS,
+    RANGES,
+    NsysTables,
+    open_nsys,
+)
 from dpsim.imports.reading import ImportFileError
 from dpsim.workload import ModelProfile
 
@@ -29,6 +39,9 @@ _OPERATOR = re.compile(r"(?P<name>[^,]+)(, seq = (?P<seq>-?\d{1,15}))?(, op_id =
 _SIZES = re.compile(r", sizes = (\[[\[\]\d, ]*\])")
 _SHAPE = re.compile(r"\[([\d, ]*)\]")
 _OF_TORCH = ("aten::", "autograd::engine::evaluate_function: ")
+# Of many small events: one empty mapping and list for all of them.
+_NOTHING: dict[str, Any] = {}
+_NONE: list[Event] = []
 _COPIES = {1: "host to device", 2: "device to host", 8: "device to device", 10: "peer to peer"}
 
 
@@ -68,53 +81,76 @@ def read_nsys_profile(
     ``steps``: how the names of NVTX ranges around steps begin; else such as ``step 7``. Raises
     DpsimError, beginning with the path, where it has no kernels.
     """
-    tables, notes = _one_process(read_nsys(path))
-    if not tables.kernels:
-        raise DpsimError(f"{shown_path(path)}: CUPTI_ACTIVITY_KIND_KERNEL: must have rows")
-    trace = _trace(tables, steps)
+    with open_nsys(path) as tables:
+        process, notes = _busiest(tables)
+        try:
+            trace = _trace(tables, process, steps)
+        except ImportFileError as problem:
+            raise problem.of(path) from None
+        copied = [
+            _event(row, _COPIES.get(row["copyKind"], "other"))
+            for row in _of(process, tables, COPIES)
+        ]
     marks = StepMarks(trace)
     if not marks.marks:
         notes.append("assumed: one step, since no NVTX ranges mark steps: --steps PREFIX")
-    copies = _copies(tables, marks)
+    copies = _copies(copied, marks)
     found = tuple(
         _step(number, taken, copies[place])
         for place, (number, taken) in enumerate(step_times(trace, path).items())
     )
     profile, why_none = _profile(trace, batch, name or path.name.split(".")[0], path.name)
-    return NsysReport(found, tables.device, profile, why_none, tuple(notes))
+    return NsysReport(found, trace.device, profile, why_none, tuple(notes))
 
 
-def _one_process(tables: NsysTables) -> tuple[NsysTables, list[str]]:
-    """The rows of the process whose kernels ran longest, and a note where there are others."""
-    spent: Counter[int] = Counter()
-    for row in tables.kernels:
+def _busiest(tables: NsysTables) -> tuple[int | None, list[str]]:
+    """The process whose kernels ran longest, and a note where there are others."""
+    spent: Counter[int | None] = Counter()
+    for row in tables.rows(KERNELS):
         spent[row["process"]] += row["end"] - row["start"]
-    if len(spent) < 2:
-        return tables, []
+    if not spent:
+        raise DpsimError(f"{shown_path(tables.path)}: {KERNELS}: must have rows")
     # Steps of several processes overlap: those of one are a rank's.
     kept = max(spent, key=lambda process: spent[process])
-    parts = (tables.kernels, tables.launches, tables.copies, tables.ranges)
-    kernels, launches, copies, ranges = (
-        [row for row in rows if row["process"] == kept] for rows in parts
-    )
-    note = f"ignored: {len(spent) - 1} other processes: that whose kernels ran longest counts"
-    return NsysTables(kernels, launches, copies, ranges, tables.device), [note]
+    others = len(spent) - 1
+    note = f"ignored: {others} other processes: that whose kernels ran longest counts"
+    return kept, [note] if others else []
 
 
-def _trace(tables: NsysTables, steps: str | None) -> Trace:
+def _of(process: int | None, tables: NsysTables, table: str) -> Iterator[dict[str, Any]]:
+    """The rows of a process, of which no more are held than `MOST_ROWS`."""
+    found = (row for row in tables.rows(table) if row["process"] == process)
+    for number, row in enumerate(found, 1):
+        if number > MOST_ROWS:
+            raise DpsimError(
+                f"{shown_path(tables.path)}: {table}: must have at most {MOST_ROWS:,} rows of a "
+                "process: profile fewer steps"
+            )
+        yield row
+
+
+def _trace(tables: NsysTables, process: int | None, steps: str | None) -> Trace:
     """The operators, kernels and marks in the form of a trace of PyTorch's profiler."""
-    operators, marks = _ranges(tables.ranges, steps)
-    roots = nested(operators)
+    ran = [
+        (_event(row, intern(row["name"])), row["correlationId"])
+        for row in _of(process, tables, KERNELS)
+    ]
+    called = {call for _, call in ran}
     # The host launches and the GPU runs later: only launches lie inside the operators' ranges.
-    launched: dict[Any, Event] = {row["correlationId"]: _event(row, "") for row in tables.launches}
+    launched = {
+        row["correlationId"]: _event(row, "")
+        for row in tables.rows(LAUNCHES)
+        if row["process"] == process and row["correlationId"] in called
+    }
+    operators, marks = _ranges(_of(process, tables, RANGES), steps)
     around = innermost(operators, launched.values())
     kernels = []
-    for row in tables.kernels:
-        launch = launched.get(row["correlationId"])
+    for kernel, call in ran:
+        launch = launched.get(call)
         # Where no operator is around it, the launch still tells the step.
         by = None if launch is None else around.get(id(launch), launch)
-        kernels.append((_event(row, row["name"]), by))
-    return Trace(tuple(roots), tuple(kernels), tuple(marks), (), tables.device)
+        kernels.append((kernel, by))
+    return Trace(tuple(nested(operators)), tuple(kernels), tuple(marks), (), tables.device)
 
 
 def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Event], list[Event]]:
@@ -136,19 +172,26 @@ def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Eve
 
 
 def _event(row: dict[str, Any], name: str) -> Event:
-    return Event(name, "", row["start"], row["end"], row.get("globalTid"), {})
+    """A kernel, launch, copy or mark: nothing is said of it, and nothing put into it."""
+    return Event(name, "", row["start"], row["end"], row.get("globalTid"), _NOTHING, None, _NONE)
 
 
 def _operator(row: dict[str, Any]) -> Event:
     """An operator with the sequence number and shapes that its range's name holds."""
     found = _OPERATOR.match(row["name"])
-    event = _event(row, found["name"] if found else row["name"])
+    name = intern(found["name"] if found else row["name"])
+    args: dict[str, Any] = {}
     if found and found["seq"] is not None:
-        event.args["Sequence number"] = int(found["seq"])
+        args["Sequence number"] = int(found["seq"])
     if sizes := _SIZES.search(row["name"]):
-        shapes = _SHAPE.findall(sizes[1][1:-1])
-        event.args["Input Dims"] = [_sides(shape) for shape in shapes]
-    return event
+        args["Input Dims"] = _dims(sizes[1])
+    return Event(name, "", row["start"], row["end"], row["globalTid"], args)
+
+
+@lru_cache(maxsize=1024)
+def _dims(text: str) -> list[list[int]]:
+    """The shapes in a text, one list for all operators of the same: a profile repeats them."""
+    return [_sides(shape) for shape in _SHAPE.findall(text[1:-1])]
 
 
 def _sides(shape: str) -> list[int]:
@@ -157,18 +200,17 @@ def _sides(shape: str) -> list[int]:
     return [int(side) for side in sides if 0 < len(side) < 16]
 
 
-def _copies(tables: NsysTables, marks: StepMarks) -> list[Counter[str]]:
+def _copies(copies: Iterable[Event], marks: StepMarks) -> list[dict[str, float]]:
     """Seconds of copies of memory in each step, by direction."""
-    found: list[Counter[str]] = [Counter() for _ in range(marks.count)]
-    for row in tables.copies:
-        place = marks.place(_event(row, ""))
+    found: list[dict[str, float]] = [defaultdict(float) for _ in range(marks.count)]
+    for copy in copies:
+        place = marks.place(copy)
         if place is not None:
-            direction = _COPIES.get(row["copyKind"], "other")
-            found[place][direction] += row["end"] - row["start"]
+            found[place][copy.name] += copy.seconds
     return found
 
 
-def _step(number: int, taken: StepTimes, copies: Counter[str]) -> NsysStep:
+def _step(number: int, taken: StepTimes, copies: dict[str, float]) -> NsysStep:
     return NsysStep(
         number,
         taken.step_s,

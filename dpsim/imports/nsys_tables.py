@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -22,15 +22,21 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import digest, shown_path
 
 MOST_BYTES = 8 * 2**30
-_MOST_ROWS = 4_000_000  # of a table
+MOST_ROWS = 1_000_000  # of a table and a process, which are held in memory
+_MOST_STRINGS = 4_000_000
 _MOST_SECONDS = 300.0  # of reading: a hostile file may hold what never ends
-_HELD = 20.0  # bytes in memory for one of the file, measured on small rows
+_HELD = 10.0  # bytes in memory for one of the file, measured on small rows
+_MOST_HELD = 2e9  # bytes of all rows that may be kept
 _NANO = 1e-9
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+LAUNCHES = "CUPTI_ACTIVITY_KIND_RUNTIME"
+COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+RANGES = "NVTX_EVENTS"
 _TABLES = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "correlationId", "shortName", "globalPid"),
-    "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "correlationId", "globalTid"),
-    "CUPTI_ACTIVITY_KIND_MEMCPY": ("start", "end", "bytes", "copyKind", "globalPid"),
-    "NVTX_EVENTS": ("start", "end", "text", "textId", "globalTid"),
+    KERNELS: ("start", "end", "correlationId", "shortName", "globalPid"),
+    LAUNCHES: ("start", "end", "correlationId", "globalTid"),
+    COPIES: ("start", "end", "bytes", "copyKind", "globalPid"),
+    RANGES: ("start", "end", "text", "textId", "globalTid"),
     "TARGET_INFO_GPU": ("name",),
 }
 _MAY_LACK = ("globalPid", "textId", "copyKind")  # of older versions
@@ -39,20 +45,31 @@ _PROCESS = 2**24  # a globalTid is that of its process, and the thread's in the 
 
 @dataclass(frozen=True, slots=True)
 class NsysTables:
-    """Rows by table, each as a mapping of the columns that are read; names spelt out.
+    """The tables of an open export, of which no more than a row is held at a time."""
 
-    Times are seconds as ``start`` and ``end``; ``process`` is that of the row.
-    """
+    path: Path
+    file: sqlite3.Connection
+    there: dict[str, set[str]]
+    names: dict[Any, str]
 
-    kernels: list[dict[str, Any]]
-    launches: list[dict[str, Any]]
-    copies: list[dict[str, Any]]
-    ranges: list[dict[str, Any]]
-    device: str
+    def rows(self, table: str) -> Iterator[dict[str, Any]]:
+        """The rows of a table, each as a mapping of the columns that are read; names spelt out.
+
+        Times are seconds as ``start`` and ``end``; ``process`` is that of the row. None where the
+        table is not there. Raises DpsimError for a broken one.
+        """
+        return _rows(self.path, self.file, table, self.there, self.names)
+
+    @property
+    def device(self) -> str:
+        """The GPU's name; empty where the export says none."""
+        gpu = next(self.rows("TARGET_INFO_GPU"), None)
+        return str(gpu["name"] or "")[:100] if gpu else ""
 
 
-def read_nsys(path: Path) -> NsysTables:
-    """The tables of an export.
+@contextmanager
+def open_nsys(path: Path) -> Iterator[NsysTables]:
+    """The tables of an export, for the time of a ``with`` block.
 
     Raises DpsimError, beginning with the path and the table, where it is none.
     """
@@ -60,27 +77,18 @@ def read_nsys(path: Path) -> NsysTables:
     try:
         with closing(_opened(path)) as file:
             there = _columns(file)
-            if "CUPTI_ACTIVITY_KIND_KERNEL" not in there:
+            if KERNELS not in there:
                 raise DpsimError(
-                    f"{shown_path(path)}: must have the table CUPTI_ACTIVITY_KIND_KERNEL: profile "
+                    f"{shown_path(path)}: must have the table {KERNELS}: profile "
                     "with --trace=cuda,nvtx, and export with --type sqlite"
                 )
-            names = dict(_strings(file, there))
-            read = {table: list(_rows(path, file, table, there, names)) for table in _TABLES}
+            yield NsysTables(path, file, there, dict(_strings(file, there)))
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         reason = " ".join(str(error).split())[:100]
         raise DpsimError(
             f"{shown_path(path)}: must be an SQLite file, which nsys export --type sqlite writes, "
             f"but: {reason}"
         ) from None
-    gpus = read["TARGET_INFO_GPU"]
-    return NsysTables(
-        read["CUPTI_ACTIVITY_KIND_KERNEL"],
-        read["CUPTI_ACTIVITY_KIND_RUNTIME"],
-        read["CUPTI_ACTIVITY_KIND_MEMCPY"],
-        read["NVTX_EVENTS"],
-        str(gpus[0]["name"] or "")[:100] if gpus else "",
-    )
 
 
 def _check_file(path: Path) -> None:
@@ -99,7 +107,8 @@ def _check_file(path: Path) -> None:
             f"{shown_path(path)}: must have at most {MOST_BYTES // 2**30} GiB, but has more: "
             "profile fewer steps"
         )
-    check_memory(_HELD * found.st_size, f"{shown_path(path)}: to read it", "profile fewer steps")
+    held = min(_HELD * found.st_size, _MOST_HELD)
+    check_memory(held, f"{shown_path(path)}: to read it", "profile fewer steps")
     # Its content is noted as an input, so that no output of this command may be written over it.
     digest(path)
 
@@ -127,7 +136,7 @@ def _columns(file: sqlite3.Connection) -> dict[str, set[str]]:
 
 def _strings(file: sqlite3.Connection, there: dict[str, set[str]]) -> Iterator[tuple[Any, str]]:
     if {"id", "value"} <= there.get("StringIds", set()):
-        yield from file.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_ROWS}")
+        yield from file.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_STRINGS}")
 
 
 def _rows(
@@ -148,11 +157,6 @@ def _rows(
     quoted = ", ".join(f'"{column}"' for column in columns)
     asked = f"SELECT {quoted} FROM {table}"
     for number, values in enumerate(file.execute(asked), 1):
-        if number > _MOST_ROWS:
-            raise DpsimError(
-                f"{shown_path(path)}: {table}: must have at most {_MOST_ROWS:,} rows: profile "
-                "fewer steps"
-            )
         # What older versions lack is None, so that all rows have the same keys.
         row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
         if "start" in row and not _timed(path, table, number, row):

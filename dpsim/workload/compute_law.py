@@ -38,12 +38,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray
+from dpsim.base.errors import DpsimError
 from dpsim.base.shipped import shipped
 from dpsim.workload.layer import Layer, Model
 from dpsim.workload.software import Software
 
 # Generations without matrix units: frameworks then compute half precision at the rate of fp32.
 WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
+_SHARES = {"conv", "product", "recurrent", "attention", "memory"}
+_LEAST_SHARE = 1e-9
 _HALF = ("fp16", "bf16", "fp8")
 NEWEST_KERNELS = "2024"
 _REFERENCE_KERNELS = "2023"  # the year that others are measured against
@@ -92,7 +95,10 @@ class Constants:
     watts: float = 1.0
 
     def measured(self, found: Mapping[str, float], precision: str) -> Constants:
-        """The same with what was measured: ``product``, or ``product_half`` in that precision."""
+        """The same with what was measured: ``product``, or ``product_half`` in that precision.
+
+        Raises DpsimError for a share by which nothing would ever end.
+        """
         family, known = precision_family(precision), set(CONSTANTS)
         ends = {f"_{each}" for each in (family, precision)}
         own = {name: value for name, value in found.items() if name in known}
@@ -100,6 +106,12 @@ class Constants:
             bare, _, end = name.rpartition("_")
             if bare in known and f"_{end}" in ends:
                 own[bare] = value
+        for name in _SHARES & own.keys():
+            if own[name] < _LEAST_SHARE:
+                raise DpsimError(
+                    f"calibration: constants.{name}: value must be at least {_LEAST_SHARE:g}, but "
+                    f"got {own[name]:g}"
+                )
         if "conv" in own:
             own.setdefault("winograd", 1.0)
         return replace(self, **own)

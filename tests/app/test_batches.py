@@ -48,3 +48,14 @@ def test_columns_are_plotted_and_rows_filtered(open_page, folder):
         "batches", choices={"folder": folder, "filters": "nodes", "only-nodes": "2,4"}
     )
     assert any("4 rows" in text.value for text in filtered.caption)
+
+
+def test_no_cell_that_can_be_downloaded_is_a_formula(open_page, tmp_path):
+    (tmp_path / "batch.yaml").write_text(
+        BATCH.replace("cluster.nodes: {values: [1, 2, 4]}", "name: {values: ['=1+1', plain]}")
+    )
+    sweep([tmp_path / "batch.yaml"], tmp_path / "results", workers=1)
+    page = open_page("batches", choices={"folder": str(tmp_path / "results")})
+    cells = page.dataframe[0].value.astype(str).to_numpy().ravel().tolist()
+    assert {"'=1+1", "plain"} <= set(cells)
+    assert "=1+1" not in cells

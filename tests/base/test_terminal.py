@@ -101,5 +101,5 @@ def test_a_long_line_goes_on_two_columns_further_in(printed):
 def test_no_cell_of_csv_is_a_formula_or_drives_a_terminal():
     from dpsim.base.terminal import csv_text
 
-    names = ["=1+1", "+1", "-1", "@SUM(A1)", "a\x1b[31mb", "plain", -1, 2.5, None]
-    assert csv_text([names]) == "'=1+1,'+1,'-1,'@SUM(A1),a\\x1b[31mb,plain,-1,2.5,\n"
+    names = ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "a\x1b[31mb", "plain", -1, 2.5, None]
+    assert csv_text([names]) == "'=1+1,'+1,'-1,'@SUM(A1),' =1,a\\x1b[31mb,plain,-1,2.5,\n"

@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1_000)
     parser.add_argument("--seed", type=int, help="of the first case; random if left out")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--limit", type=float, help="s a case; twice as many break it")
     told = parser.parse_args()
     first = secrets.randbits(60) if told.seed is None else told.seed
     versions = f"commit {commit()}, Python {platform.python_version()}"
@@ -48,7 +49,7 @@ def main() -> int:
             print(f"{time.monotonic() - start:6.0f} s: {campaign.summary()}", flush=True)
 
     seeds = range(first, first + told.cases)
-    campaign = tried(DRAWN[told.kind], seeds, told.processes, seen)
+    campaign = tried(DRAWN[told.kind], seeds, told.processes, told.limit, seen)
     for line in by_command(campaign):
         print(line)
     print(f"{time.monotonic() - start:.0f} s by the clock: {campaign.summary()}")

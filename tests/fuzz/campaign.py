@@ -79,13 +79,17 @@ def tried(
     draw: Callable[[Random], Case],
     seeds: Iterable[int],
     processes: int = 1,
+    limit: float | None = None,
     seen: Callable[[Campaign], object] = lambda campaign: None,
 ) -> Campaign:
-    """The verdicts on the case of each seed; ``seen`` is called after each."""
+    """The verdicts on the case of each seed; ``seen`` is called after each.
+
+    With a ``limit`` dpsim is held to so many s, and a case that takes twice as long is broken.
+    """
     campaign, lock, left = Campaign(), Lock(), iter(seeds)
 
     def work() -> None:
-        with Jail() as jail:
+        with Jail() if limit is None else Jail(2 * limit, limit=limit) as jail:
             # All threads take from one iterator, so that none is idle at the end.
             for seed in left:
                 case = draw(Random(seed))

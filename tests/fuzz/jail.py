@@ -28,10 +28,10 @@ BYTES = 4 * 2**30
 
 
 class Jail:
-    """Runs cases in another process; ``cases`` counts them."""
+    """Runs cases in another process, which dpsim holds to ``limit``; ``cases`` counts them."""
 
-    def __init__(self, seconds: float = SECONDS, nbytes: int = BYTES) -> None:
-        self.seconds, self.bytes, self.cases = seconds, nbytes, 0
+    def __init__(self, seconds: float = SECONDS, nbytes: int = BYTES, limit: float = LIMIT) -> None:
+        self.seconds, self.bytes, self.limit, self.cases = seconds, nbytes, limit, 0
         self._process: subprocess.Popen[str] | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="dpsim-fuzz-"))
 
@@ -80,7 +80,7 @@ class Jail:
             command = [sys.executable, __file__, str(self._folder), str(self.bytes)]
             environment = {
                 **os.environ,
-                "DPSIM_TIME_LIMIT": f"{LIMIT:g}",
+                "DPSIM_TIME_LIMIT": f"{self.limit:g}",
                 "OMP_NUM_THREADS": "1",
                 "OPENBLAS_NUM_THREADS": "1",
             }

@@ -348,6 +348,13 @@ def test_operators_nest_by_time_on_their_thread():
     assert events[0].root().name == "a"
 
 
+def test_operators_without_end_inside_each_other_are_refused():
+    deep = [event("a", number, 2000 - number) for number in range(501)]
+    with pytest.raises(DpsimError, match="operators must be nested at most 500 deep, but 'a' lies"):
+        nested(deep)
+    assert len(nested(deep[1:])) == 1
+
+
 def test_innermost_interval():
     outer, inner, inside, after = (
         event("outer", 0, 10),

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import tracemalloc
 
 import pytest
 from imported import DATA
@@ -10,7 +11,7 @@ from kineto_traces import gpu_trace, write
 from nsys_exports import Export, as_nsys
 
 from dpsim.base.errors import DpsimError
-from dpsim.imports import profile_kineto, read_nsys_profile
+from dpsim.imports import nsys_tables, profile_kineto, read_nsys_profile
 from dpsim.workload import ModelProfile
 
 US, MS = 1e-6, 1e-3
@@ -164,11 +165,44 @@ def test_spoiled_bytes_end_in_an_error_or_an_answer(export):
             assert str(problem).startswith(str(path))  # noqa: PT017
 
 
+def test_operators_that_lie_too_deep_are_one_line(export):
+    made = two_steps(export)
+    for depth in range(501):
+        made.range("aten::mm", depth, 2000 - 2 * depth)
+    path = made.done()
+    with pytest.raises(DpsimError, match="operators must be nested at most 500 deep") as caught:
+        read_nsys_profile(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_reading_holds_a_fraction_of_what_rows_as_mappings_would(export):
+    """Rows go by one by one: an event is kept of each kernel, its launch and its operator."""
+    made = two_steps(export)
+    for number in range(20_000):
+        at = 2_000 + number
+        made.kernel("gemm", at, 0.5, launched=at)
+        made.range(f"aten::mm, seq = {number}, op_id = {number}, sizes = [[64, 64]]", at, 0.9)
+    path = made.done()
+    tracemalloc.start()
+    read_nsys_profile(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < nsys_tables._HELD * path.stat().st_size
+
+
+def test_rows_are_counted_of_the_process_that_is_read(export, monkeypatch):
+    path = two_steps(export).done()
+    monkeypatch.setattr("dpsim.imports.nsys.MOST_ROWS", 2)
+    rule = "CUPTI_ACTIVITY_KIND_KERNEL: must have at most 2 rows of a process"
+    with pytest.raises(DpsimError, match=rule):
+        read_nsys_profile(path)
+
+
 def test_a_file_that_would_fill_the_memory_is_refused_before_it_is_read(
     dpsim, export, tmp_path, monkeypatch
 ):
     path = as_nsys(export, gpu_trace()).done()
-    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 19.0 * path.stat().st_size)
+    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 9.0 * path.stat().st_size)
     code, _, err = dpsim("import", "nsys", path, "-o", tmp_path / "p.json")
     assert code == 1
     assert "to read it would need about" in err

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
@@ -20,6 +19,7 @@ from validate.node.program import carry_out, seconds_alone
 from validate.node.rows import Rows, short
 from validate.node.traced import trace
 from validate.ranks.device import OUT_OF_MEMORY
+from validate.ranks.launch import own_folder
 from validate.ranks.processes import World, first_line, joined
 
 _TURNS = 3  # of variants that are compared: what disturbs a machine passes
@@ -63,9 +63,9 @@ class Item(Config):
         if self.settings is not None:
             run_benchmarks(world, self.settings, report, lambda what, done, total: None)
             return
-        with TemporaryDirectory() as folder:
+        with own_folder() as folder:
             # A launcher's ranks on other nodes have no file of rank 0's.
-            file = Path(folder) / "scenario.yaml"
+            file = folder / "scenario.yaml"
             file.write_text(json.dumps(self.scenario))
             jobs = {
                 name: Case(str(file), (*self.set, *sets)).job()
@@ -100,8 +100,9 @@ def as_rank(text: str) -> None:
             about = {"backend": world.backend, "ranks": places, "machine": machine()}
             rows.write({"world": {**about, "provenance": provenance()}})
         for item in order.items:
-            # Rank 0's clock counts: all must take the same items.
-            if world.gather(time.time() + item.seconds / 2 <= order.until)[0]:
+            # Rank 0's clock counts: all must take the same items. It runs on the machine of who
+            # orders, which has one monotonic clock; the wall clock may be set meanwhile.
+            if world.gather(time.monotonic() + item.seconds / 2 <= order.until)[0]:
                 _measure(item, world, rows)
         world.barrier()
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
@@ -20,6 +19,7 @@ from validate.node.measure import MODELS_OF, items_of
 from validate.node.plan_runner import Progress, carry
 from validate.node.profile import profile_of
 from validate.node.rows import Attempt, Rows
+from validate.ranks.launch import own_folder
 from validate.ranks.orders import orders_here
 from validate.ranks.processes import ranks_of_launcher
 
@@ -156,7 +156,7 @@ def scenario_here(node: Here, ranks: int) -> Scenario:
         "cluster": cluster_here(node, ranks),
         "workload": {"model": "resnet18", "batch_per_gpu": 1},
     }
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "here.yaml"
+    with own_folder() as folder:
+        file = folder / "here.yaml"
         file.write_text(json.dumps(text))
         return Case(str(file)).scenario()

@@ -91,7 +91,7 @@ class _Group:
         order = Order(
             rows=str(self.rows.path.resolve()),
             device=self.device,
-            until=time.time() + self.end - started,
+            until=self.end,
             items=tuple(self.items),
         )
         program = Program((*PROGRAM, order.model_dump_json()), ("validate.node", IMPORTED_LATE))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench import Settings, launched, profile
-from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
+from validate.ranks.launch import RunFailed, connected, launch, loopback, own_folder, write_row
 from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
@@ -58,8 +57,8 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
         raise DpsimError(
             f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
         )
-    with tempfile.TemporaryDirectory(prefix="dpsim-real-") as folder:
-        own, waits = _predictable(case, Path(folder))
+    with own_folder() as folder:
+        own, waits = _predictable(case, folder)
         config, placed = extended(scenario.testbed, placement(scenario))
         failed = ""
         command = [

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from validate.ranks.launch import connected, launch, loopback
+from validate.ranks.launch import connected, launch, loopback, own_folder
 from validate.ranks.processes import IMPORTED_LATE, joined
 from validate.training.rank_record import RankRecord
 from validate.training.replay import replay
@@ -76,15 +75,15 @@ def prove(
     chosen = list(dict.fromkeys([*names, *BESIDE]))
     for name in chosen:
         method_named(name).workers(ranks)  # raises where they are too few
-    with tempfile.TemporaryDirectory(prefix="dpsim-train-") as folder:
-        told = json.dumps([folder, chosen, training.model_dump(mode="json"), device, backend])
+    with own_folder() as folder:
+        told = json.dumps([str(folder), chosen, training.model_dump(mode="json"), device, backend])
         launch(
             [sys.executable, "-m", "validate.training", told],
             loopback(ranks),
             timeout_s=_TIMEOUT_S,
             preload=[__name__, IMPORTED_LATE],
         )
-        parts = [(Path(folder) / f"{rank}").read_bytes() for rank in range(ranks)]
+        parts = [(folder / f"{rank}").read_bytes() for rank in range(ranks)]
         by_rank = [pickle.loads(part) for part in parts]  # nosec B301 - of this run's own ranks
     return [_proof(name, [own[name] for own in by_rank], training) for name in chosen]
 

@@ -12,8 +12,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from dpsim.engine import PARTS, PartName
 from dpsim.report.text.memory import PART_NAMES
 
+
+def _bounded(number: float) -> float:
+    """Keep the sums and ratios that figures compute finite."""
+    if not 1e-100 <= abs(number or 1) <= 1e100:
+        raise ValueError("must be 0 or from 1e-100 to 1e100 in size")
+    return number
+
+
 # Strict, since pydantic would take the text "1" for a number, with which no figure can compute.
-_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_Number = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_bounded)]
 _Above0 = Annotated[_Number, Field(gt=0)]
 _Count = Annotated[int, Field(strict=True, ge=0, le=2**64)]
 _Versions = dict[str, str]

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import time
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.child import end_with
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _CONNECT_WITHIN = 10  # seconds
+_LOOKS_EVERY = 1.0  # s between two looks whether a cluster has workers
+_BACK_WITHIN = 60.0  # s in which workers that have gone may be started anew
 _STARTS = 3  # of a pool whose workers die before they have begun anything
 _AT_ONCE_BY_DASK = 1_000  # scenarios that the scheduler holds
 _KILLER = "failed: its worker process was killed while it was alone with it, as for want of memory"
@@ -107,7 +110,7 @@ def _until_death(
                     future.add_done_callback(done.put)
             if not running:
                 return lost
-            future = done.get()
+            future = _next(done, client)
             key = running.pop(future)
             try:
                 answer = future.result()
@@ -118,6 +121,33 @@ def _until_death(
             else:
                 del waiting[key]
                 yield store.add(answer)
+
+
+def _next(done: SimpleQueue[Future[Row]], client: Client | None) -> Future[Row]:
+    """Wait for what is done next.
+
+    Raises FailedError where a cluster has had no workers for long: one that hangs is none once its
+    scheduler has not heard of it for ``distributed.scheduler.worker-ttl``.
+    """
+    heard = time.monotonic()
+    while client is not None:
+        with suppress(Empty):
+            return done.get(timeout=_LOOKS_EVERY)
+        if _has_workers(client):
+            heard = time.monotonic()
+        elif time.monotonic() - heard > _BACK_WITHIN:
+            raise FailedError(
+                f"--dask: the scheduler has had no workers for {_BACK_WITHIN:g} s (--resume goes "
+                "on)"
+            )
+    return done.get()
+
+
+def _has_workers(client: Client) -> bool:
+    try:
+        return bool(client.sync(client.scheduler.ncores, callback_timeout=_CONNECT_WITHIN))
+    except (OSError, TimeoutError):  # it hangs, or has gone, of which its futures will hear
+        return False
 
 
 def _is_death(error: Exception) -> bool:

@@ -113,10 +113,14 @@ class Store:
         """Return what was asked. Raises DpsimError where no sweep is there."""
         try:
             content = json.loads((self.folder / "manifest.json").read_bytes())
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             raise DpsimError(
                 f"{self.folder}: must be the folder of a sweep (dpsim sweep -o), but has no "
                 "manifest.json"
+            ) from None
+        except OSError as error:
+            raise DpsimError(
+                f"{self.folder / 'manifest.json'}: cannot be read: {error.strerror}"
             ) from None
         except ValueError:
             content = None

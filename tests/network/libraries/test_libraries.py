@@ -95,6 +95,12 @@ def test_xgmi_links_count_alike_in_a_cluster_and_in_words(node):
     assert NcclModel(cluster(node)).machine.intra_rate == words.rate
 
 
+def test_an_amd_gpu_in_a_node_of_nvlinks_alone_has_a_rate():
+    """One of each of two nodes meet: what joins a node's GPUs is asked for all the same."""
+    model = NcclModel(cluster("alps-gh200", 2, gpu="MI250X", gpus_per_node=1))
+    assert 0 < model.finish(np.zeros(2), 2**20).finishes.max() < 1
+
+
 def test_a_dgx1_reaches_what_was_measured_over_all_its_links():
     """8 V100 of one: 135.5 GB/s of bus bandwidth at 1 GiB (nccl_tests.csv, oci_v100_1n)."""
     model = NcclModel(cluster("dgx1-v100"))

@@ -1,11 +1,16 @@
 """The same sweep on processes of this machine and on a Dask cluster."""
 
+import os
+import signal
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
-from tiny_sweeps import seeds
+from tiny_sweeps import TINY, seeds
 
 from dpsim import sweep
+from dpsim.base.errors import FailedError
 
 pytestmark = pytest.mark.skipif(
     find_spec("distributed") is None, reason="Dask is not installed: pip install -e '.[cluster]'"
@@ -43,3 +48,58 @@ def test_a_scheduler_without_workers_is_said_to_have_none(write, tmp_path, monke
         pytest.raises(ValueError, match="has no workers"),
     ):
         sweep(write(), tmp_path / "out", dask=cluster.scheduler_address)
+
+
+SLOWER = TINY.replace("steps: 3", "steps: 300")
+
+
+def stops(pid):
+    """A sweep's ``progress`` that stops the process ``pid`` once there is a row: it hangs."""
+
+    def progress(done):
+        if done == 1:
+            os.kill(pid, signal.SIGSTOP)
+
+    return progress
+
+
+@pytest.fixture
+def forgets_soon():
+    """A scheduler forgets a worker that it does not hear of for 10 s, instead of 5 minutes."""
+    import dask
+
+    with dask.config.set({"distributed.scheduler.worker-ttl": "10s"}):
+        yield
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("forgets_soon")
+def test_what_a_worker_that_hangs_was_given_is_computed_all_the_same(write, tmp_path):
+    path = write(seeds(24), text=SLOWER)
+    sweep(path, tmp_path / "processes", workers=1)
+    with cluster_of(2) as cluster:
+        hangs = stops(cluster.workers[0].process.pid)
+        swept = sweep(path, tmp_path / "dask", dask=cluster.scheduler_address, progress=hangs)
+    assert (swept.points, swept.computed, swept.failed) == (24, 24, 0)
+    assert (tmp_path / "dask" / "results.parquet").read_bytes() == (
+        tmp_path / "processes" / "results.parquet"
+    ).read_bytes()
+
+
+@pytest.mark.usefixtures("forgets_soon")
+def test_where_the_only_worker_hangs_the_sweep_ends_and_can_go_on(write, tmp_path, monkeypatch):
+    monkeypatch.setattr("dpsim.studies.sweep.execute._BACK_WITHIN", 1.0)
+    path = write(seeds(24), text=SLOWER)
+    with cluster_of(0) as cluster:
+        address = cluster.scheduler_address
+        # Without a nanny, which would start it anew.
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny"]
+        with subprocess.Popen([*command, "--no-dashboard"], stderr=subprocess.DEVNULL) as worker:
+            try:
+                with pytest.raises(FailedError, match="has had no workers for 1 s"):
+                    sweep(path, tmp_path / "out", dask=address, progress=stops(worker.pid))
+            finally:
+                worker.kill()
+    resumed = sweep(path, tmp_path / "out", workers=1, resume=True)
+    assert 0 < resumed.computed < 24
+    assert resumed.failed == 0

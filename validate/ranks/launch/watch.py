@@ -90,10 +90,11 @@ class Watch:
             unconnected = self._still_unconnected()
             if seconds > limits.connect_timeout_s and unconnected:
                 reason = f"had not connected after {limits.connect_timeout_s:g} s"
-                return self._longest_silent(unconnected, reason)
+                return self._longest_silent(unconnected, reason, seconds)
         running = {rank for rank, code in enumerate(codes) if code is None}
         if seconds > limits.timeout_s and running:
-            return self._longest_silent(running, f"had not finished after {limits.timeout_s:g} s")
+            reason = f"had not finished after {limits.timeout_s:g} s"
+            return self._longest_silent(running, reason, seconds)
         return None
 
     def _still_unconnected(self) -> set[int]:
@@ -104,10 +105,11 @@ class Watch:
         self._unconnected -= connected
         return self._unconnected
 
-    def _longest_silent(self, ranks: set[int], reason: str) -> Trouble:
+    def _longest_silent(self, ranks: set[int], reason: str, most: float) -> Trouble:
         signs = {rank: max(self._spoke[rank], self._wrote(rank)) for rank in ranks}
         first, *others = sorted(ranks, key=lambda rank: (signs[rank], rank))
-        silent = time.time() - signs[first]
+        # The wall clock may have been set meanwhile.
+        silent = min(max(time.time() - signs[first], 0.0), most)
         return Trouble(first, f"{reason}, silent for {silent:.1f} s", tuple(sorted(others)))
 
     def _wrote(self, rank: int) -> float:

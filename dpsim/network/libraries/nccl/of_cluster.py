@@ -144,8 +144,10 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
     if mesh.rings:
         family = XGMI if is_amd(kind.node.gpu) else NVMESH
         return Joined(Inside(family, mesh.rate), mesh.rings if among is gpus else (in_order,))
-    others = (link for _, _, link, _ in links if "nvlink" not in link.name)
-    slowest = min(others, key=lambda link: link.rate.value)
+    all_links = [link for _, _, link, _ in links]
+    others = [link for link in all_links if "nvlink" not in link.name]
+    # An AMD GPU that replaces another in a node may have NVIDIA's links alone.
+    slowest = min(others or all_links, key=lambda link: link.rate.value)
     bus = _bus(kind, among)
     # Over bridged pairs two rings, in opposite directions, each have one way of a link.
     rings = (in_order, _reversed(in_order)) if bus.one_way else (in_order,)

@@ -4,6 +4,7 @@ What they get, what is kept of them, and how a run ends when one of them does no
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from again import measured_again
 from gone import runs, soon
 
 from dpsim.base.errors import DpsimError
-from validate.ranks.launch import ENDED_WITHIN_S, Host, RunFailed, launch, loopback
+from validate.ranks.launch import ENDED_WITHIN_S, Host, RunFailed, launch, loopback, own_folder
 
 BEGIN = """
 import os, sys, time, signal, socket
@@ -67,6 +68,27 @@ def test_what_a_killed_launcher_left_goes_at_the_next_start(tmp_path, monkeypatc
     finally:
         living.terminate()
         living.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a folder to another user")
+def test_what_another_user_s_run_has_in_the_temporary_folder_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    theirs = tmp_path / "dpsim-run-theirs"
+    theirs.mkdir(mode=0o700)
+    os.utime(theirs, (0, 0))
+    os.chown(theirs, 65534, 65534)
+    with own_folder() as ours:
+        assert ours.is_dir()
+    assert list(tmp_path.iterdir()) == [theirs]
+
+
+@pytest.mark.parametrize("jump", [-86_400, 86_400])
+def test_a_clock_that_is_set_meanwhile_moves_no_limit(monkeypatch, jump):
+    real, began = time.time, time.monotonic()
+    monkeypatch.setattr("time.time", lambda: real() + (time.monotonic() > began + 1) * jump)
+    with pytest.raises(RunFailed, match="had not finished after 2 s, silent for") as caught:
+        launch(python("time.sleep(60)"), loopback(1), timeout_s=2)
+    assert 0 <= float(re.search(r"silent for ([-\d.]+) s", str(caught.value))[1]) < 60
 
 
 def test_a_rank_knows_its_place():
