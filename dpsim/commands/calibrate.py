@@ -13,14 +13,9 @@ from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import File, Json, Sets
 
 if TYPE_CHECKING:
-    from dpsim.scenario import Scenario
-    from dpsim.studies.calibrate import Fitted
+    from rich.table import Table
 
-_NO_NODES = (
-    "no run went over several nodes, so nothing is known of the network between them: measure two "
-    "full nodes before you believe a prediction beyond one"
-)
-_HIGH = 0.07  # residuals above this: the form does not describe the cluster
+    from dpsim.studies.calibrate import Calibration, Fitted
 
 
 def calibrate(
@@ -54,7 +49,8 @@ def calibrate(
     Example: dpsim calibrate mine.yaml steps.csv -o profile.json
     """
     from dpsim.scenario import load_scenario
-    from dpsim.studies.calibrate import fitted, measure_next, measured_runs, profile_of
+    from dpsim.studies.calibrate import calibrate as fitted
+    from dpsim.studies.calibrate import measured_runs
     from dpsim.studies.calibrate import plan as planned
 
     target = load_scenario(file, set_ or ())
@@ -65,84 +61,29 @@ def calibrate(
         raise DpsimError("STEPS must be a CSV file of measured steps, or --plan be given")
     runs = measured_runs(file, steps, set_ or ())
     narrate(f"fitting to {len(runs)} measured steps ...")
-    found = fitted(runs)
-    profile = profile_of(found, target.name, target.profile)
+    found = fitted(runs, target)
     if output is not None:
-        write_whole(output, profile.to_json())
-    proposed = [each.to_json() for each in measure_next(found, target)]
-    warnings = _warnings(found, target)
+        write_whole(output, found.profile.to_json())
     if as_json:
-        show_json(_json(found, proposed, warnings, output))
-        return
-    _show(found, proposed, warnings, output)
+        show_json(found.to_json(output))
+    else:
+        _show(found, output)
 
 
-def _warnings(found: Fitted, target: Scenario) -> list[str]:
-    said = []
-    several = sum(part.nodes for part in target.cluster.parts) > 1
-    if several and all(run.known.nodes == 1 for run in found.runs):
-        said.append(_NO_NODES)
-    rms = float((found.residuals**2).mean() ** 0.5)
-    if rms > _HIGH:
-        said.append(
-            f"the runs are off by {rms:.0%} though they were fitted to: these constants do not "
-            "describe all that differs on this cluster"
-        )
-    return said
+def _show(calibration: Calibration, output: Path | None) -> None:
+    found = calibration.found
+    show(_constants(found), "", _runs(found), "")
+    show(*(f"warning     {each}" for each in calibration.warnings))
+    if calibration.proposed:
+        show("measure next, by what it leaves of the spread of the scenario's own step:")
+        for each in (run.to_json() for run in calibration.proposed):
+            show(f"  {_run_words(each)}: {each['spread_left']:.0%}")
+    if output is not None:
+        show(f"written to {output}: take it by calibration: {output.name} beside the scenario")
 
 
-def _json(
-    found: Fitted, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
-) -> dict[str, Any]:
-    parameters = []
-    for index, prior in enumerate(found.free):
-        low, high = found.interval(index)
-        parameters.append(
-            {
-                "name": prior.name,
-                "value": getattr(found.constants, prior.name),
-                "low": low,
-                "high": high,
-                "prior": prior.value,
-                "unit": prior.unit,
-                "identified": found.is_identified(index),
-            }
-        )
-    rows = []
-    for run, seconds, (low, high) in zip(found.runs, found.seconds, found.intervals, strict=True):
-        rows.append(
-            {
-                **run.known.model_dump(),
-                "predicted_ms": float(seconds) * 1e3,
-                "measured_ms": run.step_time * 1e3,
-                "low_ms": low * 1e3,
-                "high_ms": high * 1e3,
-            }
-        )
-    apart = [abs(each) for each in found.left_out.tolist() if not isnan(each)]
-    return {
-        "schema_version": 1,
-        "kind": "calibrate",
-        "parameters": parameters,
-        "rows": rows,
-        "left_out": {
-            "n": len(apart),
-            "median_ape": sorted(apart)[len(apart) // 2] if apart else None,
-            "mean_ape": sum(apart) / len(apart) if apart else None,
-            "worst_ape": max(apart, default=None),
-        },
-        "measure_next": proposed,
-        "warnings": warnings,
-        "profile": None if output is None else str(output),
-    }
-
-
-def _show(
-    found: Fitted, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
-) -> None:
+def _constants(found: Fitted) -> Table:
     from rich.table import Table
-
-    from dpsim.base.units import TIME, human
 
     table = Table(title="constants of this cluster", title_justify="left", show_edge=False)
     for head in ("constant", "value", "90 % of it", "prior", "told by the runs"):
@@ -153,25 +94,27 @@ def _show(
         cells = [_number(each, prior.unit) for each in (value, low, high, prior.value)]
         told = "yes" if found.is_identified(index) else "hardly"
         table.add_row(prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told)
-    rows = Table(title="runs", title_justify="left", show_edge=False)
+    return table
+
+
+def _runs(found: Fitted) -> Table:
+    from rich.table import Table
+
+    from dpsim.base.units import TIME, human
+
+    table = Table(title="runs", title_justify="left", show_edge=False)
     for head in ("nodes", "GPUs a node", "batch", "measured", "predicted", "error", "left out"):
-        rows.add_column(head, justify="right")
+        table.add_column(head, justify="right")
     for run, seconds, apart in zip(found.runs, found.seconds, found.left_out, strict=True):
         known = run.known
-        rows.add_row(
+        table.add_row(
             *map(str, (known.nodes, known.gpus_per_node, known.batch)),
             human(run.step_time, TIME),
             human(float(seconds), TIME),
             f"{seconds / run.step_time - 1:+.1%}",
             "alone" if isnan(apart) else f"{-apart:+.1%}",
         )
-    show(table, "", rows, "")
-    show(*(f"warning     {each}" for each in warnings))
-    if proposed:
-        show("measure next, by what it leaves of the spread of the scenario's own step:")
-        show(*(f"  {_run_words(each)}: {each['spread_left']:.0%}" for each in proposed))
-    if output is not None:
-        show(f"written to {output}: take it by calibration: {output.name} beside the scenario")
+    return table
 
 
 def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -3,16 +3,19 @@
 It knows the engine, and nothing of tables of published steps.
 """
 
+from dpsim.studies.calibrate.answer import Calibration, calibrate
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, Prior, fitted, priors_of
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next, plan
 from dpsim.studies.calibrate.profile import profile_of
 from dpsim.studies.calibrate.rows import measured_runs
 
 __all__ = [
+    "Calibration",
     "Fitted",
     "MeasuredRun",
     "Prior",
     "Proposed",
+    "calibrate",
     "fitted",
     "measure_next",
     "measured_runs",
