@@ -4,6 +4,7 @@ It knows the engine, and nothing of tables of published steps.
 """
 
 from dpsim.studies.calibrate.answer import Calibration, calibrate
+from dpsim.studies.calibrate.exposed import exposed_seconds
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, Prior, fitted, priors_of
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next, plan
 from dpsim.studies.calibrate.profile import profile_of
@@ -16,6 +17,7 @@ __all__ = [
     "Prior",
     "Proposed",
     "calibrate",
+    "exposed_seconds",
     "fitted",
     "measure_next",
     "measured_runs",

@@ -9,8 +9,10 @@ from math import isnan
 from os import PathLike
 from typing import Any
 
+from dpsim.engine import prepare
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import Scenario
+from dpsim.studies.calibrate.exposed import exposed_seconds
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
 from dpsim.studies.calibrate.profile import profile_of
@@ -88,7 +90,16 @@ class Calibration:
             "measured_ms": run.step_time * 1e3,
             "low_ms": low * 1e3,
             "high_ms": high * 1e3,
+            "predicted_exposed_ms": self._exposed_ms(index),
+            "measured_exposed_ms": None if run.exposed is None else run.exposed * 1e3,
         }
+
+    def _exposed_ms(self, index: int) -> float | None:
+        run, found = self.found.runs[index], self.found
+        if run.exposed is None:
+            return None
+        job = prepare(run.scenario)
+        return 1e3 * exposed_seconds(job, found.constants, float(found.seconds[index]))
 
     def _left_out(self) -> dict[str, Any]:
         apart = [abs(each) for each in self.found.left_out.tolist() if not isnan(each)]

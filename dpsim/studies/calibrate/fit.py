@@ -21,6 +21,7 @@ from dpsim.base.shipped import shipped
 from dpsim.engine import adjusted, mean_step, prepare
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
+from dpsim.studies.calibrate.exposed import exposed_seconds
 
 NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
 _MOST_STEPS = 20  # of a disturbed run, in the fit
@@ -41,10 +42,16 @@ class Prior(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A run as a scenario, and the seconds that its step took."""
+    """A run as a scenario, and the seconds that its step took.
+
+    ``exposed`` are the seconds of exposed communication in it, and ``steps`` its steps one by one,
+    where they were measured.
+    """
 
     scenario: Scenario
     step_time: float
+    exposed: float | None = None
+    steps: tuple[float, ...] = ()
 
     @property
     def known(self) -> KnownRun:
@@ -137,7 +144,15 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
         return np.log([mean_step(adjusted(job, constants)) for job in jobs])
 
     def residuals(at: FloatArray) -> FloatArray:
-        return np.concatenate([(logarithms(at) - measured) / noise, (at - centre) / spread])
+        predicted, constants = logarithms(at), _constants(free, fixed, at)
+        # Over the step and not as logarithms: a run may expose nothing.
+        exposed = [
+            (exposed_seconds(job, constants, step) - run.exposed) / run.step_time
+            for run, job, step in zip(runs, jobs, np.exp(predicted), strict=True)
+            if run.exposed is not None
+        ]
+        errors = np.concatenate([predicted - measured, exposed])
+        return np.concatenate([errors / noise, (at - centre) / spread])
 
     found = least_squares(
         residuals,

@@ -1,8 +1,9 @@
 """Measured steps of one's own cluster, as a table of scenarios' fields: how they become scenarios.
 
 The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``), each row
-says their values and ``step_time_ms``. ``placement`` is the GPUs of each node, ``4+3+1``. A row is
-the scenario with those fields set.
+says their values and ``step_time_ms``, and ``exposed_ms`` where its exposed communication was
+measured. ``placement`` is the GPUs of each node, ``4+3+1``. A row is the scenario with those fields
+set.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from dpsim.studies.calibrate.fit import MeasuredRun
 
 STEP = "step_time_ms"
 PLACEMENT = "placement"
-_IGNORED = ("exposed_ms", "note")
+EXPOSED = "exposed_ms"
+_OWN = (STEP, EXPOSED, "note")  # columns that are no fields of a scenario
 _MOST_BYTES = 16 * 2**20
 _MOST_ROWS = 1000
 
@@ -43,12 +45,24 @@ def _run(
     sets = [
         _placed(base, value, f"{where}: {PLACEMENT}") if name == PLACEMENT else f"{name}={value}"
         for name, value in row.items()
-        if name not in (STEP, *_IGNORED) and value.strip()
+        if name not in _OWN and value.strip()
     ]
     try:
-        return MeasuredRun(load_scenario(scenario, [*overrides, *sets]), step * 1e-3)
+        found = load_scenario(scenario, [*overrides, *sets])
     except ScenarioError as error:
         raise DpsimError(f"{where}: {error}") from None
+    return MeasuredRun(found, step * 1e-3, _exposed(row.get(EXPOSED, ""), step, where))
+
+
+def _exposed(text: str, step: float, where: str) -> float | None:
+    """Seconds of exposed communication, None where nobody measured them."""
+    if not text.strip():
+        return None
+    value = _number(text)
+    if not 0 <= value < step:
+        rule = f"must be at least 0 and below {STEP}"
+        raise DpsimError(f"{where}: {EXPOSED}: {rule}, but got {text!r}")
+    return value * 1e-3
 
 
 def _placed(base: Scenario, value: str, where: str) -> str:
@@ -68,10 +82,14 @@ def _placed(base: Scenario, value: str, where: str) -> str:
 
 
 def _positive(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not 0 < value < math.inf:
         raise DpsimError(f"{where}: must be a number above 0, but got {text!r}")
     return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
