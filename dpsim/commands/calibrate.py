@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.options import File, Json, Sets
+from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,9 +23,8 @@ def calibrate(
     steps: Annotated[
         Path | None,
         typer.Argument(
-            help="Measured steps (CSV): columns are fields of the scenario (cluster.nodes, "
-            "cluster.gpus_per_node, workload.batch_per_gpu, any other), or placement (4+3+1), and "
-            "step_time_ms.",
+            help="Measured steps: a table (CSV), a folder with steps.csv beside its logs, or "
+            "records of dpsim validate run (JSON, or a folder of them).",
             show_default=False,
         ),
     ] = None,
@@ -37,6 +36,7 @@ def calibrate(
         bool, typer.Option("--plan", help="Show the four runs that tell most, and measure nothing.")
     ] = False,
     set_: Sets = None,
+    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Fit how a cluster's steps differ from its description, from a few measured ones.
@@ -45,25 +45,38 @@ def calibrate(
     predicts each measured run, with priors for what no run tells. Then predict any other run with
     calibration: PROFILE.json.
 
+    A row of the table is a run. Its columns are fields of the scenario (cluster.nodes,
+    cluster.gpus_per_node, workload.batch_per_gpu, any other), or placement (4+3+1) for unequal
+    nodes, and step_time_ms. Instead of step_time_ms a column log names a file beside the table:
+    what torchtitan, DeepSpeed, Megatron-LM, Composer (with SpeedMonitor), or a progress bar of
+    Lightning, accelerate or transformers has printed. Its median counts, without the first ten
+    steps; logs of every step tell jitter, too. exposed_ms is exposed communication where you
+    measured it; rows with held_out=yes are predicted and not fitted to. What dpsim validate node
+    measured is taken by the scenario's calibration, and kept in the profile.
+
     Example: dpsim calibrate mine.yaml --plan
     Example: dpsim calibrate mine.yaml steps.csv -o profile.json
+    Example: dpsim calibrate mine.yaml logs/ -o profile.json
     """
+    from dpsim.commands.calibrate_steps import runs_of
     from dpsim.scenario import load_scenario
     from dpsim.studies.calibrate import calibrate as fitted
-    from dpsim.studies.calibrate import measured_runs
     from dpsim.studies.calibrate import plan as planned
 
+    check_plot(plot)
     target = load_scenario(file, set_ or ())
     if plan:
         _show_plan([each.to_json() for each in planned(target)], as_json=as_json)
         return
     if steps is None:
         raise DpsimError("STEPS must be a CSV file of measured steps, or --plan be given")
-    runs = measured_runs(file, steps, set_ or ())
-    narrate(f"fitting to {len(runs)} measured steps ...")
+    runs = runs_of(file, steps, set_ or ())
+    narrate(f"fitting to {sum(not run.held_out for run in runs)} measured runs ...")
     found = fitted(runs, target)
     if output is not None:
         write_whole(output, found.profile.to_json())
+    if plot is not None:
+        draw(plot, found.to_json())
     if as_json:
         show_json(found.to_json(output))
     else:
@@ -71,8 +84,12 @@ def calibrate(
 
 
 def _show(calibration: Calibration, output: Path | None) -> None:
-    found = calibration.found
-    show(_constants(found), "", _runs(found), "")
+    show(_constants(calibration.found), "", _runs("runs", calibration.rows), "")
+    if calibration.held_out:
+        show(_runs("runs held out", calibration.held_out), "")
+    if calibration.jitter is not None:
+        told = ", ".join(f"{name} {value}" for name, value in calibration.jitter.items())
+        show(f"jitter      {told}")
     show(*(f"warning     {each}" for each in calibration.warnings))
     if calibration.proposed:
         show("measure next, by what it leaves of the spread of the scenario's own step:")
@@ -97,23 +114,25 @@ def _constants(found: Fitted) -> Table:
     return table
 
 
-def _runs(found: Fitted) -> Table:
+def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """Runs measured and predicted, and where they have it their error by a fit without them."""
     from rich.table import Table
 
     from dpsim.base.units import TIME, human
 
-    table = Table(title="runs", title_justify="left", show_edge=False)
-    for head in ("nodes", "GPUs a node", "batch", "measured", "predicted", "error", "left out"):
+    table = Table(title=title, title_justify="left", show_edge=False)
+    for head in ("nodes", "GPUs a node", "batch", "measured", "predicted", "error"):
         table.add_column(head, justify="right")
-    for run, seconds, apart in zip(found.runs, found.seconds, found.left_out, strict=True):
-        known = run.known
-        table.add_row(
-            *map(str, (known.nodes, known.gpus_per_node, known.batch)),
-            human(run.step_time, TIME),
-            human(float(seconds), TIME),
-            f"{seconds / run.step_time - 1:+.1%}",
-            "alone" if isnan(apart) else f"{-apart:+.1%}",
-        )
+    if "left_out" in rows[0]:
+        table.add_column("left out", justify="right")
+    for row in rows:
+        times = (row["measured_ms"], row["predicted_ms"])
+        cells = [str(row[key]) for key in ("nodes", "gpus_per_node", "batch")]
+        cells += [human(each * 1e-3, TIME) for each in times]
+        cells.append(f"{times[1] / times[0] - 1:+.1%}")
+        if "left_out" in row:
+            cells.append("alone" if row["left_out"] is None else f"{row['left_out']:+.1%}")
+        table.add_row(*cells)
     return table
 
 

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
 from os import PathLike
+from statistics import fmean, median
 from typing import Any
 
-from dpsim.engine import prepare
+from dpsim.engine import prepare, simulate
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.exposed import exposed_seconds
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
 from dpsim.studies.calibrate.profile import profile_of
+from dpsim.studies.calibrate.single_steps import jitter_of, spread_of
 
 _NO_NODES = (
     "no run went over several nodes, so nothing is known of the network between them: measure two "
@@ -26,10 +28,14 @@ _HIGH = 0.07  # residuals above this: the form does not describe the cluster
 
 @dataclass(frozen=True)
 class Calibration:
-    """The constants ``found`` from measured runs, for predictions of ``target`` and its like."""
+    """The constants ``found`` from measured runs, for predictions of ``target`` and its like.
+
+    ``apart`` are the runs that were held out.
+    """
 
     found: Fitted
     target: Scenario
+    apart: tuple[MeasuredRun, ...] = ()
 
     @cached_property
     def profile(self) -> CalibrationProfile:
@@ -40,6 +46,24 @@ class Calibration:
     def proposed(self) -> tuple[Proposed, ...]:
         """The runs to measure next."""
         return measure_next(self.found, self.target)
+
+    @cached_property
+    def held_out(self) -> tuple[dict[str, Any], ...]:
+        """The runs that were held out, as `dpsim run` predicts them with the profile."""
+        rows = []
+        for run in self.apart:
+            given = run.scenario.model_copy(update={"calibration": self.profile})
+            result = simulate(given)
+            around = result.interval
+            ends = (None, None) if around is None else (around.low, around.high)
+            rows.append(_row(run, result.step_time_s["mean"], *ends))
+        return tuple(rows)
+
+    @property
+    def jitter(self) -> dict[str, float | str] | None:
+        """The jitter of runs that were logged step by step, as ``disturbance.jitter``."""
+        found = jitter_of(self.found.runs)
+        return None if found is None else found.jitter
 
     @property
     def warnings(self) -> list[str]:
@@ -62,8 +86,13 @@ class Calibration:
             "schema_version": 1,
             "kind": "calibrate",
             "parameters": [self._parameter(index) for index in range(len(self.found.free))],
-            "rows": [self._row(index) for index in range(len(self.found.runs))],
-            "left_out": self._left_out(),
+            "rows": self.rows,
+            "left_out": _errors([row["left_out"] for row in self.rows]),
+            "held_out": {
+                **_errors([_error(row) for row in self.held_out]),
+                "rows": list(self.held_out),
+            },
+            "jitter": self.jitter,
             "measure_next": [each.to_json() for each in self.proposed],
             "warnings": self.warnings,
             "profile": None if written is None else str(written),
@@ -82,35 +111,59 @@ class Calibration:
             "identified": found.is_identified(index),
         }
 
-    def _row(self, index: int) -> dict[str, Any]:
-        run, (low, high) = self.found.runs[index], self.found.intervals[index]
-        return {
-            **run.known.model_dump(),
-            "predicted_ms": float(self.found.seconds[index]) * 1e3,
-            "measured_ms": run.step_time * 1e3,
-            "low_ms": low * 1e3,
-            "high_ms": high * 1e3,
-            "predicted_exposed_ms": self._exposed_ms(index),
-            "measured_exposed_ms": None if run.exposed is None else run.exposed * 1e3,
-        }
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The runs that were fitted to, measured and predicted."""
+        found = self.found
+        each = zip(found.runs, found.seconds, found.intervals, found.left_out, strict=True)
+        return [
+            {
+                **_row(run, float(seconds), low, high),
+                "predicted_exposed_ms": self._exposed_ms(run, float(seconds)),
+                "left_out": None if isnan(apart) else -float(apart),
+            }
+            for run, seconds, (low, high), apart in each
+        ]
 
-    def _exposed_ms(self, index: int) -> float | None:
-        run, found = self.found.runs[index], self.found
+    def _exposed_ms(self, run: MeasuredRun, step: float) -> float | None:
         if run.exposed is None:
             return None
-        job = prepare(run.scenario)
-        return 1e3 * exposed_seconds(job, found.constants, float(found.seconds[index]))
+        return 1e3 * exposed_seconds(prepare(run.scenario), self.found.constants, step)
 
-    def _left_out(self) -> dict[str, Any]:
-        apart = [abs(each) for each in self.found.left_out.tolist() if not isnan(each)]
-        return {
-            "n": len(apart),
-            "median_ape": sorted(apart)[len(apart) // 2] if apart else None,
-            "mean_ape": sum(apart) / len(apart) if apart else None,
-            "worst_ape": max(apart, default=None),
-        }
+
+def _row(
+    run: MeasuredRun, predicted: float, low: float | None, high: float | None
+) -> dict[str, Any]:
+    return {
+        **run.known.model_dump(),
+        "predicted_ms": predicted * 1e3,
+        "measured_ms": run.step_time * 1e3,
+        "low_ms": None if low is None else low * 1e3,
+        "high_ms": None if high is None else high * 1e3,
+        "measured_exposed_ms": None if run.exposed is None else run.exposed * 1e3,
+        "steps": len(run.steps) or None,
+        "spread": spread_of(run),
+    }
+
+
+def _error(row: dict[str, Any]) -> float:
+    return float(row["predicted_ms"] / row["measured_ms"] - 1)
+
+
+def _errors(errors: Sequence[float | None]) -> dict[str, Any]:
+    apart = [abs(each) for each in errors if each is not None]
+    return {
+        "n": len(apart),
+        "median_ape": median(apart) if apart else None,
+        "mean_ape": fmean(apart) if apart else None,
+        "worst_ape": max(apart, default=None),
+    }
 
 
 def calibrate(runs: Sequence[MeasuredRun], target: Scenario) -> Calibration:
-    """Fit the constants to ``runs``, for ``target``. Raises DpsimError where there are none."""
-    return Calibration(fitted(runs), target)
+    """Fit the constants to ``runs`` that are not held out, for ``target``.
+
+    Raises DpsimError where there are none.
+    """
+    known = [run for run in runs if not run.held_out]
+    return Calibration(fitted(known), target, tuple(run for run in runs if run.held_out))

@@ -45,13 +45,14 @@ class MeasuredRun:
     """A run as a scenario, and the seconds that its step took.
 
     ``exposed`` are the seconds of exposed communication in it, and ``steps`` its steps one by one,
-    where they were measured.
+    where they were measured. Nothing is fitted to a run that is ``held_out``.
     """
 
     scenario: Scenario
     step_time: float
     exposed: float | None = None
     steps: tuple[float, ...] = ()
+    held_out: bool = False
 
     @property
     def known(self) -> KnownRun:
@@ -233,7 +234,11 @@ def _encoded(name: str, value: float) -> float:
 
 def _decoded(name: str, value: float) -> float:
     value = float(np.clip(value, -40, 40))
-    return float(1 / (1 + np.exp(-value)) if name in _SHARES else np.exp(value))
+    # Trial values may lie beyond what a constant may be.
+    most = next(
+        each.le for each in StepConstants.model_fields[name].metadata if hasattr(each, "le")
+    )
+    return float(1 / (1 + np.exp(-value)) if name in _SHARES else min(np.exp(value), most))
 
 
 @cache
