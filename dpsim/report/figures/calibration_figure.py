@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpsim.base.units import TIME, human
 from dpsim.report.figures.measured_figure import Pair, measured_figure
 from dpsim.report.figures.style import Answer
 
@@ -20,7 +21,13 @@ def calibration_figure(calibrated: Answer) -> go.Figure:
         "Steps as measured and as predicted<br><sub>Upright lines are 90 % intervals; runs that "
         "were held out tell how far to trust it.</sub>"
     )
-    return measured_figure(groups, "step", "s", title)
+    figure = measured_figure(groups, "step", "s", title)
+    # A cluster's steps differ by less than a power of ten, which would be the next tick.
+    seconds = [pair.measured for pairs in groups.values() for pair in pairs]
+    ticks = [digit * 10.0**power for power in range(-6, 7) for digit in (1, 2, 5)]
+    near = [tick for tick in ticks if min(seconds) / 3 < tick < max(seconds) * 3]
+    axis = {"tickvals": near, "ticktext": [human(tick, TIME) for tick in near], "dtick": None}
+    return figure.update_xaxes(axis).update_yaxes(axis)
 
 
 def _pairs(rows: Sequence[Mapping[str, Any]]) -> list[Pair]:

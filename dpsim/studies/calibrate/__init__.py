@@ -8,7 +8,7 @@ from dpsim.studies.calibrate.exposed import exposed_seconds
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, Prior, fitted, priors_of
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next, plan
 from dpsim.studies.calibrate.profile import profile_of
-from dpsim.studies.calibrate.rows import measured_runs
+from dpsim.studies.calibrate.rows import measured_runs, runs_of_table
 
 __all__ = [
     "Calibration",
@@ -24,4 +24,5 @@ __all__ = [
     "plan",
     "priors_of",
     "profile_of",
+    "runs_of_table",
 ]

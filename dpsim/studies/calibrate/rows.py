@@ -62,15 +62,17 @@ def measured_runs(
     return runs_of_table(table, lambda sets: load_scenario(scenario, [*overrides, *sets]), read_log)
 
 
-def runs_of_table(table: Path, load: Load, read_log: ReadLog | None = None) -> list[MeasuredRun]:
+def runs_of_table(
+    table: Path, load: Load, read_log: ReadLog | None = None, most: int = _MOST_ROWS
+) -> list[MeasuredRun]:
     """The runs of ``table``, each the scenario that ``load`` gives with a row's fields set.
 
     ``read_log`` reads a row's log, a path beside the table; None refuses logs. Raises DpsimError
-    with file, line and column for what cannot be used.
+    with file, line and column for what cannot be used, and for more than ``most`` rows.
     """
     rows = strict_csv_rows(table, _MOST_BYTES, ())
-    if len(rows) > _MOST_ROWS:
-        raise DpsimError(f"{table}: must have at most {_MOST_ROWS:,} rows, but has {len(rows):,}")
+    if len(rows) > most:
+        raise DpsimError(f"{table}: must have at most {most:,} rows, but has {len(rows):,}")
     if not {STEP, LOG} & rows[0][1].keys():
         raise DpsimError(f"{table}:1: must have the column {STEP!r} or {LOG!r}, but has neither")
     reader = _Reader(table.parent, load(()), load, read_log)
