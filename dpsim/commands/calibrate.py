@@ -87,6 +87,9 @@ def _show(calibration: Calibration, output: Path | None) -> None:
     show(_constants(calibration.found), "", _runs("runs", calibration.rows), "")
     if calibration.held_out:
         show(_runs("runs held out", calibration.held_out), "")
+        off = calibration.held_out_errors
+        middle, worst = off["median_ape"], off["worst_ape"]
+        show(f"held out    {middle:.1%} off in the median, {worst:.1%} at worst")
     if calibration.jitter is not None:
         told = ", ".join(f"{name} {value}" for name, value in calibration.jitter.items())
         show(f"jitter      {told}")

@@ -60,6 +60,11 @@ class Calibration:
         return tuple(rows)
 
     @property
+    def held_out_errors(self) -> dict[str, Any]:
+        """How far off they are, absolute and relative."""
+        return _errors([row["predicted_ms"] / row["measured_ms"] - 1 for row in self.held_out])
+
+    @property
     def jitter(self) -> dict[str, float | str] | None:
         """The jitter of runs that were logged step by step, as ``disturbance.jitter``."""
         found = jitter_of(self.found.runs)
@@ -88,10 +93,7 @@ class Calibration:
             "parameters": [self._parameter(index) for index in range(len(self.found.free))],
             "rows": self.rows,
             "left_out": _errors([row["left_out"] for row in self.rows]),
-            "held_out": {
-                **_errors([_error(row) for row in self.held_out]),
-                "rows": list(self.held_out),
-            },
+            "held_out": {**self.held_out_errors, "rows": list(self.held_out)},
             "jitter": self.jitter,
             "measure_next": [each.to_json() for each in self.proposed],
             "warnings": self.warnings,
@@ -144,10 +146,6 @@ def _row(
         "steps": len(run.steps) or None,
         "spread": spread_of(run),
     }
-
-
-def _error(row: dict[str, Any]) -> float:
-    return float(row["predicted_ms"] / row["measured_ms"] - 1)
 
 
 def _errors(errors: Sequence[float | None]) -> dict[str, Any]:
