@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from ruamel.yaml import YAML
@@ -18,14 +17,12 @@ from ruamel.yaml import YAML
 from app.limits import check
 from app.reading import admitted
 from app.spec import Spec
+from app.uploads import uploaded_file
 from app.work import Report
-from dpsim.base.errors import DpsimError
-from dpsim.base.files import unpacked
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result, simulate
 from dpsim.hardware import CalibrationProfile, load_profile
 from dpsim.imports import (
-    ImportFileError,
     NodeOptions,
     fit_nccl_tests,
     node_from_nvidia_topo,
@@ -37,7 +34,6 @@ from dpsim.scenario import Scenario
 from dpsim.workload import ConfigSource, Model, ProfileSource, load_model_profile
 from dpsim.workload.models import from_config
 
-MOST_BYTES = 64 * 2**20  # unpacked
 _NODES = "cluster.node"
 
 
@@ -70,21 +66,12 @@ def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Ou
 
     Raises DpsimError, with the file's name and the line where that is known, for what is wrong.
     """
-    content = _unpacked(name, data)
-    with TemporaryDirectory() as folder:
-        # Its own name is used for messages alone: it could hold anything.
-        path = Path(folder) / "file"
-        path.write_bytes(content)
-        try:
-            found = KINDS[kind].read(path, content)
-            if found.changed is None and found.node is None:
-                return Outcome(found)
-            # While the folder is there: a model's source is read again when it is simulated.
-            return _simulated(found, spec, report)
-        except ImportFileError as error:
-            raise error.of(Path(name)) from None
-        except DpsimError as error:
-            raise DpsimError(str(error).replace(str(path), name)) from None
+    with uploaded_file(name, data) as path:
+        found = KINDS[kind].read(path, path.read_bytes())
+        if found.changed is None and found.node is None:
+            return Outcome(found)
+        # While the folder is there: a model's source is read again when it is simulated.
+        return _simulated(found, spec, report)
 
 
 def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
@@ -101,14 +88,6 @@ def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
     # How it changes a scenario is of this process alone.
     found = replace(found, changed=None)
     return Outcome(found, without, simulate(changed, lambda _: report(1, 2)))
-
-
-def _unpacked(name: str, data: bytes) -> bytes:
-    """The file's bytes, of which no more are unpacked than may be."""
-    content = unpacked(name, data, MOST_BYTES)
-    if not content.strip():
-        raise DpsimError(f"{name}: must not be empty")
-    return content
 
 
 def _config(path: Path, content: bytes) -> Found:

@@ -140,7 +140,7 @@ def _is_told(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:
     """Whether a change of the value at ``path`` is one that somebody made."""
     if path[0] == "calibration":
         # A fitted factor takes the place of the measured step: compute times stay as they were.
-        return path[-1] == "compute_scale" and path in old
+        return path[1:] == ("name",) or (path[-1] == "compute_scale" and path in old)
     return path != ("name",)
 
 
@@ -156,7 +156,8 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
 
 def _place(path: tuple[str, ...]) -> str:
     """A field by its own name, a kind by the part whose kind it is."""
-    name = path[-2] if path[-1] == "kind" and len(path) > 1 else path[-1]
+    of_its_part = path[-1] == "kind" or path == ("calibration", "name")
+    name = path[-2] if of_its_part and len(path) > 1 else path[-1]
     return field_words(name)
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
+from app.spec import Spec
 from tools.dashboard_speed import server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import FilePayload, Page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 _WIDTH = 1000  # pixels of a picture at most
@@ -35,7 +36,8 @@ _SETTLED = """() => {
 class Screen(NamedTuple):
     """A page, what its address asks for, the window's size, and what is shown of it.
 
-    ``at``: what is scrolled to, by CSS; ``presses`` of the button that goes a round on.
+    ``at``: what is scrolled to, by CSS; ``presses`` of the button that goes a round on; ``steps``,
+    a table of measured steps that is uploaded.
     """
 
     page: str
@@ -45,8 +47,16 @@ class Screen(NamedTuple):
     dark: bool = False
     at: str = ""
     presses: int = 0
+    steps: str = ""
 
 
+def _block(page: str, name: str) -> str:
+    """The file ``name`` in a page of the documentation."""
+    text = (FOLDER.parent / page).read_text(encoding="utf-8")
+    return text.partition(f"<!-- file: {name} -->\n```")[2].partition("\n")[2].partition("```")[0]
+
+
+_FOUR = "tutorials/four-measured-steps.md"
 SCREENS = {
     "first-page": Screen(
         "", {"preset": "bert-large-64-a100-nccl", "set": "cluster.nodes=16", "was": ""}
@@ -69,6 +79,13 @@ SCREENS = {
     "questions": Screen("questions", {}, height=1200),
     "algorithm": Screen("algorithms", {}, height=770, presses=3),
     "strategies": Screen("strategies", {}, height=1520),
+    "measured-steps": Screen(
+        "",
+        {key: one for key, (one,) in Spec(text=_block(_FOUR, "t4.yaml")).to_query().items() if one},
+        height=1040,
+        at=".st-key-measured-steps",
+        steps=_block(_FOUR, "steps.csv"),
+    ),
 }
 
 
@@ -99,6 +116,17 @@ def _picture(page: Page, screen: Screen) -> bytes:
     page.wait_for_function(_SETTLED)
     for _ in range(screen.presses):
         page.get_by_role("button", name="next round").click()
+    if screen.steps:
+        page.get_by_text("Your measured steps").click()
+        page.wait_for_function(_SETTLED)
+        table: FilePayload = {
+            "name": "steps.csv",
+            "mimeType": "text/csv",
+            "buffer": screen.steps.encode(),
+        }
+        page.locator("input[type=file]").last.set_input_files(table)
+        page.wait_for_timeout(1000)
+        page.wait_for_function(_SETTLED)
     if screen.at:
         page.locator(screen.at).evaluate("each => each.scrollIntoView()")
     page.wait_for_timeout(1000)  # until what moves has come to rest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import controls, does_not_fit, sidebar, state
+from app import controls, does_not_fit, measured_steps, sidebar, state
 from app.answers import Answer, explained, node_counts, scaled, traced
 from app.charts import chart
 from app.headline import headline, sentence
@@ -66,6 +66,7 @@ def draw() -> None:
         for note in (*shown.result.notes, *run_notes(shown.result)):
             # In a terminal blanks put what is said into columns.
             st.text(" ".join(note.split()))
+    measured_steps.draw(view.spec)
     # What has to be simulated yet comes after all that the answer holds already.
     with left:
         _scaling(view.spec, shown.result)

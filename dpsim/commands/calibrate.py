@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,17 +10,12 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.options import File, Json, Sets
+from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 
 if TYPE_CHECKING:
-    from dpsim.scenario import Scenario
-    from dpsim.studies.calibrate import Fitted
+    from rich.table import Table
 
-_NO_NODES = (
-    "no run went over several nodes, so nothing is known of the network between them: measure two "
-    "full nodes before you believe a prediction beyond one"
-)
-_HIGH = 0.07  # residuals above this: the form does not describe the cluster
+    from dpsim.studies.calibrate import Calibration, Fitted
 
 
 def calibrate(
@@ -28,9 +23,8 @@ def calibrate(
     steps: Annotated[
         Path | None,
         typer.Argument(
-            help="Measured steps (CSV): columns are fields of the scenario (cluster.nodes, "
-            "cluster.gpus_per_node, workload.batch_per_gpu, any other), or placement (4+3+1), and "
-            "step_time_ms.",
+            help="Measured steps: a table (CSV), a folder with steps.csv beside its logs, or "
+            "records of dpsim validate run (JSON, or a folder of them).",
             show_default=False,
         ),
     ] = None,
@@ -42,6 +36,7 @@ def calibrate(
         bool, typer.Option("--plan", help="Show the four runs that tell most, and measure nothing.")
     ] = False,
     set_: Sets = None,
+    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Fit how a cluster's steps differ from its description, from a few measured ones.
@@ -50,99 +45,65 @@ def calibrate(
     predicts each measured run, with priors for what no run tells. Then predict any other run with
     calibration: PROFILE.json.
 
+    A row of the table is a run. Its columns are fields of the scenario (cluster.nodes,
+    cluster.gpus_per_node, workload.batch_per_gpu, any other), or placement (4+3+1) for unequal
+    nodes, and step_time_ms. Instead of step_time_ms a column log names a file beside the table:
+    what torchtitan, DeepSpeed, Megatron-LM, Composer (with SpeedMonitor), or a progress bar of
+    Lightning, accelerate or transformers has printed. Its median counts, without the first ten
+    steps; logs of every step tell jitter, too. exposed_ms is exposed communication where you
+    measured it; rows with held_out=yes are predicted and not fitted to. What dpsim validate node
+    measured is taken by the scenario's calibration, and kept in the profile.
+
     Example: dpsim calibrate mine.yaml --plan
     Example: dpsim calibrate mine.yaml steps.csv -o profile.json
+    Example: dpsim calibrate mine.yaml logs/ -o profile.json
     """
+    from dpsim.commands.calibrate_steps import runs_of
     from dpsim.scenario import load_scenario
-    from dpsim.studies.calibrate import fitted, measure_next, measured_runs, profile_of
+    from dpsim.studies.calibrate import calibrate as fitted
     from dpsim.studies.calibrate import plan as planned
 
+    check_plot(plot)
     target = load_scenario(file, set_ or ())
     if plan:
         _show_plan([each.to_json() for each in planned(target)], as_json=as_json)
         return
     if steps is None:
         raise DpsimError("STEPS must be a CSV file of measured steps, or --plan be given")
-    runs = measured_runs(file, steps, set_ or ())
-    narrate(f"fitting to {len(runs)} measured steps ...")
-    found = fitted(runs)
-    profile = profile_of(found, target.name, target.profile)
+    runs = runs_of(file, steps, set_ or ())
+    narrate(f"fitting to {sum(not run.held_out for run in runs)} measured runs ...")
+    found = fitted(runs, target)
     if output is not None:
-        write_whole(output, profile.to_json())
-    proposed = [each.to_json() for each in measure_next(found, target)]
-    warnings = _warnings(found, target)
+        write_whole(output, found.profile.to_json())
+    if plot is not None:
+        draw(plot, found.to_json())
     if as_json:
-        show_json(_json(found, proposed, warnings, output))
-        return
-    _show(found, proposed, warnings, output)
+        show_json(found.to_json(output))
+    else:
+        _show(found, output)
 
 
-def _warnings(found: Fitted, target: Scenario) -> list[str]:
-    said = []
-    several = sum(part.nodes for part in target.cluster.parts) > 1
-    if several and all(run.known.nodes == 1 for run in found.runs):
-        said.append(_NO_NODES)
-    rms = float((found.residuals**2).mean() ** 0.5)
-    if rms > _HIGH:
-        said.append(
-            f"the runs are off by {rms:.0%} though they were fitted to: these constants do not "
-            "describe all that differs on this cluster"
-        )
-    return said
+def _show(calibration: Calibration, output: Path | None) -> None:
+    show(_constants(calibration.found), "", _runs("runs", calibration.rows), "")
+    if calibration.held_out:
+        show(_runs("runs held out", calibration.held_out), "")
+        off = calibration.held_out_errors
+        middle, worst = off["median_ape"], off["worst_ape"]
+        show(f"held out    {middle:.1%} off in the median, {worst:.1%} at worst")
+    if calibration.jitter is not None:
+        told = ", ".join(f"{name} {value}" for name, value in calibration.jitter.items())
+        show(f"jitter      {told}")
+    show(*(f"warning     {each}" for each in calibration.warnings))
+    if calibration.proposed:
+        show("measure next, by what it leaves of the spread of the scenario's own step:")
+        for each in (run.to_json() for run in calibration.proposed):
+            show(f"  {_run_words(each)}: {each['spread_left']:.0%}")
+    if output is not None:
+        show(f"written to {output}: take it by calibration: {output.name} beside the scenario")
 
 
-def _json(
-    found: Fitted, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
-) -> dict[str, Any]:
-    parameters = []
-    for index, prior in enumerate(found.free):
-        low, high = found.interval(index)
-        parameters.append(
-            {
-                "name": prior.name,
-                "value": getattr(found.constants, prior.name),
-                "low": low,
-                "high": high,
-                "prior": prior.value,
-                "unit": prior.unit,
-                "identified": found.is_identified(index),
-            }
-        )
-    rows = []
-    for run, seconds, (low, high) in zip(found.runs, found.seconds, found.intervals, strict=True):
-        rows.append(
-            {
-                **run.known.model_dump(),
-                "predicted_ms": float(seconds) * 1e3,
-                "measured_ms": run.step_time * 1e3,
-                "low_ms": low * 1e3,
-                "high_ms": high * 1e3,
-            }
-        )
-    apart = [abs(each) for each in found.left_out.tolist() if not isnan(each)]
-    return {
-        "schema_version": 1,
-        "kind": "calibrate",
-        "parameters": parameters,
-        "rows": rows,
-        "left_out": {
-            "n": len(apart),
-            "median_ape": sorted(apart)[len(apart) // 2] if apart else None,
-            "mean_ape": sum(apart) / len(apart) if apart else None,
-            "worst_ape": max(apart, default=None),
-        },
-        "measure_next": proposed,
-        "warnings": warnings,
-        "profile": None if output is None else str(output),
-    }
-
-
-def _show(
-    found: Fitted, proposed: list[dict[str, Any]], warnings: list[str], output: Path | None
-) -> None:
+def _constants(found: Fitted) -> Table:
     from rich.table import Table
-
-    from dpsim.base.units import TIME, human
 
     table = Table(title="constants of this cluster", title_justify="left", show_edge=False)
     for head in ("constant", "value", "90 % of it", "prior", "told by the runs"):
@@ -153,25 +114,29 @@ def _show(
         cells = [_number(each, prior.unit) for each in (value, low, high, prior.value)]
         told = "yes" if found.is_identified(index) else "hardly"
         table.add_row(prior.name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], told)
-    rows = Table(title="runs", title_justify="left", show_edge=False)
-    for head in ("nodes", "GPUs a node", "batch", "measured", "predicted", "error", "left out"):
-        rows.add_column(head, justify="right")
-    for run, seconds, apart in zip(found.runs, found.seconds, found.left_out, strict=True):
-        known = run.known
-        rows.add_row(
-            *map(str, (known.nodes, known.gpus_per_node, known.batch)),
-            human(run.step_time, TIME),
-            human(float(seconds), TIME),
-            f"{seconds / run.step_time - 1:+.1%}",
-            "alone" if isnan(apart) else f"{-apart:+.1%}",
-        )
-    show(table, "", rows, "")
-    show(*(f"warning     {each}" for each in warnings))
-    if proposed:
-        show("measure next, by what it leaves of the spread of the scenario's own step:")
-        show(*(f"  {_run_words(each)}: {each['spread_left']:.0%}" for each in proposed))
-    if output is not None:
-        show(f"written to {output}: take it by calibration: {output.name} beside the scenario")
+    return table
+
+
+def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """Runs measured and predicted, and where they have it their error by a fit without them."""
+    from rich.table import Table
+
+    from dpsim.base.units import TIME, human
+
+    table = Table(title=title, title_justify="left", show_edge=False)
+    for head in ("nodes", "GPUs a node", "batch", "measured", "predicted", "error"):
+        table.add_column(head, justify="right")
+    if "left_out" in rows[0]:
+        table.add_column("left out", justify="right")
+    for row in rows:
+        times = (row["measured_ms"], row["predicted_ms"])
+        cells = [str(row[key]) for key in ("nodes", "gpus_per_node", "batch")]
+        cells += [human(each * 1e-3, TIME) for each in times]
+        cells.append(f"{times[1] / times[0] - 1:+.1%}")
+        if "left_out" in row:
+            cells.append("alone" if row["left_out"] is None else f"{row['left_out']:+.1%}")
+        table.add_row(*cells)
+    return table
 
 
 def _show_plan(proposed: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""What other tools wrote, read into nodes, models, scenarios and calibration profiles.
+"""What other tools wrote, read into nodes, models, scenarios, calibration profiles and step times.
 
 It knows hardware, workload, disturbance, collectives and scenarios, and takes every file to be
 hostile.
@@ -32,6 +32,7 @@ from dpsim.imports.options import NodeOptions
 from dpsim.imports.reading import ImportFileError, read_input
 from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
 from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
+from dpsim.imports.step_logs import StepLog, read_step_log
 from dpsim.imports.torch_model import profile_torch
 from dpsim.imports.torchtitan import scenario_from_torchtitan
 
@@ -51,6 +52,7 @@ __all__ = [
     "Recipe",
     "ScenarioDraft",
     "SlurmOptions",
+    "StepLog",
     "StepSkew",
     "TopoMatrix",
     "TrainingSizes",
@@ -69,6 +71,7 @@ __all__ = [
     "read_inspector",
     "read_nsys_profile",
     "read_ranks",
+    "read_step_log",
     "scenario_from_accelerate",
     "scenario_from_answers",
     "scenario_from_deepspeed",

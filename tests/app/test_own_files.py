@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from app_pages import html, settled
 
-from app.own_files import KINDS, MOST_BYTES, outcome
+from app.own_files import KINDS, outcome
 from app.presets import FIRST
 from app.spec import Spec
+from app.uploads import MOST_BYTES
 from dpsim.base.errors import DpsimError
 
 DATA = Path(__file__).parents[1] / "imports" / "data"

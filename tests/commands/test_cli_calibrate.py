@@ -1,12 +1,14 @@
 """``dpsim calibrate`` on the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from dpsim.cli import app
 
+ROOT = Path(__file__).parents[2]
 TEXT = """
 name: mine
 cluster: {nodes: 4, node: aws-g4dn, network: {fabric: single-switch}}
@@ -51,6 +53,16 @@ def test_the_json_has_what_outsiders_rely_on(files):
     assert interval["high"] / interval["low"] < 2
 
 
+def test_every_key_is_documented(dpsim, files):
+    _, out, _ = dpsim("calibrate", files / "mine.yaml", files / "steps.csv", "--json")
+    text = (ROOT / "docs" / "json.md").read_text()
+    section = text.split("## `dpsim calibrate")[1].split("\n## ")[0]
+    documented = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
+    answer = json.loads(out)
+    assert list(answer) == ["schema_version", "kind", *documented]
+    assert [key for key in answer["rows"][0] if f"`{key}`" not in section] == []
+
+
 def test_tables_say_what_the_runs_told(files):
     ran = typed("calibrate", files / "mine.yaml", files / "steps.csv")
     assert ran.exit_code == 0
@@ -67,3 +79,100 @@ def test_without_several_nodes_a_warning_is_said(files):
     (files / "steps.csv").write_text("\n".join(STEPS.splitlines()[:4]) + "\n")
     ran = typed("calibrate", files / "mine.yaml", files / "steps.csv", "--json")
     assert any("several nodes" in each for each in json.loads(ran.stdout)["warnings"])
+
+
+def test_a_folder_has_a_table_and_logs_beside_it(files):
+    logs = files / "logs"
+    logs.mkdir()
+    (logs / "steps.csv").write_text("cluster.nodes,cluster.gpus_per_node,log\n1,1,one.out\n")
+    (logs / "one.out").write_text(
+        "\n".join(
+            f"iteration {number}/ 99 | elapsed time per iteration (ms): 250.0 |"
+            for number in range(1, 41)
+        )
+    )
+    ran = typed("calibrate", files / "mine.yaml", logs, "--json")
+    assert ran.exit_code == 0
+    (row,) = json.loads(ran.stdout)["rows"]
+    assert (row["measured_ms"], row["steps"], row["spread"]) == (250, 30, 0)
+
+
+RECORD = {
+    "kind": "step",
+    "name": "two nodes",
+    "case": {
+        "scenario": "mine.yaml",
+        "set": ["cluster.nodes=2"],
+        "measured": {"parts_s": {"compute": 0.2, "exposed_comm": 0.06}},
+    },
+    "measured_s": [0.26],
+}
+
+
+def test_records_of_validate_run_name_their_scenario_and_have_exposed_communication(files):
+    folder = files / "records"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(TEXT)
+    (folder / "run-1.json").write_text(json.dumps(RECORD))
+    (folder / "run-2.json").write_text(json.dumps({**RECORD, "partial": True}))
+    ran = typed("calibrate", files / "mine.yaml", folder, "--json")
+    assert ran.exit_code == 0
+    (row,) = json.loads(ran.stdout)["rows"]
+    assert (row["nodes"], row["measured_ms"], row["measured_exposed_ms"]) == (2, 260, 60)
+    assert abs(row["predicted_exposed_ms"] - 60) < 15
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({}, "must have steps.csv, whose column log names its logs, or records"),
+        ({"run.json": {**RECORD, "partial": True}}, "whose run did not fail, but has 1 in all"),
+        ({"run.json": {**RECORD, "case": {}}}, "two nodes: must name its scenario"),
+        ({"run.json": RECORD}, "two nodes: mine.yaml: must be a YAML file"),
+        ({"run.json": {"kind": "other"}}, "run.json: "),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_one_error(dpsim, files, written, said):
+    folder = files / "empty"
+    folder.mkdir()
+    for name, content in written.items():
+        (folder / name).write_text(json.dumps(content))
+    code, _, err = dpsim("calibrate", files / "mine.yaml", folder)
+    assert code == 2
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_picture_has_runs_that_were_fitted_to_and_held_out(files):
+    rows = STEPS.splitlines()
+    rows = [f"{rows[0]},held_out", *(f"{row}," for row in rows[1:]), "4,4,256,300,yes"]
+    (files / "steps.csv").write_text("\n".join(rows) + "\n")
+    page = files / "fit.html"
+    ran = typed("calibrate", files / "mine.yaml", files / "steps.csv", "--plot", page, "--json")
+    assert ran.exit_code == 0
+    assert "fitted to (4)" in page.read_text()
+    (files / "fit.json").write_text(ran.stdout)
+    ran = typed("plot", files / "fit.json", "-o", files / "again.html")
+    assert ran.exit_code == 0
+
+
+def test_what_a_node_measured_stays_in_the_profile(files):
+    """A profile of `dpsim validate node`, which the scenario names."""
+    node = {
+        "name": "node",
+        "kind": "node",
+        "residuals": {
+            "counted_on": "held-out rows", "n": 1, "median_ape": 0, "mean_ape": 0, "p95_ape": 0,
+            "worst_ape": 0, "worst_bytes": 0,
+        },
+        "constants": {"memory": {"value": 0.7, "unit": "1"}},
+        "spreads": [{"ranks": 4, "pace": 1.1, "jitter": {"kind": "correlated", "sigma": 0.01}}],
+    }  # fmt: skip
+    (files / "node.json").write_text(json.dumps(node))
+    words = ("--set", "calibration=node.json", "-o", files / "own.json")
+    ran = typed("calibrate", files / "mine.yaml", files / "steps.csv", *words)
+    assert ran.exit_code == 0
+    own = json.loads((files / "own.json").read_text())
+    assert own["constants"]["memory"]["value"] == 0.7
+    assert own["spreads"][0]["pace"] == 1.1
+    assert own["step"]["compute"] > 0

@@ -21,6 +21,7 @@ OF_ANSWERS = {
     "explain": ("explain", "f.yaml"),
     "memory": ("memory", "f.yaml"),
 }
+CALIBRATE = ("calibrate", "f.yaml", "x.csv", "--json")
 SWEPT = ("sweep", "s.yaml", "-o", "out", "--workers", "1")
 
 
@@ -69,6 +70,13 @@ def readers() -> tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...]:
     found += [
         ("x.json", runs, ("validate", "compare", "x.json", "--json"), {}),
         ("x.csv", files.STEPS, ("fit-jitter", "x.csv", "--json"), {}),
+        ("x.csv", files.MEASURED, CALIBRATE, {"f.yaml": files.SCENARIO}),
+        (
+            "x.log",
+            files.LOG,
+            CALIBRATE,
+            {"f.yaml": files.SCENARIO, "x.csv": "cluster.nodes,log\n1,x.log\n"},
+        ),
         (
             "x.json",
             files.imported("trace.json"),

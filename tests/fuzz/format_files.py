@@ -67,6 +67,14 @@ STEPS = "step_ms,rank,node\n" + "".join(
     for step in range(12)
     for rank in range(4)
 )
+MEASURED = (
+    "cluster.nodes,workload.batch_per_gpu,step_time_ms,exposed_ms,held_out\n"
+    "1,4,100,,\n2,4,150,30,\n2,8,200,,yes\n"
+)
+LOG = "".join(
+    f" iteration {step:8d}/ 99 | elapsed time per iteration (ms): {100 + step % 7:.1f} |\n"
+    for step in range(1, 40)
+)
 RUNS = {
     "kind": "runs",
     "runs": [

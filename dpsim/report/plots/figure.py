@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
+from dpsim.report.figures.calibration_figure import calibration_figure
 from dpsim.report.figures.front_figure import front_figure
 from dpsim.report.figures.jitter_figure import jitter_figure
 from dpsim.report.figures.replay_figure import replay_figure
@@ -21,6 +22,8 @@ from dpsim.studies.tune import Tuning
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+T = TypeVar("T", bound=BaseModel)
 
 
 class _Point(BaseModel):
@@ -69,6 +72,27 @@ class _Fitted(BaseModel):
     series: _Series
 
 
+class _Run(BaseModel):
+    nodes: int
+    gpus_per_node: int
+    batch: int
+    measured_ms: float = Field(gt=0)
+    predicted_ms: float = Field(gt=0)
+    low_ms: float | None
+    high_ms: float | None
+
+
+class _HeldOut(BaseModel):
+    rows: list[_Run]
+
+
+class _Calibrated(BaseModel):
+    """What a figure reads of ``dpsim calibrate --json``."""
+
+    rows: list[_Run]
+    held_out: _HeldOut
+
+
 def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
     """The figure of what a command prints with ``--json``; ``name`` says where that is from.
 
@@ -99,27 +123,30 @@ def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:
 
 
 def _curves(content: Mapping[str, Any], name: str) -> go.Figure:
-    try:
-        read = _Replayed.model_validate(content)
-    except ValidationError as error:
-        raise DpsimError(
-            f"{name}: must be JSON that dpsim converge printed, but {first_problem(error)}"
-        ) from None
+    read = _read(_Replayed, content, name)
     return replay_figure({read.name: content})
 
 
 def _jitter(content: Mapping[str, Any], name: str) -> go.Figure:
+    return jitter_figure(_read(_Fitted, content, name).model_dump())
+
+
+def _calibration(content: Mapping[str, Any], name: str) -> go.Figure:
+    return calibration_figure(_read(_Calibrated, content, name).model_dump())
+
+
+def _read(model: type[T], content: Mapping[str, Any], name: str) -> T:
     try:
-        read = _Fitted.model_validate(content)
+        return model.model_validate(content)
     except ValidationError as error:
         raise DpsimError(
-            f"{name}: must be JSON that dpsim fit-jitter printed, but {first_problem(error)}"
+            f"{name}: must be JSON that dpsim {content['kind']} printed, but {first_problem(error)}"
         ) from None
-    return jitter_figure(read.model_dump())
 
 
 # Answers that pages of results have no table of, and so do not read.
 _NO_TABLES: Mapping[str, Callable[[Mapping[str, Any], str], go.Figure]] = {
+    "calibrate": _calibration,
     "converge": _curves,
     "fit-jitter": _jitter,
 }

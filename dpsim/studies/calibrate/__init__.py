@@ -3,18 +3,24 @@
 It knows the engine, and nothing of tables of published steps.
 """
 
+from dpsim.studies.calibrate.answer import Calibration, calibrate
+from dpsim.studies.calibrate.exposed import exposed_seconds
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next, plan
 from dpsim.studies.calibrate.profile import profile_of
-from dpsim.studies.calibrate.rows import measured_runs
+from dpsim.studies.calibrate.rows import measured_runs, runs_of_table
 
 __all__ = [
+    "Calibration",
     "Fitted",
     "MeasuredRun",
     "Proposed",
+    "calibrate",
+    "exposed_seconds",
     "fitted",
     "measure_next",
     "measured_runs",
     "plan",
     "profile_of",
+    "runs_of_table",
 ]

@@ -19,6 +19,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Prior, adjusted, mean_step, prepare, priors_of, step_noise
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
+from dpsim.studies.calibrate.exposed import exposed_seconds
 
 NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
 _MOST_STEPS = 20  # of a disturbed run, in the fit
@@ -30,10 +31,17 @@ _IDENTIFIED = 0.5  # of the prior's spread: what the runs leave of it
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A run as a scenario, and the seconds that its step took."""
+    """A run as a scenario, and the seconds that its step took.
+
+    ``exposed`` are the seconds of exposed communication in it, and ``steps`` its steps one by one,
+    where they were measured. Nothing is fitted to a run that is ``held_out``.
+    """
 
     scenario: Scenario
     step_time: float
+    exposed: float | None = None
+    steps: tuple[float, ...] = ()
+    held_out: bool = False
 
     @property
     def known(self) -> KnownRun:
@@ -126,7 +134,15 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
         return np.log([mean_step(adjusted(job, constants)) for job in jobs])
 
     def residuals(at: FloatArray) -> FloatArray:
-        return np.concatenate([(logarithms(at) - measured) / noise, (at - centre) / spread])
+        predicted, constants = logarithms(at), _constants(free, fixed, at)
+        # Over the step and not as logarithms: a run may expose nothing.
+        exposed = [
+            (exposed_seconds(job, constants, step) - run.exposed) / run.step_time
+            for run, job, step in zip(runs, jobs, np.exp(predicted), strict=True)
+            if run.exposed is not None
+        ]
+        errors = np.concatenate([predicted - measured, exposed])
+        return np.concatenate([errors / noise, (at - centre) / spread])
 
     found = least_squares(
         residuals,
@@ -184,4 +200,8 @@ def _encoded(name: str, value: float) -> float:
 
 def _decoded(name: str, value: float) -> float:
     value = float(np.clip(value, -40, 40))
-    return float(1 / (1 + np.exp(-value)) if name in _SHARES else np.exp(value))
+    # Trial values may lie beyond what a constant may be.
+    most = next(
+        each.le for each in StepConstants.model_fields[name].metadata if hasattr(each, "le")
+    )
+    return float(1 / (1 + np.exp(-value)) if name in _SHARES else min(np.exp(value), most))

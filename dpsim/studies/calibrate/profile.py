@@ -6,6 +6,7 @@ from typing import Any
 
 from dpsim.hardware import COMPUTE, STEPS, CalibrationProfile, Parameter, Residuals
 from dpsim.studies.calibrate.fit import Fitted
+from dpsim.studies.calibrate.single_steps import jitter_of
 
 _FORMULA = "see dpsim.engine.step_constants"
 
@@ -15,7 +16,8 @@ def profile_of(
 ) -> CalibrationProfile:
     """The profile of a cluster; ``base`` has what was measured of it before.
 
-    Each constant stands in ``step``, and in ``step_intervals`` with the interval of its posterior.
+    Each constant stands in ``step``, and in ``step_intervals`` with the interval of its posterior;
+    the jitter of runs that were logged step by step in ``spreads``.
     """
     errors = found.seconds / [run.step_time for run in found.runs] - 1
     residuals = Residuals.of(errors, "fitted rows")
@@ -30,8 +32,12 @@ def profile_of(
         for index, prior in enumerate(found.free)
     }
     known = tuple(run.known for run in found.runs)
+    jitter = jitter_of(found.runs)
+    spreads = () if jitter is None else (jitter,)
     if base is not None:
         changes: dict[str, Any] = {"step": step, "step_intervals": intervals, "known": known}
+        # Ranks that were timed apart say more than whole steps do.
+        changes["spreads"] = base.spreads or spreads
         changes |= {"kind": STEPS, "residuals": residuals} if base.kind in (STEPS, COMPUTE) else {}
         return base.model_copy(update=changes)
     return CalibrationProfile(
@@ -41,5 +47,6 @@ def profile_of(
         step=step,
         step_intervals=intervals,
         known=known,
+        spreads=spreads,
         residuals=residuals,
     )

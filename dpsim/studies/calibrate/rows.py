@@ -1,54 +1,150 @@
 """Measured steps of one's own cluster, as a table of scenarios' fields: how they become scenarios.
 
 The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``), each row
-says their values and ``step_time_ms``. ``placement`` is the GPUs of each node, ``4+3+1``. A row is
-the scenario with those fields set.
+says their values and ``step_time_ms``, or the ``log`` of a training program that tells it, and
+``exposed_ms`` where its exposed communication was measured. ``placement`` is the GPUs of each node,
+``4+3+1``. A row is the scenario with those fields set; one that is ``held_out`` is not fitted to.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.files import strict_csv_rows
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.studies.calibrate.fit import MeasuredRun
 
-STEP = "step_time_ms"
+STEP, LOG = "step_time_ms", "log"
 PLACEMENT = "placement"
-_IGNORED = ("exposed_ms", "note")
+EXPOSED, HELD_OUT = "exposed_ms", "held_out"
+_OWN = (STEP, LOG, EXPOSED, HELD_OUT, "note")  # columns that are no fields of a scenario
 _MOST_BYTES = 16 * 2**20
 _MOST_ROWS = 1000
+_SHORTEST, _LONGEST = 1e-6, 1e6  # seconds of a step
 
 
-def measured_runs(scenario: Path, table: Path, overrides: Sequence[str] = ()) -> list[MeasuredRun]:
-    """The runs of ``table``, each ``scenario`` with a row's fields.
+class TimedSteps(Protocol):
+    """What the log of a training program says of its steps, after warm-up (s)."""
 
-    Raises DpsimError with file, line and column for what cannot be used.
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """Readings in order."""
+
+    @property
+    def median(self) -> float:
+        """Their median."""
+
+    @property
+    def single(self) -> bool:
+        """Whether each reading is one step."""
+
+    @property
+    def counts_passes(self) -> bool:
+        """Whether it may be passes that were timed, and not steps."""
+
+
+Load = Callable[[Sequence[str]], Scenario]  # the scenario with ``key=value`` overrides
+ReadLog = Callable[[Path], TimedSteps]
+
+
+def measured_runs(
+    scenario: Path, table: Path, overrides: Sequence[str] = (), read_log: ReadLog | None = None
+) -> list[MeasuredRun]:
+    """The runs of ``table``, each the file ``scenario`` with a row's fields; see `runs_of_table`.
+
+    ``overrides`` hold for all of them.
     """
-    base = load_scenario(scenario, overrides)
-    rows = strict_csv_rows(table, _MOST_BYTES, [STEP])
-    if len(rows) > _MOST_ROWS:
-        raise DpsimError(f"{table}: must have at most {_MOST_ROWS:,} rows, but has {len(rows):,}")
-    return [_run(scenario, base, overrides, row, f"{table}:{line}") for line, row in rows]
+    return runs_of_table(table, lambda sets: load_scenario(scenario, [*overrides, *sets]), read_log)
 
 
-def _run(
-    scenario: Path, base: Scenario, overrides: Sequence[str], row: Mapping[str, str], where: str
-) -> MeasuredRun:
-    step = _positive(row[STEP], f"{where}: {STEP}")
-    sets = [
-        _placed(base, value, f"{where}: {PLACEMENT}") if name == PLACEMENT else f"{name}={value}"
-        for name, value in row.items()
-        if name not in (STEP, *_IGNORED) and value.strip()
-    ]
-    try:
-        return MeasuredRun(load_scenario(scenario, [*overrides, *sets]), step * 1e-3)
-    except ScenarioError as error:
-        raise DpsimError(f"{where}: {error}") from None
+def runs_of_table(
+    table: Path, load: Load, read_log: ReadLog | None = None, most: int = _MOST_ROWS
+) -> list[MeasuredRun]:
+    """The runs of ``table``, each the scenario that ``load`` gives with a row's fields set.
+
+    ``read_log`` reads a row's log, a path beside the table; None refuses logs. Raises DpsimError
+    with file, line and column for what cannot be used, and for more than ``most`` rows.
+    """
+    rows = strict_csv_rows(table, _MOST_BYTES, ())
+    if len(rows) > most:
+        raise DpsimError(f"{table}: must have at most {most:,} rows, but has {len(rows):,}")
+    if not {STEP, LOG} & rows[0][1].keys():
+        raise DpsimError(f"{table}:1: must have the column {STEP!r} or {LOG!r}, but has neither")
+    reader = _Reader(table.parent, load(()), load, read_log)
+    return [reader.run(row, f"{table}:{line}") for line, row in rows]
+
+
+class _Reader(NamedTuple):
+    """What makes runs of rows."""
+
+    folder: Path
+    base: Scenario
+    load: Load
+    read_log: ReadLog | None
+
+    def run(self, row: Mapping[str, str], where: str) -> MeasuredRun:
+        sets = [
+            _placed(self.base, value, f"{where}: {PLACEMENT}")
+            if name == PLACEMENT
+            else f"{name}={value}"
+            for name, value in row.items()
+            if name not in _OWN and value.strip()
+        ]
+        try:
+            scenario = self.load(sets)
+        except ScenarioError as error:
+            raise DpsimError(f"{where}: {error}") from None
+        step, steps = self._times(row, scenario, where)
+        exposed = _exposed(row.get(EXPOSED, ""), step, where)
+        held_out = _is_held_out(row.get(HELD_OUT, ""), where)
+        return MeasuredRun(scenario, step, exposed, steps, held_out)
+
+    def _times(
+        self, row: Mapping[str, str], scenario: Scenario, where: str
+    ) -> tuple[float, tuple[float, ...]]:
+        """Seconds of the step, and of single steps where a log has them."""
+        stated, log = row.get(STEP, "").strip(), row.get(LOG, "").strip()
+        if bool(stated) == bool(log):
+            but = "has both" if log else "has neither"
+            raise DpsimError(f"{where}: must have a value for {STEP} or for {LOG}, but {but}")
+        if not log:
+            return _within(_number(stated) * 1e-3, f"{where}: {STEP}", stated), ()
+        if self.read_log is None:
+            raise DpsimError(f"{where}: {LOG}: must be left out here: state {STEP}")
+        try:
+            found = self.read_log(self.folder / log)
+        except DpsimError as error:
+            raise DpsimError(f"{where}: {LOG}: {error}") from None
+        passes = scenario.workload.gradient_accumulation
+        if found.counts_passes and passes > 1:
+            raise DpsimError(
+                f"{where}: {LOG}: a progress bar may count passes or steps of {passes} passes: "
+                f"state {STEP}"
+            )
+        step = _within(found.median, f"{where}: {LOG}", f"{found.median * 1e3:.6g}")
+        return step, found.seconds if found.single else ()
+
+
+def _exposed(text: str, step: float, where: str) -> float | None:
+    """Seconds of exposed communication, None where nobody measured them."""
+    if not text.strip():
+        return None
+    value = _number(text) * 1e-3
+    if not 0 <= value < step:
+        rule = f"must be at least 0 and below the step's {step * 1e3:.6g}"
+        raise DpsimError(f"{where}: {EXPOSED}: {rule}, but got {text!r}")
+    return value
+
+
+def _is_held_out(text: str, where: str) -> bool:
+    if text.strip() not in ("", "no", "yes"):
+        raise DpsimError(f"{where}: {HELD_OUT}: must be yes or no, but got {text!r}")
+    return text.strip() == "yes"
 
 
 def _placed(base: Scenario, value: str, where: str) -> str:
@@ -67,11 +163,18 @@ def _placed(base: Scenario, value: str, where: str) -> str:
     return f"cluster={json.dumps({**kept, 'groups': groups})}"
 
 
-def _positive(text: str, where: str) -> float:
+def _within(seconds: float, where: str, given: str) -> float:
+    """A step's ``seconds``, unless nobody measures such a step."""
+    if not seconds > 0:
+        raise DpsimError(f"{where}: must be a number above 0, but got {given!r}")
+    if not _SHORTEST <= seconds <= _LONGEST:
+        limits = f"{_SHORTEST * 1e3:g} to {_LONGEST * 1e3:g} ms"
+        raise DpsimError(f"{where}: must be a step of {limits}, but got {given!r}")
+    return seconds
+
+
+def _number(text: str) -> float:
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise DpsimError(f"{where}: must be a number above 0, but got {text!r}")
-    return value
+        return math.nan

@@ -1,5 +1,7 @@
 """Step constants from measured steps: what made them is found, and what no run tells is said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from dpsim.engine import adjusted, prepare, priors_of, simulate_steps
 from dpsim.hardware import CalibrationProfile, StepConstants
 from dpsim.studies.calibrate import (
     MeasuredRun,
+    exposed_seconds,
     fitted,
     measure_next,
     measured_runs,
@@ -107,6 +110,25 @@ def test_what_no_run_tells_stays_at_its_prior_and_is_said(own):
     assert low < prior.value / 2 < 2 * prior.value < high
 
 
+def test_exposed_communication_tells_network_from_computing(own):
+    """One run of two nodes: its step alone may be due to either."""
+    run = run_at(own, 2, 4, 128)
+    job = prepare(run.scenario)
+    exposed = exposed_seconds(job, TRUTH, run.step_time)
+    alone, told = fitted([run]), fitted([replace(run, exposed=exposed)])
+    assert told.constants.between == pytest.approx(TRUTH.between, rel=0.25)
+    index = [prior.name for prior in told.free].index("between")
+    assert told.is_identified(index)
+    assert told.covariance[index, index] < 0.5 * alone.covariance[index, index]
+    found = exposed_seconds(job, told.constants, float(told.seconds[0]))
+    assert found == pytest.approx(exposed, abs=0.05 * run.step_time)
+
+
+def test_a_run_on_one_gpu_exposes_nothing(own):
+    job = prepare(run_at(own, 1, 1, 64).scenario)
+    assert exposed_seconds(job, TRUTH, seconds(job.scenario, TRUTH)) == pytest.approx(0, abs=1e-9)
+
+
 def test_more_runs_narrow_what_they_tell(own):
     few = fitted([run_at(own, *place) for place in PLACES[:3]])
     many = fitted([run_at(own, *place) for place in PLACES])
@@ -147,13 +169,14 @@ def test_a_profile_predicts_as_the_fit_does(own):
 
 def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
     (tmp_path / "steps.csv").write_text(
-        "placement,workload.batch_per_gpu,step_time_ms\n4+3+1,64,150\n2,32,80\n"
+        "placement,workload.batch_per_gpu,step_time_ms,exposed_ms\n4+3+1,64,150,30\n2,32,80,\n"
     )
     one, two = measured_runs(own, tmp_path / "steps.csv")
     assert [part.gpus_per_node for part in one.scenario.cluster.parts] == [4, 3, 1]
     assert one.scenario.workload.batch_per_gpu == 64
     assert (one.step_time, one.known.nodes, one.known.gpus_per_node) == (0.15, 3, 4)
     assert two.known.nodes == 1
+    assert (one.exposed, two.exposed) == (0.03, None)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +185,7 @@ def test_tables_name_fields_of_the_scenario_and_placements(own, tmp_path):
         ("cluster.nodes\n1\n", "t.csv:1: must have the column 'step_time_ms'"),
         ("step_time_ms\n", "t.csv:2: must have at least 1 row"),
         ("step_time_ms\nfast\n", "t.csv:2: step_time_ms: must be a number above 0, but got 'fast'"),
+        ("step_time_ms,exposed_ms\n5,6\n", "t.csv:2: exposed_ms: must be at least 0 and below"),
         ("placement,step_time_ms\n4+x,1\n", r"t.csv:2: placement: must be GPUs of each node"),
         ("cluster.nodez,step_time_ms\n1,1\n", "t.csv:2: .*cluster.nodez"),
         ("cluster.nodes,step_time_ms\n1\n", "t.csv:2: must have as many values"),

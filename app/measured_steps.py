@@ -1,0 +1,120 @@
+"""Your measured steps, on the page of a scenario: measured against predicted, and what follows."""
+
+from __future__ import annotations
+
+from functools import partial
+from hashlib import sha256
+
+import streamlit as st
+
+from app import state
+from app.charts import chart
+from app.own_steps import MOST_ROWS, OwnSteps, own_steps
+from app.plain import plain
+from app.spec import Spec
+from app.waiting import finished, scenario_of
+from dpsim.base.units import TIME, human
+from dpsim.report.figures.calibration_figure import calibration_figure
+
+_HELP = (
+    "A table (CSV) as dpsim calibrate takes it, a row for each run: columns are fields of the "
+    "scenario such as cluster.nodes, cluster.gpus_per_node and workload.batch_per_gpu, or "
+    "placement, and step_time_ms; also exposed_ms and held_out. At most "
+    f"{MOST_ROWS} rows. No code in it is run, and no file that it names is read."
+)
+
+
+def draw(spec: Spec) -> None:
+    """Draw the upload; with one what it tells, and a button to predict by it."""
+    opened = st.expander("Your measured steps", key="measured steps", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        _used(spec)
+        given = st.file_uploader(
+            "a table of measured steps (CSV)",
+            type=["csv"],
+            key="steps",
+            max_upload_size=1,
+            help=_HELP,
+        )
+        if given is None:
+            return
+        name, data = given.name, given.getvalue()
+        found = finished(
+            "fitting to your steps",
+            ("own steps", name, sha256(data).hexdigest(), spec),
+            partial(own_steps, name, data, spec),
+        )
+        if found is not None:
+            _shown(found)
+
+
+def _used(spec: Spec) -> None:
+    """Say that answers are by a calibration already, and offer to go on without it."""
+    profile = scenario_of(spec).profile
+    if profile is None or profile.step is None:
+        return
+    runs = "1 measured run" if len(profile.known) == 1 else f"{len(profile.known)} measured runs"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"All answers here are by a calibration to {runs}.")
+        st.button(
+            "go on without it",
+            on_click=state.show_spec,
+            args=(spec.without("calibration"),),
+            icon=":material/undo:",
+        )
+
+
+def _shown(found: OwnSteps) -> None:
+    answer = found.answer
+    st.markdown(f"**{_verdict(answer['left_out'], answer['held_out'])}**")
+    for warning in answer["warnings"]:
+        st.warning(plain(warning))
+    with st.container(horizontal=True):
+        st.button(
+            "predict by this calibration",
+            on_click=state.change,
+            args=("calibration", found.profile),
+            icon=":material/play_arrow:",
+        )
+        st.download_button(
+            "download it (profile.json)",
+            found.profile,
+            "profile.json",
+            "application/json",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+    chart(calibration_figure(answer), "measured and predicted", height=420)
+    held_out = answer["held_out"]["rows"]
+    rows = [*answer["rows"], *held_out]
+    used = ["fitted to"] * len(answer["rows"]) + ["held out"] * len(held_out)
+    st.dataframe(
+        {
+            "nodes": [str(row["nodes"]) for row in rows],
+            "GPUs a node": [str(row["gpus_per_node"]) for row in rows],
+            "batch": [str(row["batch"]) for row in rows],
+            "measured": [human(row["measured_ms"] * 1e-3, TIME, 4) for row in rows],
+            "predicted": [human(row["predicted_ms"] * 1e-3, TIME, 4) for row in rows],
+            "error": [f"{row['predicted_ms'] / row['measured_ms'] - 1:+.1%}" for row in rows],
+            "used": used,
+        },
+        hide_index=True,
+        height="content",
+    )
+
+
+def _verdict(left_out: dict[str, float | None], held_out: dict[str, float | None]) -> str:
+    """How far off it is where it was not fitted."""
+    said = [
+        f"{words} the error is {errors['median_ape']:.1%} in the median ({errors['n']} runs)"
+        for words, errors in (
+            ("of runs held out", held_out),
+            ("of runs left out in turn", left_out),
+        )
+        if errors["median_ape"] is not None
+    ]
+    if not said:
+        return "Too few runs to say how far off it is."
+    return f"{'; '.join(said)}.".capitalize()

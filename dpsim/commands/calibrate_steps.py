@@ -1,0 +1,65 @@
+"""The measured steps that ``dpsim calibrate`` takes: a table, a folder, or records of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsim.base.errors import DpsimError
+
+if TYPE_CHECKING:
+    from dpsim.studies.calibrate import MeasuredRun
+    from validate.records import RunRecord
+
+_TABLE = "steps.csv"  # of a folder
+_RECORDS = (".json", ".json.gz")
+
+
+def runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[MeasuredRun]:
+    """The runs that ``steps`` has: of the scenario in ``file``, or what records name.
+
+    Raises DpsimError.
+    """
+    from dpsim.imports import read_step_log
+    from dpsim.studies.calibrate import measured_runs
+
+    table = steps / _TABLE if steps.is_dir() else steps
+    if steps.is_dir() and not table.exists() and not any(steps.rglob("run*.json*")):
+        raise DpsimError(
+            f"{steps}: must have {_TABLE}, whose column log names its logs, or records of dpsim "
+            "validate run (run*.json), but has neither"
+        )
+    if table.exists() and not table.name.endswith(_RECORDS):
+        return measured_runs(file, table, overrides, read_step_log)
+    return _recorded(steps)
+
+
+def _recorded(path: Path) -> list[MeasuredRun]:
+    """The steps that `dpsim validate run` has recorded, whole runs alone."""
+    from validate.records import records_of
+
+    steps = [record for record in records_of([path]) if record.kind == "step"]
+    whole = [record for record in steps if not record.partial]
+    if not whole:
+        raise DpsimError(
+            f"{path}: must have records of steps (dpsim validate run -o FILE) whose run did not "
+            f"fail, but has {len(steps)} in all"
+        )
+    return [_run(record, path) for record in whole]
+
+
+def _run(record: RunRecord, path: Path) -> MeasuredRun:
+    from dpsim.scenario import load_scenario
+    from dpsim.studies.calibrate import MeasuredRun
+
+    case = record.case
+    named = case.get("scenario")
+    if not isinstance(named, str):
+        raise DpsimError(f"{path}: {record.name}: must name its scenario, but does not")
+    try:
+        scenario = load_scenario(named, case.get("set", ()))
+    except DpsimError as error:
+        raise DpsimError(f"{path}: {record.name}: {error}") from None
+    exposed = case.get("measured", {}).get("parts_s", {}).get("exposed_comm")
+    return MeasuredRun(scenario, record.median_s, exposed)

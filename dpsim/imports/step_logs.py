@@ -1,0 +1,228 @@
+"""Step times in the logs of training programs, by the lines that each tool prints.
+
+Megatron-LM prints ``elapsed time per iteration``; torchtitan and DeepSpeed stamp a line with a step
+number; Composer's SpeedMonitor prints ``throughput/batches_per_sec``; Lightning, accelerate's
+examples and the Trainer of transformers show tqdm's progress bar. Each tells the mean step of some
+steps in a row. Readings that contain one of the first ten steps are dropped: they warm up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.imports.reading import ImportFileError, read_input, text_lines
+
+WARM_UP = 10  # steps
+_LEAST = 10  # steps that are read after them
+_LEAST_RATE = 0.01  # batches/s: Composer prints four decimals
+_WINDOW = 20  # seconds of a bar, which shows whole ones
+
+_LONGEST = 1000  # characters of a line: longer ones have no step times
+
+_STAMP = r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})"
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_MEGATRON = re.compile(rf"iteration +(\d+)/ *\d+ \|.*elapsed time per iteration \(ms\): {_NUMBER}")
+_TORCHTITAN = re.compile(rf"{_STAMP} - \S+ - INFO - step: +(\d+) .*\btps: ")
+_DEEPSPEED = re.compile(rf"\[{_STAMP}\] .*\[Rank 0\] step=(\d+), skipped=", re.IGNORECASE)
+_COMPOSER = re.compile(rf"Train (time/batch|throughput/batches_per_sec): {_NUMBER}")
+# tqdm's bar, which is drawn over and over: Epoch 0:  50%|###  | 50/100 [00:10<00:10, 5.00it/s]
+_BAR = re.compile(
+    r"([^|%]*?):? {0,3}\d{1,3}%\|[^|]*\| {0,9}(\d{1,12})/(\d{1,12}) \[((?:\d+:)?\d+:\d\d)<"
+)
+_TRAINS = re.compile(r"(\[rank\d+\]:|\d+: )? *((epoch|step|train)\b.*|steps|training.*)?", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class StepLog:
+    """Seconds a step, by each reading of a log after warm-up.
+
+    ``single``: each reading is one step. ``counts_passes``: the tool may count passes and not steps
+    where gradients are accumulated.
+    """
+
+    tool: str
+    seconds: tuple[float, ...]
+    single: bool
+    counts_passes: bool = False
+
+    @property
+    def median(self) -> float:
+        """The median reading (s)."""
+        return float(np.median(self.seconds))
+
+
+class _Reading(NamedTuple):
+    """The mean seconds of the steps after ``begin`` up to ``end``."""
+
+    begin: int
+    end: int
+    seconds: float
+
+
+def read_step_log(path: Path) -> StepLog:
+    """The step times in the log at ``path``. Raises DpsimError where it holds none, or too few."""
+    try:
+        lines = text_lines(read_input(path))
+        return _read([line for line in lines if len(line) <= _LONGEST])
+    except ImportFileError as error:
+        raise error.of(path) from None
+
+
+def _read(lines: Sequence[str]) -> StepLog:
+    for tool, read in _TOOLS.items():
+        readings = list(read(lines))
+        if not readings:
+            continue
+        warm = readings[0].begin + WARM_UP
+        kept = [each for each in readings if each.begin >= warm]
+        steps = sum(each.end - each.begin for each in kept)
+        if steps < _LEAST:
+            raise ImportFileError(
+                f"must have at least {_LEAST} steps of {tool} after the first {WARM_UP}, but has "
+                f"{steps}"
+            )
+        seconds = tuple(each.seconds for each in kept)
+        if not all(0 < each < math.inf for each in seconds):
+            raise ImportFileError(f"steps of {tool} must take longer than 0 s, but one does not")
+        single = all(each.end - each.begin == 1 for each in kept)
+        return StepLog(tool, seconds, single)
+    return _of_bars(lines)
+
+
+def _megatron(lines: Sequence[str]) -> Iterator[_Reading]:
+    found = [(int(m[1]), float(m[2]) * 1e-3) for m in map(_MEGATRON.search, lines) if m]
+    numbers = [number for number, _ in found]
+    for begin, (end, seconds) in zip(_begins(numbers), found, strict=True):
+        yield _Reading(begin, end, seconds)
+
+
+def _torchtitan(lines: Sequence[str]) -> Iterator[_Reading]:
+    return _stamped(lines, _TORCHTITAN)
+
+
+def _deepspeed(lines: Sequence[str]) -> Iterator[_Reading]:
+    return _stamped(lines, _DEEPSPEED)
+
+
+def _stamped(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[_Reading]:
+    """Readings between lines with a time and a step's number; other ranks repeat the number."""
+    at: dict[int, datetime] = {}
+    for match in filter(None, map(pattern.search, lines)):
+        at.setdefault(int(match[2]), _time(match[1]))
+    numbers = list(at)
+    begins = _begins(numbers)
+    if at:
+        # Nothing tells when the steps before the first line began: it reads as warm-up.
+        yield _Reading(begins[0], numbers[0], 1.0)
+    for begin, end in pairwise(numbers):
+        seconds = (at[end] - at[begin]).total_seconds() / (end - begin)
+        yield _Reading(begin, end, seconds)
+
+
+def _time(stamp: str) -> datetime:
+    try:
+        return datetime.fromisoformat(stamp.replace(",", "."))
+    except ValueError:
+        raise ImportFileError(f"time stamps must be dates, but got {stamp!r}") from None
+
+
+def _begins(numbers: Sequence[int]) -> list[int]:
+    """The step after which each reading begins; the first has as many steps as the second."""
+    for before, after in pairwise(numbers):
+        if after <= before:
+            raise ImportFileError(
+                f"must be the log of one run, but step {after:,} comes after step {before:,}"
+            )
+    if not numbers:
+        return []
+    stride = numbers[1] - numbers[0] if len(numbers) > 1 else numbers[0]
+    return [max(numbers[0] - stride, 0), *numbers[:-1]]
+
+
+def _composer(lines: Sequence[str]) -> Iterator[_Reading]:
+    """Moving averages, over at most as many batches as there were before the first of them."""
+    batch = 0
+    numbers: list[int] = []
+    for match in filter(None, map(_COMPOSER.search, lines)):
+        if match[1] == "time/batch":
+            batch = int(float(match[2])) + 1
+            continue
+        if numbers[-1:] == [batch]:
+            continue
+        rate = float(match[2])
+        if rate < _LEAST_RATE:
+            raise ImportFileError(
+                f"throughput/batches_per_sec must be at least {_LEAST_RATE}, but got {match[2]}, "
+                "too few digits for a step"
+            )
+        numbers.append(batch)
+        _begins(numbers[-2:])
+        yield _Reading(batch - numbers[0], batch, 1 / rate)
+
+
+def _of_bars(lines: Sequence[str]) -> StepLog:
+    """The training's progress bar, by windows of 20 s, since it shows whole seconds."""
+    seconds: list[float] = []
+    points: list[tuple[int, int]] = []
+    totals: set[int] = set()
+    for match in filter(None, map(_BAR.match, lines)):
+        if not _TRAINS.fullmatch(match[1].strip()):
+            continue
+        done, elapsed = int(match[2]), _elapsed(match[4])
+        totals.add(int(match[3]))
+        if points and done < points[-1][0]:
+            seconds += _windows(points)
+            points = []
+        points.append((done, elapsed))
+    if len(totals) > 1:
+        raise ImportFileError(
+            "must show the progress bar of training alone, but has bars of "
+            f"{', '.join(f'{total:,}' for total in sorted(totals))} steps"
+        )
+    seconds += _windows(points)
+    if not totals:
+        raise ImportFileError(
+            f"must have lines with step times of {', '.join(_TOOLS)}, or a progress bar of tqdm "
+            "(Lightning, accelerate), but has none"
+        )
+    if not seconds:
+        raise ImportFileError(
+            f"must show a progress bar for at least {_WINDOW} s after the first {WARM_UP} steps, "
+            "since it shows whole seconds"
+        )
+    return StepLog("a progress bar", tuple(seconds), single=False, counts_passes=True)
+
+
+def _windows(points: Sequence[tuple[int, int]]) -> Iterator[float]:
+    warm = [point for point in points if point[0] >= points[0][0] + WARM_UP]
+    if not warm:
+        return
+    begin, start = warm[0]
+    for done, elapsed in warm:
+        if elapsed - start >= _WINDOW and done > begin:
+            yield (elapsed - start) / (done - begin)
+            begin, start = done, elapsed
+
+
+def _elapsed(text: str) -> int:
+    seconds = 0
+    for part in text.split(":"):
+        seconds = 60 * seconds + int(part)
+    return seconds
+
+
+_TOOLS = {
+    "Megatron-LM": _megatron,
+    "torchtitan": _torchtitan,
+    "DeepSpeed": _deepspeed,
+    "Composer": _composer,
+}

@@ -1,0 +1,167 @@
+"""A calibration as a whole: the fit to measured runs, and what follows for a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan
+from os import PathLike
+from statistics import fmean, median
+from typing import Any
+
+from dpsim.engine import prepare, simulate
+from dpsim.hardware import CalibrationProfile
+from dpsim.scenario import Scenario
+from dpsim.studies.calibrate.exposed import exposed_seconds
+from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
+from dpsim.studies.calibrate.next_runs import Proposed, measure_next
+from dpsim.studies.calibrate.profile import profile_of
+from dpsim.studies.calibrate.single_steps import jitter_of, spread_of
+
+_NO_NODES = (
+    "no run went over several nodes, so nothing is known of the network between them: measure two "
+    "full nodes before you believe a prediction beyond one"
+)
+_HIGH = 0.07  # residuals above this: the form does not describe the cluster
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The constants ``found`` from measured runs, for predictions of ``target`` and its like.
+
+    ``apart`` are the runs that were held out.
+    """
+
+    found: Fitted
+    target: Scenario
+    apart: tuple[MeasuredRun, ...] = ()
+
+    @cached_property
+    def profile(self) -> CalibrationProfile:
+        """The profile by which other runs are predicted."""
+        return profile_of(self.found, self.target.name, self.target.profile)
+
+    @cached_property
+    def proposed(self) -> tuple[Proposed, ...]:
+        """The runs to measure next."""
+        return measure_next(self.found, self.target)
+
+    @cached_property
+    def held_out(self) -> tuple[dict[str, Any], ...]:
+        """The runs that were held out, as `dpsim run` predicts them with the profile."""
+        rows = []
+        for run in self.apart:
+            given = run.scenario.model_copy(update={"calibration": self.profile})
+            result = simulate(given)
+            around = result.interval
+            ends = (None, None) if around is None else (around.low, around.high)
+            rows.append(_row(run, result.step_time_s["mean"], *ends))
+        return tuple(rows)
+
+    @property
+    def held_out_errors(self) -> dict[str, Any]:
+        """How far off they are, absolute and relative."""
+        return _errors([row["predicted_ms"] / row["measured_ms"] - 1 for row in self.held_out])
+
+    @property
+    def jitter(self) -> dict[str, float | str] | None:
+        """The jitter of runs that were logged step by step, as ``disturbance.jitter``."""
+        found = jitter_of(self.found.runs)
+        return None if found is None else found.jitter
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the runs cannot tell, or do not fit."""
+        found, said = self.found, []
+        several = sum(part.nodes for part in self.target.cluster.parts) > 1
+        if several and all(run.known.nodes == 1 for run in found.runs):
+            said.append(_NO_NODES)
+        rms = float((found.residuals**2).mean() ** 0.5)
+        if rms > _HIGH:
+            said.append(
+                f"the runs are off by {rms:.0%} though they were fitted to: these constants do not "
+                "describe all that differs on this cluster"
+            )
+        return said
+
+    def to_json(self, written: str | PathLike[str] | None = None) -> dict[str, Any]:
+        """The JSON of `dpsim calibrate`; ``written`` is the file that the profile went to."""
+        return {
+            "schema_version": 1,
+            "kind": "calibrate",
+            "parameters": [self._parameter(index) for index in range(len(self.found.free))],
+            "rows": self.rows,
+            "left_out": _errors([row["left_out"] for row in self.rows]),
+            "held_out": {**self.held_out_errors, "rows": list(self.held_out)},
+            "jitter": self.jitter,
+            "measure_next": [each.to_json() for each in self.proposed],
+            "warnings": self.warnings,
+            "profile": None if written is None else str(written),
+        }
+
+    def _parameter(self, index: int) -> dict[str, Any]:
+        found, prior = self.found, self.found.free[index]
+        low, high = found.interval(index)
+        return {
+            "name": prior.name,
+            "value": getattr(found.constants, prior.name),
+            "low": low,
+            "high": high,
+            "prior": prior.value,
+            "unit": prior.unit,
+            "identified": found.is_identified(index),
+        }
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The runs that were fitted to, measured and predicted."""
+        found = self.found
+        each = zip(found.runs, found.seconds, found.intervals, found.left_out, strict=True)
+        return [
+            {
+                **_row(run, float(seconds), low, high),
+                "predicted_exposed_ms": self._exposed_ms(run, float(seconds)),
+                "left_out": None if isnan(apart) else -float(apart),
+            }
+            for run, seconds, (low, high), apart in each
+        ]
+
+    def _exposed_ms(self, run: MeasuredRun, step: float) -> float | None:
+        if run.exposed is None:
+            return None
+        return 1e3 * exposed_seconds(prepare(run.scenario), self.found.constants, step)
+
+
+def _row(
+    run: MeasuredRun, predicted: float, low: float | None, high: float | None
+) -> dict[str, Any]:
+    return {
+        **run.known.model_dump(),
+        "predicted_ms": predicted * 1e3,
+        "measured_ms": run.step_time * 1e3,
+        "low_ms": None if low is None else low * 1e3,
+        "high_ms": None if high is None else high * 1e3,
+        "measured_exposed_ms": None if run.exposed is None else run.exposed * 1e3,
+        "steps": len(run.steps) or None,
+        "spread": spread_of(run),
+    }
+
+
+def _errors(errors: Sequence[float | None]) -> dict[str, Any]:
+    apart = [abs(each) for each in errors if each is not None]
+    return {
+        "n": len(apart),
+        "median_ape": median(apart) if apart else None,
+        "mean_ape": fmean(apart) if apart else None,
+        "worst_ape": max(apart, default=None),
+    }
+
+
+def calibrate(runs: Sequence[MeasuredRun], target: Scenario) -> Calibration:
+    """Fit the constants to ``runs`` that are not held out, for ``target``.
+
+    Raises DpsimError where there are none.
+    """
+    known = [run for run in runs if not run.held_out]
+    return Calibration(fitted(known), target, tuple(run for run in runs if run.held_out))
