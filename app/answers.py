@@ -110,10 +110,10 @@ def scaled(spec: Spec, own: Result, report: Report) -> dict[str, Result | DpsimE
     others = node_counts(spec)
     # The scenario's own point is known, with more steps than those of the others.
     others.remove(str(scenario(spec).cluster.nodes))
-    return {**varied(_few_steps(spec), "cluster.nodes", others, report), "own": own}
+    return {**varied(few_steps(spec), "cluster.nodes", others, report), "own": own}
 
 
-def _few_steps(spec: Spec) -> Spec:
+def few_steps(spec: Spec) -> Spec:
     """``spec`` with as many steps as tell what changes between set-ups."""
     run = scenario(spec).run
     few = spec.with_value("run.steps", str(min(run.steps, SCALED_STEPS)))
@@ -129,7 +129,7 @@ def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
     """Each remedy of what does not fit, simulated."""
     given = scenario(spec)
     remedies = memory_of(spec).remedies()
-    few = _few_steps(spec)
+    few = few_steps(spec)
     report(0, len(remedies) + 1)
     # The ways' costs are told against the scenario as if it did fit.
     base = simulate(admitted(few.with_value("run.allow_out_of_memory", "true")))

@@ -2,9 +2,10 @@
 
 One that is too large for a page is refused with a number.
 
-Orders of magnitude, measured on two cores. A simulation takes 0.2 s to begin with. A collective by
-rounds takes 0.1 ms, 2 us a worker, and 4 ns for each worker in each round. By flows it takes 1.2 us
-and 420 B a flow. Workers that act alone, or servers, take 0.5 ms a message.
+Orders of magnitude, measured on two cores. A simulation takes 0.2 s to begin with. A collective
+takes 0.1 ms and 0.5 us a worker, whose rounds are one pattern repeated (a ring) or a library's law.
+Where they are not, it takes 0.5 us more for each worker in each round. By flows it takes 1.2 us and
+420 B a flow. Workers that act alone, or servers, take 0.5 ms a message.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from dpsim.workload import Program
 
 MOST_SECONDS = 120.0
 MOST_BYTES = 2e9
+TOO_LARGE = "too large for this page"
 _MOST_WORKERS = 2**20
-_LINEAR = ("all-to-all", "master-worker", "ring", "round-robin", "auto")
+# Whose rounds repeat one pattern, or are not simulated; as many as there are workers.
+_REPEATING = ("all-to-all", "master-worker", "ring", "round-robin", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def check(scenario: Scenario) -> None:
     if needs.seconds > MOST_SECONDS or needs.bytes > MOST_BYTES:
         steps = scenario.run.steps + scenario.run.warmup
         raise DpsimError(
-            f"too large for this page: simulating {scenario.cluster.ranks:,} GPUs for {steps:,} "
+            f"{TOO_LARGE}: simulating {scenario.cluster.ranks:,} GPUs for {steps:,} "
             f"steps would take about {needs.seconds:,.0f} s and {needs.bytes / 1e9:,.1f} GB, and "
             f"the page allows {MOST_SECONDS:.0f} s and {MOST_BYTES / 1e9:.0f} GB: take fewer "
             "steps or nodes, or use dpsim run"
@@ -81,16 +84,21 @@ def _seconds_a_message(scenario: Scenario) -> float:
     at_servers = strategy.aggregation.meeting is Meeting.AT_SERVERS
     if at_servers or not strategy.sync.barrier:
         return 5e-4 * workers
-    return 1e-4 + 2e-6 * workers + 4e-9 * workers * _rounds(scenario) + 1.2e-6 * _flows(scenario)
+    varying = 0 if _repeats(scenario) else _rounds(scenario)
+    return 1e-4 + 5e-7 * workers * (1 + varying) + 1.2e-6 * _flows(scenario)
+
+
+def _repeats(scenario: Scenario) -> bool:
+    """Whether the rounds of a collective repeat one pattern, of which one is simulated."""
+    aggregation = scenario.strategy.aggregation
+    own = aggregation.all_reduce
+    return aggregation.shards or (own is not None and own.algorithm in _REPEATING)
 
 
 def _rounds(scenario: Scenario) -> int:
     """Rounds of a collective: about as many as workers, or as many as their number has digits."""
-    workers, aggregation = scenario.cluster.ranks, scenario.strategy.aggregation
-    own = aggregation.all_reduce
-    if aggregation.shards or (own is not None and own.algorithm in _LINEAR):
-        return workers
-    return 2 * ceil(log2(workers + 1))
+    workers = scenario.cluster.ranks
+    return workers if _repeats(scenario) else 2 * ceil(log2(workers + 1))
 
 
 def _flows(scenario: Scenario) -> int:

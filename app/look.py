@@ -44,6 +44,8 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5re
 .dp-bar > i.over {{background: {COLOUR["vermilion"]}}}
 .dp-verdict {{font-size: 1.15rem; font-weight: 600; margin: 0.2rem 0 0}}
 .dp-title {{font-size: 1.5rem; font-weight: 650; line-height: 1.25; margin: 0}}
+.dp-title small {{display: inline-block; font-size: 0.82rem; font-weight: 400; margin-left: 0.7rem;
+  color: var(--dp-muted)}}
 h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0;
   margin: 0.3rem 0 -0.6rem}}
 .dp-chart small {{display: block; font-size: 0.82rem; font-weight: 400; color: var(--dp-muted)}}

@@ -94,8 +94,11 @@ def uploaded(name: str, data: bytes) -> Spec:
         ) from None
 
 
-def to_yaml(spec: Spec) -> str:
-    """All values of ``spec`` as one YAML text that reads back to the same scenario."""
+def to_yaml(spec: Spec, name: str = "") -> str:
+    """All values of ``spec`` as one YAML text that reads back to the same scenario.
+
+    ``name`` is that of a changed one, where nobody has set its own.
+    """
     from io import StringIO
 
     from ruamel.yaml import YAML
@@ -106,15 +109,18 @@ def to_yaml(spec: Spec) -> str:
     # In the order of the file: ruamel.yaml would sort the keys.
     writer.sort_base_mapping_type_on_output = False
     written = StringIO()
-    writer.dump(document(spec).plain(), written)
+    values = document(spec).plain()
+    if spec.changes and name and not any(each.startswith("name=") for each in spec.changes):
+        values["name"] = name
+    writer.dump(values, written)
     return written.getvalue()
 
 
-def to_command(spec: Spec) -> str:
-    """What to type to get the same numbers.
-
-    The preset's file or the uploaded one, with all that was changed.
-    """
-    file = spec.file if spec.text is not None else str(preset_path(spec.preset or ""))
-    changed = [word for change in spec.changes for word in ("--set", change)]
-    return shlex.join(["dpsim", "run", file, *changed])
+def to_command(spec: Spec, stem: str) -> str:
+    """What to type in a shell to get the same numbers: write the file ``stem`` and run it."""
+    text = to_yaml(spec, stem)
+    end = "EOF"
+    while end in text.splitlines():
+        end += "_"
+    file = shlex.quote(f"{stem}.yaml")
+    return f"cat > {file} <<'{end}'\n{text}{end}\ndpsim run {file}"

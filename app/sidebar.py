@@ -15,6 +15,7 @@ from app.plain import plain
 from app.presets import about, preset_names, short
 from app.reading import scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec
+from app.titles import file_stem
 from app.words import kind_words
 from dpsim.base.errors import DpsimError
 
@@ -25,6 +26,7 @@ _CLUSTER_ALONE = (
     "gpus_per_node",
 )  # which a cluster of groups or a testbed does not have
 IN_AND_OUT = "Scenario in and out"
+_COMMAND = 220  # pixels; what is longer is scrolled
 _SLOW = "[{workers: [0], factor: 2}]"
 
 
@@ -208,10 +210,10 @@ def _uploaded() -> None:
 
 def _out(spec: Spec) -> None:
     try:
-        text = to_yaml(spec)
+        name = file_stem(spec)
+        text = to_yaml(spec, name)
     except DpsimError:
         return
-    name = spec.preset or spec.file.rpartition(".")[0] or "scenario"
     # A download changes nothing on the page, so it is no reason to run it again.
     st.download_button(
         "download it (YAML)",
@@ -222,7 +224,7 @@ def _out(spec: Spec) -> None:
         icon=":material/download:",
     )
     st.caption("copy as command")
-    st.code(to_command(spec), language="bash", wrap_lines=True)
+    st.code(to_command(spec, name), language="bash", wrap_lines=True, height=_COMMAND)
     st.caption("The page's address holds all of this: a link to it shows the same page.")
 
 

@@ -7,6 +7,7 @@ in words.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar, cast
 from uuid import uuid4
@@ -14,8 +15,8 @@ from uuid import uuid4
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app import state
-from app.answers import Answer, answer
+from app import limits, state
+from app.answers import Answer, answer, few_steps
 from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
@@ -127,7 +128,24 @@ def _ask_again() -> None:
 def refuse(problem: str) -> None:
     """Say what is wrong, a paragraph for each problem, with a way back."""
     st.error(plain(problem), icon=":material/block:")
+    if problem.startswith(limits.TOO_LARGE):
+        _offer_few_steps(state.current().spec)
     st.button("undo the last change", on_click=state.undo, icon=":material/undo:", key="undo")
+
+
+def _offer_few_steps(spec: Spec) -> None:
+    """A button for as few steps as tell most, where the page then allows ``spec``."""
+    few = few_steps(spec)
+    with suppress(DpsimError):
+        limits.check(scenario(few))
+        steps = scenario(few).run.steps
+        st.button(
+            f"simulate {steps} steps",
+            on_click=state.show_spec,
+            args=(few,),
+            icon=":material/play_arrow:",
+            key="few steps",
+        )
 
 
 def why_not(

@@ -1,4 +1,4 @@
-"""What people call things: fields and kinds of a scenario, the scenario itself, and its changes."""
+"""What people call things: fields and kinds of a scenario, its parts, and its changes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from app.presets import about
-from app.reading import document, scenario
+from app.reading import document
 from app.spec import Spec
 from dpsim.scenario import Scenario
 
@@ -96,12 +95,6 @@ def device_words(name: str) -> str:
     """``Ethernet 25G`` for ``ethernet-25g``, ``V100-SXM2-16GB`` for ``v100-sxm2-16gb``."""
     first, _, rest = name.partition("-")
     return f"{_DEVICES[first]} {rest.upper()}" if first in _DEVICES else name.upper()
-
-
-def named(spec: Spec) -> str:
-    """What a set-up is called; a changed one says so. Raises DpsimError."""
-    name = about(spec.preset)[0] if spec.preset else scenario(spec).name
-    return f"{name}, changed" if spec.changes else name
 
 
 def described(given: Scenario) -> str:

@@ -15,7 +15,7 @@ from app.charts import chart
 from app.plain import plain
 from app.published import TABLES, TITLES, computing_errors, published
 from app.reading import scenario
-from app.words import named
+from app.titles import title
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import harmless
 from dpsim.report.figures.measured_figure import Pair, measured_figure
@@ -48,7 +48,7 @@ def _calibration() -> None:
     except DpsimError as error:
         st.error(plain(str(error)))
         return
-    st.markdown(f"**{plain(named(state.current().spec))}**: {plain(_said(given))}")
+    st.markdown(f"**{plain(title(given))}**: {plain(_said(given))}")
 
 
 def _said(given: Scenario) -> str:

@@ -14,8 +14,9 @@ from app.charts import chart
 from app.headline import headline, sentence
 from app.plain import plain
 from app.spec import Spec
+from app.titles import origin, title
 from app.waiting import at_once, finished, let_draw, result_of, scenario_of, why_not
-from app.words import changes, described, named, nodes_words
+from app.words import changes, described, nodes_words
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Result
 from dpsim.report.figures.load_map_figure import load_map_figure
@@ -87,7 +88,8 @@ def _title(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> None:
         horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
         st.html(
-            f'<h1 class="dp-title">{escape(named(spec))}</h1>'
+            f'<h1 class="dp-title">{escape(title(scenario_of(spec)))}'
+            f"<small>{escape(origin(spec))}</small></h1>"
             f'<p class="dp-about">{escape(described(scenario_of(spec)))}</p>'
             f'<p class="dp-about">{escape(_since(spec, pinned, baseline))}</p>',
             width="stretch",

@@ -164,7 +164,7 @@ class ClusterConfig(Config):
         if burst is None:
             return None
         lent, kept = _gigabits(burst.value), _gigabits(own)
-        name, used = part.node.name, self._link(part).rate.value
+        name, used = part.node.name, self.nic_link(part).rate.value
         if used > own:
             said = _gigabits(used)
             return f"{said} is a burst rate of {name}; sustained is {kept}"
@@ -193,7 +193,8 @@ class ClusterConfig(Config):
         """Network cards in use in each node."""
         return [self._cards(part) for part in parts for _ in range(part.nodes)]
 
-    def _link(self, part: NodeGroup) -> Link:
+    def nic_link(self, part: NodeGroup) -> Link:
+        """The link of each network card of ``part``."""
         return part.nic or self.network.nic or part.node.nics.link
 
     def build(self) -> Cluster:
@@ -221,7 +222,7 @@ class ClusterConfig(Config):
         groups = []
         for part in parts:
             # The node as it is used: library models read its GPU and its network link.
-            nics = part.node.nics.model_copy(update={"link": self._link(part)})
+            nics = part.node.nics.model_copy(update={"link": self.nic_link(part)})
             node = part.node.model_copy(update={"nics": nics, "gpu": part.accelerator})
             used = _UsedNode(node, self._cards(part), part.gpus_per_node, host)
             groups.append((_graph(used), part.nodes))
@@ -240,7 +241,7 @@ class ClusterConfig(Config):
     def _ports(self, parts: tuple[NodeGroup, ...]) -> Ports:
         """Where the nodes' network cards end on the fabric."""
         cards = np.array(self._cards_by_node(parts))
-        links = [self._link(part) for part in parts]
+        links = [self.nic_link(part) for part in parts]
         ends = [part.nodes * self._cards(part) for part in parts]
         rate = _of_ports(links, ends, lambda link: link.bandwidth)
         latency = _of_ports(links, ends, lambda link: link.latency.value)

@@ -4,21 +4,24 @@ Uploads that nobody vouches for, downloads, commands and addresses that give the
 """
 
 import json
-import shlex
+import os
+import subprocess
+import sys
+from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 import pytest
 from app_pages import EVERY_PART, html, metrics
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from app import sidebar
+from app import sidebar, titles
 from app.presets import preset_names, preset_path
 from app.reading import document, scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec, View
-from dpsim import cli
+from app.titles import file_stem
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import TIME, human
 from dpsim.scenario import load_scenario
 
 GOOD = """name: mine
@@ -95,7 +98,7 @@ def test_an_upload_is_shown_and_a_broken_one_keeps_what_was_there(open_page):
         ("good.yaml", GOOD.encode(), "application/yaml")
     ).run()
     assert not page.error
-    assert '<h1 class="dp-title">mine</h1>' in html(page)
+    assert "ResNet-50 · 2 x V100 · 10 GbE<small>from mine</small></h1>" in html(page)
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -109,19 +112,52 @@ def test_a_download_reads_back_to_the_same_scenario(tmp_path, name):
     )
 
 
-def test_the_command_gives_the_numbers_of_the_page(open_page):
+def test_the_command_gives_the_numbers_of_the_page_in_any_folder(open_page, tmp_path):
     spec = Spec(
         "resnet50-16-v100-local-sgd",
         changes=("cluster.nodes=4", "strategy.sync={kind: local-sgd, every: 4}"),
     )
-    page = open_page("what_if", wait=False, **spec.to_query())
-    program, *arguments = shlex.split(to_command(spec))
-    ran = CliRunner().invoke(cli.app, [*arguments, "--json"])
-    assert program == "dpsim"
-    assert (
-        metrics(page)["step time"][0]
-        == f"{json.loads(ran.stdout)['step_time_s']['mean'] * 1e3:.4g} ms"
+    page = open_page("what_if", wait=False, parts=[sidebar.IN_AND_OUT], **spec.to_query())
+    (command,) = [each.value for each in page.code]
+    assert "/" not in command.replace("#!/", "")
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["sh", "-c", f"{command} --json"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": programs},
+        capture_output=True,
+        text=True,
+        check=True,
     )
+    seconds = json.loads(ran.stdout)["step_time_s"]["mean"]
+    assert metrics(page)["step time"][0] == human(seconds, TIME, 4)
+    assert [path.name for path in tmp_path.iterdir()] == ["resnet-50-4-x-v100-1-gbe.yaml"]
+
+
+def test_a_command_ends_a_file_where_its_text_does_and_in_no_other_folder():
+    spec = Spec(text="name: '../../x; rm'\n" + GOOD.partition("\n")[2] + "# |\n")
+    assert file_stem(spec) == "x-rm"
+    ends = Spec(text=GOOD, changes=('name="a\\nEOF\\nb"',))
+    assert to_command(ends, "x").startswith("cat > x.yaml <<'EOF")
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ((), "ResNet-50 · 32 x V100 · 25 GbE"),
+        (("cluster.nodes=8", "cluster.network.nic=10GbE"), "ResNet-50 · 64 x V100 · 10 GbE"),
+        (("cluster.nodes=1", "workload.model=llama3-8b"), "Llama 3 8B · 8 x V100 · one node"),
+        (("cluster.network.nic=null",), "ResNet-50 · 32 x V100 · InfiniBand EDR"),
+        (("cluster.gpu=a100-sxm-80gb",), "ResNet-50 · 32 x A100 · 25 GbE"),
+    ],
+)
+def test_a_title_is_what_is_in_the_scenario_and_its_file_is_called_so(changes, title):
+    spec = Spec("resnet50-32-v100-25gbe", changes=changes)
+    assert titles.title(scenario(spec)) == title
+    assert titles.origin(spec) == ("from ResNet-50 on 32 V100" if changes else "")
+    if changes:
+        assert to_yaml(spec, file_stem(spec)).startswith(f"name: {file_stem(spec)}\n")
+        assert file_stem(spec) == title.lower().replace(" · ", "-").replace(" ", "-")
 
 
 text = st.text(st.characters(blacklist_categories=("Cs",)), max_size=40)

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from app_pages import metrics
 
 from app import limits
 from app.answers import answer
@@ -46,7 +47,30 @@ def test_more_gpus_than_can_be_spoken_of_are_refused():
         limits.check(scenario(Spec(PRESET, changes=("cluster.nodes=1000000",))))
 
 
-@pytest.mark.parametrize("changes", [("run.steps=300",), ("cluster.nodes=64", "run.steps=10")])
+@pytest.mark.parametrize("preset", [PRESET, "llama3-8b-8-h100-fsdp"])
+def test_a_hundred_thousand_gpus_are_simulated_whose_rounds_repeat_a_pattern(preset):
+    """They take 4.4 s for five steps, in vectors over the workers."""
+    limits.check(scenario(Spec(preset, changes=("cluster.nodes=16384", "run.steps=4"))))
+
+
+def test_fewer_steps_are_offered_where_the_page_allows_those(open_page):
+    large = ["cluster.nodes=512", "run.steps=30000"]
+    page = open_page("what_if", wait=False, preset=PRESET, set=large)
+    assert "simulating 4,096 GPUs for 30,005 steps would take about" in page.error[0].value
+    page.button(key="few steps").click().run()
+    assert not page.error
+    assert metrics(page)["step time"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("run.steps=300",),
+        ("cluster.nodes=64", "run.steps=10"),
+        ("cluster.nodes=512", "run.steps=4", "strategy.overlap.kind=wfbp"),
+        ("cluster.nodes=256", "run.steps=4", "strategy.aggregation.algorithm=double-binary-tree"),
+    ],
+)
 def test_the_estimate_is_of_the_right_order(changes):
     given = scenario(Spec(PRESET, changes=changes))
     started = time.process_time()

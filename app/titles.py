@@ -1,0 +1,110 @@
+"""What a scenario is called by what is in it: ``ResNet-50 · 64 x V100 · 10 GbE``."""
+
+from __future__ import annotations
+
+import re
+
+from app.presets import short
+from app.reading import scenario
+from app.spec import Spec
+from app.words import device_words
+from dpsim.scenario import Scenario
+
+# How families write their names, by the letters that a catalogue's name begins with.
+_FAMILIES = {
+    "alexnet": "AlexNet",
+    "bart": "BART",
+    "bert": "BERT",
+    "densenet": "DenseNet-",
+    "dlrm": "DLRM",
+    "efficientnet": "EfficientNet",
+    "googlenet": "GoogLeNet",
+    "gnmt": "GNMT",
+    "gpt": "GPT-",
+    "lstm": "LSTM",
+    "mpt": "MPT",
+    "neumf": "NeuMF",
+    "olmo": "OLMo",
+    "olmoe": "OLMoE",
+    "resnet": "ResNet-",
+    "resnext": "ResNeXt-",
+    "rnnt": "RNN-T",
+    "ssd": "SSD",
+    "vgg": "VGG-",
+    "vit": "ViT",
+}
+_SPACED = ("gemma", "llama", "qwen")  # "Llama 3", "Qwen 2.5"
+_SIZE = re.compile(r"\d+(x\d+)?(\.\d+)?[bm]")  # parameters
+_BOARD = re.compile(r"sxm\d?|pcie|nvl|\d+gb")  # words of a GPU's name that a title leaves out
+_NETWORKS = {"ethernet": "{} GbE", "ib": "InfiniBand {}"}
+
+
+def model_words(name: str) -> str:
+    """``ResNet-50`` for ``resnet50``, ``Llama 3 8B`` for ``llama3-8b``."""
+    first, *more = name.split("-")
+    letters = re.match(r"[a-z]*", first)
+    family = letters[0] if letters else ""
+    number = first.removeprefix(family)
+    words = _FAMILIES.get(family, family.capitalize())
+    if family in _SPACED and number:
+        words += " "
+    words = f"{words}{number}" if number else words.rstrip("-")
+    for each in more:
+        words += f" {each[:-1]}{each[-1].upper()}" if _SIZE.fullmatch(each) else f"-{each}"
+    return words
+
+
+def gpu_words(name: str) -> str:
+    """``V100`` for ``v100-sxm2-16gb``, ``RTX 4090`` for ``rtx-4090``."""
+    kept = [word for word in name.split("-") if not _BOARD.fullmatch(word)]
+    return " ".join(kept).upper()
+
+
+def card_words(name: str) -> str:
+    """``25 GbE`` for ``ethernet-25g``, ``InfiniBand NDR`` for ``ib-ndr``."""
+    first, _, rate = name.partition("-")
+    if first == "ethernet":
+        rate = rate.removesuffix("g")
+    return _NETWORKS[first].format(rate.upper()) if first in _NETWORKS else device_words(name)
+
+
+def title(given: Scenario) -> str:
+    """Model, GPUs and what joins the nodes."""
+    cluster = given.cluster
+    gpus = dict.fromkeys(gpu_words(part.accelerator.name) for part in cluster.parts)
+    words = [
+        model_words(given.build_model().name),
+        f"{cluster.ranks:,} x {' and '.join(gpus)}",
+        _network(given),
+    ]
+    return " · ".join(word for word in words if word)
+
+
+def _network(given: Scenario) -> str:
+    cluster = given.cluster
+    nodes = sum(part.nodes for part in cluster.parts)
+    if given.testbed is not None:
+        return "testbed"
+    if nodes == 1:
+        return "one node"
+    cards = dict.fromkeys(card_words(card.name) for card in map(cluster.nic_link, cluster.parts))
+    return " and ".join(cards)
+
+
+def origin(spec: Spec) -> str:
+    """Where a changed scenario is from, or one of somebody's own; empty for a preset as it is."""
+    if spec.text is not None:
+        return f"from {scenario(spec).name}"
+    return f"from {short(spec.preset or '')}" if spec.changes else ""
+
+
+def file_stem(spec: Spec) -> str:
+    """A name for a file of ``spec``: a preset's own, or the title as ``vgg-16-3-x-v100-10-gbe``."""
+    if not spec.changes:
+        return _stem(spec.preset or scenario(spec).name)
+    return _stem(title(scenario(spec)).replace(",", ""))
+
+
+def _stem(words: str) -> str:
+    # A scenario's name is anybody's text: no folder, and nothing that a shell minds.
+    return re.sub(r"[^a-z0-9.]+", "-", words.lower()).strip("-.") or "scenario"
