@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
-    from dpsim.engine.spending import Cost, Energy
+    from dpsim.engine.spending import Cost, Energy, Total
     from dpsim.engine.step_constants import adjusted
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
@@ -100,6 +100,7 @@ __all__ = [
     "StepTraffic",
     "Steps",
     "TimeToTarget",
+    "Total",
     "Training",
     "Transfer",
     "Utilisation",
