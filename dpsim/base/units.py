@@ -201,6 +201,26 @@ def exact(value: float, dimension: Dimension) -> str:
     return f"{float(value)!r} {dimension.symbol}"
 
 
+_COUNT = re.compile(r"\s*(\d+\.?\d*(?:[eE]\+?\d{1,2})?)\s*([kKMGBT]?)\s*")
+_COUNTED_IN = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
+_MOST_COUNTED = 1e18
+
+
+def count(value: object) -> float:
+    """A number of things, such as tokens: ``count("1.5T")`` is 1.5e12.
+
+    k, M, B (or G) and T are powers of 1000. Raises DpsimError for what is none above 0.
+    """
+    match = _COUNT.fullmatch(str(value)) if len(str(value)) <= 64 else None
+    number = 0.0 if match is None else float(Fraction(match[1]) * _COUNTED_IN[match[2]])
+    if not 0 < number <= _MOST_COUNTED:
+        raise DpsimError(
+            f"must be a number above 0 and up to {_MOST_COUNTED:g}, such as 300B or 1T, but got "
+            f"{str(value)[:64]!r}"
+        )
+    return number
+
+
 _FOR_PEOPLE = (
     (1e15, "P"),
     (1e12, "T"),
@@ -298,3 +318,11 @@ PositiveBytes = Annotated[float, *_quantity(DATA), Field(gt=0)]
 BytesPerSecond = Annotated[float, *_quantity(RATE), Field(gt=0)]
 FlopPerSecond = Annotated[float, *_quantity(SPEED), Field(gt=0)]
 Watts = Annotated[float, *_quantity(POWER), Field(ge=0)]
+Count = Annotated[
+    float,
+    BeforeValidator(count),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]},
+        mode="validation",
+    ),
+]

@@ -11,7 +11,17 @@ import typer
 
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.terminal import show, show_json
-from dpsim.commands.options import Json, Plot, Sets, check_plot, draw
+from dpsim.commands.options import (
+    Epochs,
+    Json,
+    Plot,
+    Samples,
+    Sets,
+    Tokens,
+    check_plot,
+    draw,
+    with_amount,
+)
 from dpsim.commands.progress import progress
 
 Files = Annotated[
@@ -43,6 +53,9 @@ def compare(
     alternative: Alternative = None,
     by: By = "sample-time",
     plot: Plot = None,
+    tokens: Tokens = None,
+    samples: Samples = None,
+    epochs: Epochs = None,
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +84,7 @@ def compare(
             alternatives=alternative or (),
             others=files[1:],
             by=by,
-            overrides=set_ or (),
+            overrides=with_amount(set_, tokens, samples, epochs),
             progress=done,
         )
 

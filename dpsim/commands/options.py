@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
+from dpsim.base.units import count
+
+if TYPE_CHECKING:
+    from dpsim.studies.sweep import Pareto
 
 T = TypeVar("T")
 
@@ -31,6 +35,19 @@ Plot = Annotated[
         help="Draw it to this file: .html, or .png, .svg (extra plot); - for the terminal.",
     ),
 ]
+Tokens = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER", help="Also say what so many tokens take in days and money: 300B, 1T."
+    ),
+]
+Samples = Annotated[
+    str | None, typer.Option(metavar="NUMBER", help="The same for so many samples: 90M.")
+]
+Epochs = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER", help="The same for so many passes over the data set."),
+]
 Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
@@ -48,16 +65,18 @@ def check_plot(path: Path | None) -> None:
         check_ending(path)
 
 
-def draw(path: Path, content: Mapping[str, Any] | Path) -> None:
-    """Draw what a command prints as JSON, or a sweep's folder, to ``--plot``."""
-    from dpsim.report.plots.figure import answer_figure, sweep_figure
+def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
+    """Draw what a command prints as JSON, a sweep's folder or its front to ``--plot``."""
+    from dpsim.report.plots.figure import answer_figure, pareto_figure, sweep_figure
     from dpsim.report.plots.files import write_figure
     from dpsim.report.plots.small import small
 
     if isinstance(content, Path):
         figure = sweep_figure(content)
-    else:
+    elif isinstance(content, Mapping):
         figure = answer_figure(content, "the answer")
+    else:
+        figure = pareto_figure(content)
     if path == _TERMINAL:
         # The answer itself may be JSON on stdout.
         narrate("\n".join(small(figure)))
@@ -72,6 +91,24 @@ def read_option(option: str, read: Callable[[str], T], text: str) -> T:
         return read(text)
     except DpsimError as error:
         raise DpsimError(f"{option}: {error}") from None
+
+
+def with_amount(
+    overrides: Iterable[str] | None, tokens: str | None, samples: str | None, epochs: str | None
+) -> list[str]:
+    """``--set`` with what training ``--tokens``, ``--samples`` or ``--epochs`` ask the total of.
+
+    Raises DpsimError where they are no numbers, or several are given.
+    """
+    asked = {"tokens": tokens, "samples": samples, "epochs": epochs}
+    given = {name: text for name, text in asked.items() if text is not None}
+    if len(given) > 1:
+        several = " and ".join(f"--{name}" for name in given)
+        raise DpsimError(f"must have one of --tokens, --samples and --epochs, but got {several}")
+    # The others of the file would stand beside the one that is asked for here.
+    numbers = {name: read_option(f"--{name}", count, text) for name, text in given.items()}
+    others = [f"cost.{name}=null" for name in asked if given and name not in given]
+    return [*(overrides or ()), *others, *(f"cost.{name}={n!r}" for name, n in numbers.items())]
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

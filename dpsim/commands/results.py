@@ -10,7 +10,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import csv_text, narrate, show, show_json
-from dpsim.commands.options import Json
+from dpsim.commands.options import Json, Plot, check_plot, draw
 
 
 def results(
@@ -20,6 +20,14 @@ def results(
     sql: Annotated[
         str | None, typer.Option(help="A select statement about the table results.")
     ] = None,
+    pareto: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Only points that no other beats in both: price,time, or other columns.",
+        ),
+    ] = None,
+    plot: Plot = None,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
 ) -> None:
@@ -34,12 +42,22 @@ def results(
     Example: dpsim results results/
         --sql "select nodes, step_time_s from results order by step_time_s"
     Example: dpsim results results/ --sql "describe results"
+    Example: dpsim results results/ --pareto price,time --plot front.html
     """
-    from dpsim.studies.sweep import query
+    from dpsim.studies.sweep import pareto_points, query
 
+    check_plot(plot)
+    if sql is not None and (pareto or plot):
+        raise DpsimError("--sql must not be given with --pareto or --plot, but got both")
     if as_json and as_csv:
         raise DpsimError("--json must not be given with --csv, but got both")
-    answer = query(folder) if sql is None else query(folder, sql)
+    if pareto is not None:
+        front = pareto_points(folder, pareto)
+        answer = front.front
+    else:
+        answer = query(folder) if sql is None else query(folder, sql)
+    if plot is not None:
+        draw(plot, folder if pareto is None else front)
     if answer.damage:
         narrate(f"note: {answer.damage}")
     if answer.done < answer.points:

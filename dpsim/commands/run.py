@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
+from dpsim.commands.options import (
+    Epochs,
+    File,
+    Json,
+    Plot,
+    Samples,
+    Sets,
+    Tokens,
+    check_plot,
+    draw,
+    with_amount,
+)
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -50,6 +61,9 @@ EngineName = Annotated[
 
 def run(
     file: File,
+    tokens: Tokens = None,
+    samples: Samples = None,
+    epochs: Epochs = None,
     set_: Sets = None,
     trace: Trace = None,
     html: Html = None,
@@ -64,6 +78,7 @@ def run(
     Example: dpsim run scenarios/quickstart.yaml --trace trace.json --html report.html
     Example: dpsim run scenarios/quickstart.yaml --chakra traces
     Example: dpsim run scenarios/quickstart.yaml --engine events
+    Example: dpsim run scenarios/quickstart.yaml --samples 115M
     """
     from dpsim.engine import run_scenario
     from dpsim.scenario import load_scenario
@@ -71,7 +86,8 @@ def run(
     recording = _recording(trace, html)
     check_plot(plot)
     asked = [] if engine is None else [f"run.engine={engine}"]
-    scenario = load_scenario(file, [*(set_ or ()), *asked])
+    overrides = [*with_amount(set_, tokens, samples, epochs), *asked]
+    scenario = load_scenario(file, overrides)
     if scenario.sweep is not None:
         narrate(
             f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep "

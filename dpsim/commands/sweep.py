@@ -11,7 +11,15 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json
-from dpsim.commands.options import Plot, check_plot, draw
+from dpsim.commands.options import (
+    Epochs,
+    Plot,
+    Samples,
+    Tokens,
+    check_plot,
+    draw,
+    with_amount,
+)
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -56,6 +64,9 @@ def sweep(
     dask: Dask = None,
     resume: Resume = False,
     plot: Plot = None,
+    tokens: Tokens = None,
+    samples: Samples = None,
+    epochs: Epochs = None,
     set_: Set = None,
     as_json: AsJson = False,
 ) -> None:
@@ -84,7 +95,7 @@ def sweep(
             workers=workers,
             dask=dask,
             resume=resume,
-            overrides=set_ or (),
+            overrides=with_amount(set_, tokens, samples, epochs),
             started=started,
             progress=done,
         )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show, show_json, write_whole
-from dpsim.commands.options import File, Json, Sets, read_option
+from dpsim.commands.options import (
+    Epochs,
+    File,
+    Json,
+    Samples,
+    Sets,
+    Tokens,
+    read_option,
+    with_amount,
+)
 from dpsim.commands.progress import bars
 
 if TYPE_CHECKING:
@@ -73,6 +82,9 @@ def tune(
     seed: Seed = 0,
     output: Output = None,
     html: Html = None,
+    tokens: Tokens = None,
+    samples: Samples = None,
+    epochs: Epochs = None,
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
@@ -98,7 +110,7 @@ def tune(
             evaluations=evaluations,
             limits=limits,
             seed=seed,
-            overrides=set_ or (),
+            overrides=with_amount(set_, tokens, samples, epochs),
             progress=progress,
         )
     _write(found, output, html)

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, run_job, run_scenario, simulate
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
-    from dpsim.engine.spending import Cost, Energy
+    from dpsim.engine.spending import Cost, Energy, Total
     from dpsim.engine.step_constants import adjusted
     from dpsim.engine.step_priors import Prior, priors_of, step_noise
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
@@ -105,6 +105,7 @@ __all__ = [
     "StepTraffic",
     "Steps",
     "TimeToTarget",
+    "Total",
     "Training",
     "Transfer",
     "Utilisation",

@@ -181,7 +181,8 @@ def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...
     # Gradients of two passes never share a bucket: the first are due before the second exist. One
     # that is ready where a pass ends is that pass's, not the next one's.
     for number, of_a_pass in groupby(gradients, key=lambda each: program.pass_of(each.ready - 1)):
-        outlook = Outlook(expected, alpha, beta, program.passes, number)
+        rebuilt = strategy.aggregation.rebuilds_buckets
+        outlook = Outlook(expected, alpha, beta, program.passes, number, rebuilt)
         ordered += strategy.overlap.plan(tuple(of_a_pass), outlook)
     return in_order(tuple(ordered), others)
 

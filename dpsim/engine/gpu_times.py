@@ -50,6 +50,8 @@ def learner_times(
         constants=known,
         learners=learners,
         updated=updated,
+        searched=scenario.strategy.aggregation.searched_nodes(model),
+        each_pass=scenario.strategy.aggregation.reduces_each_pass,
         beside=workload.input.host_seconds(known.script, workload.samples_per_gpu, model),
     )
 

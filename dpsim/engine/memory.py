@@ -286,6 +286,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         weight_bytes=getattr(aggregation, "weight_bytes", None),
         outer_bytes=outer_bytes,
         units_ahead=aggregation.units_ahead,
+        views_buckets=aggregation.views_buckets,
         shard_group=shard_group,
         whole_gradients=passes > 1 and not aggregation.reduces_each_pass,
         # Where nothing is sharded yet, a remedy shards as `sharded` does by default.

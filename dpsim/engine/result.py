@@ -22,7 +22,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.one_time import OneTimeCosts, one_time_costs
-from dpsim.engine.spending import Cost, Energy, Spending, spending
+from dpsim.engine.spending import Cost, Energy, Spending, Total, samples_to_pay, spending
 from dpsim.engine.steps import PARTS, PartName, Steps
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.engine.utilisation import Utilisation, work
@@ -294,6 +294,21 @@ class Result(Shown):
         )
 
     @property
+    def total(self) -> Total | None:
+        """What the tokens, samples or epochs of the scenario's cost take; None without them."""
+        samples = samples_to_pay(self.job.scenario, self.job.model.tokens)
+        if samples is None:
+            return None
+        useful = 1.0 if self.goodput is None else self.goodput.useful
+        time_s = samples / self.throughput_samples_per_s / useful
+        return self.spending.total(samples, time_s=time_s, energy=self.energy)
+
+    @property
+    def price_per_million_samples(self) -> float | None:
+        """In the currency of the spending; None without a stated or a list price."""
+        return self.spending.price(1e6 / self.throughput_samples_per_s)
+
+    @property
     def time_to_target_s(self) -> float | None:
         """Seconds of training to the model's target; None where steps to it are not known."""
         training = None if self.to_target is None else self.to_target.training
@@ -365,6 +380,7 @@ class Result(Shown):
             "to_target": None if self.to_target is None else self.to_target.to_json(),
             "cost": None if self.cost is None else asdict(self.cost),
             "energy": None if self.energy is None else asdict(self.energy),
+            "total": None if self.total is None else asdict(self.total),
             "notes": list(self.notes),
             "engine": self.engine,
             "approximation": self.approximation,

@@ -27,6 +27,7 @@ from dpsim.engine.run_length import (
     settled_length,
     warming_up,
 )
+from dpsim.engine.spending import samples_to_pay
 from dpsim.engine.steadiness import FEWEST, departure, piled_up, running_ahead, unsettled
 from dpsim.engine.steps import Steps
 from dpsim.scenario import Scenario
@@ -85,6 +86,7 @@ def run_scenario(
     # Before anything is built, which for too many workers takes long by itself.
     check_length(settled)
     job = calibrated(settled, model)
+    samples_to_pay(scenario, job.model.tokens)  # before minutes are spent on what has no answer
     run = Run(simulate_job(job, recording, progress, staggered=not as_asked))
     if as_asked:
         return run

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsim.hardware import GIVEN
+from dpsim.base.errors import DpsimError
+from dpsim.convergence import tasks_of
+from dpsim.hardware import CURRENCY, GIVEN, list_price
 from dpsim.scenario import CostConfig, Scenario
 
 _HOUR = 3600.0
+_KWH = 3.6e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,29 @@ class Energy:
 
 
 @dataclass(frozen=True, slots=True)
+class Total:
+    """What training on ``samples`` takes, time lost to crashes included.
+
+    ``price`` is in ``currency``, None where some GPU has no price; ``price_source`` says whose
+    ``price_per_gpu_hour`` it is. ``energy_kwh`` is None where a GPU's power is not known.
+    """
+
+    samples: float
+    time_s: float
+    gpu_hours: float
+    price: float | None
+    energy_kwh: float | None
+    currency: str
+    price_per_gpu_hour: float | None
+    price_source: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Spending:
     """What a second of the scenario's cluster costs.
 
-    ``gpu_watts``: of all its GPUs at work, None where some GPU's is not known.
+    ``gpu_watts``: of all its GPUs at work, None where some GPU's is not known. ``hourly``: an hour
+    of all GPUs in ``currency``, None where some GPU has neither a stated nor a list price.
     """
 
     config: CostConfig
@@ -64,6 +86,26 @@ class Spending:
     nodes: int
     gpu_watts: float | None
     source: str
+    hourly: float | None
+    currency: str
+    price_source: str | None
+
+    def price(self, seconds: float) -> float | None:
+        """What so many seconds of all GPUs cost; None without a price."""
+        return None if self.hourly is None else self.hourly * seconds / _HOUR
+
+    def total(self, samples: float, *, time_s: float, energy: Energy | None) -> Total:
+        """What training on ``samples`` takes, which takes ``time_s``."""
+        return Total(
+            samples=samples,
+            time_s=time_s,
+            gpu_hours=self.gpus * time_s / _HOUR,
+            price=self.price(time_s),
+            energy_kwh=None if energy is None else energy.power_W * time_s / _KWH,
+            currency=self.currency,
+            price_per_gpu_hour=None if self.hourly is None else self.hourly / self.gpus,
+            price_source=self.price_source,
+        )
 
     def cost(
         self,
@@ -116,17 +158,79 @@ class Spending:
 
 
 def spending(scenario: Scenario) -> Spending:
-    """The spending of ``scenario``: the catalogue's power where it gives none."""
+    """The spending of ``scenario``: list prices and the catalogue's power where it gives none."""
     config, parts = scenario.cost, scenario.cluster.parts
-    gpus, nodes = scenario.cluster.ranks, sum(part.nodes for part in parts)
-    if config.power_per_gpu is not None:
-        return Spending(config, gpus, nodes, gpus * config.power_per_gpu, GIVEN)
+    watts, source = _watts(scenario)
+    hourly, currency, price_source = _hourly(scenario)
+    return Spending(
+        config=config,
+        gpus=scenario.cluster.ranks,
+        nodes=sum(part.nodes for part in parts),
+        gpu_watts=watts,
+        source=source,
+        hourly=hourly,
+        currency=currency,
+        price_source=price_source,
+    )
+
+
+def _watts(scenario: Scenario) -> tuple[float | None, str]:
+    """The power of all GPUs at work, None where some GPU's is not known, and its source."""
+    given, parts = scenario.cost.power_per_gpu, scenario.cluster.parts
+    if given is not None:
+        return scenario.cluster.ranks * given, GIVEN
     powers = [part.accelerator.power for part in parts]
     known = [power for power in powers if power is not None]
     # Each source once, however many groups of nodes have that GPU.
     source = "thermal design power: " + "; ".join(dict.fromkeys(power.source for power in known))
     # A sum without one of the GPUs would look like a saving.
     if len(known) < len(powers):
-        return Spending(config, gpus, nodes, None, source)
-    watts = sum(part.ranks * power.value for part, power in zip(parts, known, strict=True))
-    return Spending(config, gpus, nodes, watts, source)
+        return None, source
+    return sum(part.ranks * each.value for part, each in zip(parts, known, strict=True)), source
+
+
+def _hourly(scenario: Scenario) -> tuple[float | None, str, str | None]:
+    """The price of an hour of all GPUs, None where some GPU has none; its currency and source."""
+    given, parts = scenario.cost.price_per_gpu_hour, scenario.cluster.parts
+    if given is not None:
+        return given * scenario.cluster.ranks, scenario.cost.currency, GIVEN
+    prices = [list_price(part.accelerator) for part in parts]
+    known = [price for price in prices if price is not None]
+    if len(known) < len(prices):
+        return None, CURRENCY, None
+    hourly = sum(part.ranks * each.value for part, each in zip(parts, known, strict=True))
+    return hourly, CURRENCY, "; ".join(dict.fromkeys(price.source for price in known))
+
+
+def samples_to_pay(scenario: Scenario, tokens_of_sample: int | None) -> float | None:
+    """The samples that ``scenario`` asks the total of; None where it asks for none.
+
+    Raises DpsimError for tokens of a model without any, and for epochs of no data set.
+    """
+    cost = scenario.cost
+    if cost.tokens is not None:
+        if not tokens_of_sample:
+            raise DpsimError(
+                "cost.tokens: must be of a model that reads text, but this model has no tokens "
+                "(state cost.samples, or --samples)"
+            )
+        return cost.tokens / tokens_of_sample
+    if cost.epochs is not None:
+        return cost.epochs * _data_set(scenario)
+    return cost.samples
+
+
+def _data_set(scenario: Scenario) -> int:
+    """Samples of the data set: the scenario's, else of the model's task."""
+    model, dataset = scenario.workload.model, scenario.workload.dataset
+    if dataset is not None:
+        return dataset.samples
+    known = (
+        [task.samples for task in tasks_of(model) if task.samples] if isinstance(model, str) else []
+    )
+    if not known:
+        raise DpsimError(
+            "cost.epochs: must be of a data set, but neither workload.dataset.samples nor the "
+            "model says how large it is"
+        )
+    return known[0]

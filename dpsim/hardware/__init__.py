@@ -55,11 +55,13 @@ from dpsim.hardware.transport import Transport
 
 if TYPE_CHECKING:
     from dpsim.hardware.own import Added, add_entry
+    from dpsim.hardware.prices import CURRENCY, list_price
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "COMPUTE",
+    "CURRENCY",
     "GIVEN",
     "MOST_DEVICES",
     "NODE",
@@ -103,6 +105,7 @@ __all__ = [
     "gpu_named_in",
     "gpus",
     "links",
+    "list_price",
     "load_profile",
     "nodes",
     "normalised",

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from dpsim.base.config import Config
-from dpsim.base.units import Watts
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import Count, Watts
 
 
 class CostConfig(Config):
-    """What an hour of a GPU costs, and what it draws.
-
-    Prices are the user's: the catalogue has none.
-    """
+    """What an hour of a GPU costs and what it draws, and how much training is to be paid for."""
 
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
         default=None,
         description=(
-            "Price of one GPU for one hour, in the currency below; no cost is reported if left out."
+            "Price of one GPU for one hour, in the currency below; if left out, a list price in "
+            "USD counts in totals and sweeps, and no other cost is reported."
         ),
     )
     currency: Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")] = Field(
@@ -47,3 +46,18 @@ class CostConfig(Config):
             "Power usage effectiveness: what the building draws over what its machines draw."
         ),
     )
+    tokens: Count | None = Field(
+        default=None,
+        description="Tokens to train on, such as 1T: what the total of time and money is of.",
+    )
+    samples: Count | None = Field(default=None, description="The same in samples.")
+    epochs: Count | None = Field(
+        default=None, description="The same in passes over the data set (workload.dataset)."
+    )
+
+    @model_validator(mode="after")
+    def _one_amount(self) -> CostConfig:
+        given = [name for name in ("tokens", "samples", "epochs") if getattr(self, name)]
+        if len(given) > 1:
+            raise DpsimError(f"must have one of tokens, samples and epochs, but got {given}")
+        return self

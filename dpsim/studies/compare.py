@@ -53,7 +53,7 @@ RANKINGS: Registry[Ranking] = Registry(
             Ranking(
                 "price",
                 "price per sample",
-                lambda result: None if result.cost is None else result.cost.per_million_samples,
+                lambda result: result.price_per_million_samples,
                 of_money=True,
             ),
             Ranking(
@@ -211,7 +211,7 @@ def compare(
 
 def _check_currency(by: str, results: Iterable[Result]) -> None:
     """Raises DpsimError for prices in several currencies."""
-    currencies = {result.cost.currency for result in results if result.cost is not None}
+    currencies = {result.spending.currency for result in results}
     if len(currencies) > 1:
         raise DpsimError(
             f"--by {by}: must have prices in one currency, but got "

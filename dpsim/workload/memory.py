@@ -107,7 +107,8 @@ class Setup:
     kept). ``shard_group`` is how many workers divide it among them (None: all), and
     ``whole_gradients`` says that gradients are kept whole over several passes all the same, and
     ``whole_over_passes`` that they would be, were the batch taken in several. ``units_ahead``
-    is how many blocks' weights are gathered beyond those in use (None: all).
+    is how many blocks' weights are gathered beyond those in use (None: all). ``views_buckets``:
+    gradients that all workers hold are views of the buckets in which they travel.
     ``cell`` is the GPUs that split the model among them, layers, activations and all; each holds an
     equal part. ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the
     optimiser's. ``away`` are parts that are kept in the host's memory: optimizer (with the shards
@@ -127,6 +128,7 @@ class Setup:
     shard_group: int | None = None
     whole_gradients: bool = False
     whole_over_passes: bool = False
+    views_buckets: bool = False
     units_ahead: int | None = 1
     outer_bytes: float = 0.0
     cell: int = 1
@@ -310,6 +312,8 @@ def _buckets(model: Model, setup: Setup) -> float:
         return 0.0
     width = setup.gradient_bytes
     if setup.stage == 0:
+        if setup.views_buckets:
+            return 0.0
         return float(width * model.trained / setup.cell)
     state = state_bytes(setup.precision, setup.optimizer)
     if setup.stage < 3:

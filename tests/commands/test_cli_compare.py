@@ -170,9 +170,13 @@ def test_where_there_is_a_price_it_is_a_column_and_may_rank(dpsim):
     assert "kWh/M samples" in out
     assert answered(dpsim, *dear)["rows"][0]["variant"] == {"cost.price_per_gpu_hour": "1"}
     assert "price" not in dpsim("compare", QUICKSTART, "--vary", "cluster.nodes=1,2", *FEW)[1]
-    assert (
-        dpsim("compare", QUICKSTART, "--vary", "cluster.nodes=1,2", "--by", "price", *FEW)[0] == 2
+    listed = ("--vary", "cluster.nodes=1,2", "--by", "price")
+    assert dpsim("compare", QUICKSTART, *listed, *FEW)[0] == 0
+    unlisted = (
+        "--set",
+        "cluster.gpu={peak: {fp32: 9 TFLOP/s}, memory: 9 GB, memory_bandwidth: 9 GB/s}",
     )
+    assert dpsim("compare", QUICKSTART, *listed, *FEW, *unlisted)[0] == 2
 
 
 def test_prices_in_two_currencies_are_not_ranked(dpsim):

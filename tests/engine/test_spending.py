@@ -1,10 +1,15 @@
 """Cost and energy, by hand on the tiny job: 12.5 s a step, 10.5 s of them busy, 16 samples."""
 
+import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from dpsim import Scenario, load_scenario, simulate
+from dpsim.base.errors import DpsimError
+from dpsim.hardware import gpus, list_price
 from dpsim.scenario import CostConfig
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
@@ -86,3 +91,46 @@ def test_text_is_paid_by_the_token():
     result = simulate(load_scenario(QUICKSTART, [gpt2, "cost.price_per_gpu_hour=3.6"]))
     seconds = 1e6 / result.utilisation.tokens_per_s
     assert result.cost.per_million_tokens == pytest.approx(32 * seconds * 3.6 / 3600)
+
+
+def test_a_total_is_all_samples_at_the_throughput(tiny):
+    """16 samples in 12.5 s on 2 GPUs: a million take 781,250 s."""
+    total = spent(tiny(), price_per_gpu_hour=3.6, samples="1M", power_per_gpu="100 W").total
+    assert total.time_s == pytest.approx(781_250)
+    assert total.gpu_hours == pytest.approx(2 * 781_250 / 3600)
+    assert total.price == pytest.approx(2 * 781_250 * 0.001)
+    assert total.energy_kwh == pytest.approx(200 * 781_250 / 3.6e6)
+    assert (total.currency, total.price_source) == ("USD", "given in the scenario")
+
+
+def test_a_total_without_a_price_is_at_list_prices_and_of_an_unlisted_gpu_at_none(tiny):
+    total = simulate(load_scenario(QUICKSTART, ["run.steps=2", "cost.samples=1M"])).total
+    assert total.price == pytest.approx(total.gpu_hours * total.price_per_gpu_hour)
+    assert "list price" in total.price_source
+    assert spent(tiny(), samples="1M").total.price is None
+
+
+def test_tokens_and_epochs_are_samples(tiny):
+    gpt2 = "workload={model: gpt2, batch_per_gpu: 1, precision: fp16, sequence_length: 128}"
+    result = simulate(load_scenario(QUICKSTART, [gpt2, "run.steps=2", "cost.tokens=128M"]))
+    assert result.total.samples == 1e6
+    imagenet = simulate(load_scenario(QUICKSTART, ["run.steps=2", "cost.epochs=2"]))
+    assert imagenet.total.samples == 2 * 1_281_167
+    for amount, said in ({"tokens": 1}, "reads text"), ({"epochs": 1}, "data set"):
+        with pytest.raises(DpsimError, match=said):
+            spent(tiny(), **amount)
+
+
+def test_time_lost_to_crashes_is_in_the_total():
+    crashes = "disturbance.crashes={mtbf: 100 h, checkpoint_interval: 1 h, restart_time: 5 min}"
+    asked = ["run.steps=2", "cost.samples=1M"]
+    free = simulate(load_scenario(QUICKSTART, asked))
+    crashing = simulate(load_scenario(QUICKSTART, [*asked, crashes]))
+    assert crashing.total.time_s == pytest.approx(free.total.time_s / crashing.goodput.useful)
+
+
+def test_every_list_price_is_of_a_gpu_of_the_catalogue_with_source_and_year():
+    prices = YAML(typ="safe").load(files("dpsim.hardware").joinpath("prices.yaml").read_text())
+    for name, price in prices.items():
+        assert list_price(gpus()[name]).value == price["value"] > 0
+        assert re.search(r"20\d\d|assumed", price["source"]), name

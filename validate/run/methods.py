@@ -65,6 +65,9 @@ def library_of(scenario: Scenario) -> str:
 
 def _all_reduced(scenario: Scenario) -> Method | None:
     overlap, aggregation = scenario.strategy.overlap, scenario.strategy.aggregation
+    passes = scenario.workload.gradient_accumulation
+    if not aggregation.rebuilds_buckets or (passes > 1 and aggregation.reduces_each_pass):
+        return None
     if overlap.size_of_buckets is not None and _by_ring(scenario):
         return method_named(
             "buckets",

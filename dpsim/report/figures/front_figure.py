@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.style import COLOURS, styled
@@ -13,7 +13,17 @@ from dpsim.studies.tune import Evaluation, Tuning
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_HOVER = "%{customdata}<br>time %{x:.4g} s, cost %{y:.4g}"
+
+_HOVER = "%{customdata}<br>%{x:.4g}, %{y:.4g}"
+_AXES = {"xaxis": {"type": "log"}, "yaxis": {"type": "log"}}
+
+
+class LabelledPoint(NamedTuple):
+    """A point of two figures, of which less is better, and what it is."""
+
+    x: float
+    y: float
+    label: str
 
 
 def front_figure(tuning: Tuning) -> go.Figure:
@@ -24,58 +34,64 @@ def front_figure(tuning: Tuning) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    _points(
-        figure, "tried, with few steps", tuning.evaluations, {"color": COLOUR["grey"], "size": 7}
-    )
-    front = {"color": COLOURS[0], "size": 9}
-    _points(
-        figure,
-        "front",
-        tuning.front,
-        front,
-        mode="lines+markers",
-        # In steps and not straight: no configuration is known between two points.
-        line={"color": COLOURS[0], "shape": "hv"},
-    )
+    tried, front = (list(map(_said, each)) for each in (tuning.evaluations, tuning.front))
+    _tried_and_front(figure, "tried, with few steps", tried, front)
     if isinstance(tuning.baseline, Evaluation):
-        _points(
-            figure,
-            "as the file is",
-            [tuning.baseline],
-            {"color": COLOURS[5], "size": 13, "symbol": "diamond"},
-        )
-    _points(
-        figure,
-        f"best {tuning.objective.title}",
-        [tuning.best],
-        {"color": COLOURS[2], "size": 15, "symbol": "star"},
-    )
+        mark = {"color": COLOURS[5], "size": 13, "symbol": "diamond"}
+        _points(figure, "as the file is", [_said(tuning.baseline)], mark)
+    best = {"color": COLOURS[2], "size": 15, "symbol": "star"}
+    _points(figure, f"best {tuning.objective.title}", [_said(tuning.best)], best)
     span = tuning.objective.span
-    axes = {"xaxis": {"type": "log"}, "yaxis": {"type": "log"}}
     return styled(
-        figure, _title(tuning), f"time {span} (s)", f"cost {span} ({tuning.unit})", **axes
+        figure, _title(tuning), f"time {span} (s)", f"cost {span} ({tuning.unit})", **_AXES
     )
+
+
+def points_figure(
+    x: str, y: str, *, all_points: Sequence[LabelledPoint], front: Sequence[LabelledPoint]
+) -> go.Figure:
+    """The columns ``x`` and ``y`` of all points of a sweep, and of those that no other beats."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    _tried_and_front(figure, "all points", all_points, front)
+    title = f"{len(front)} of {len(all_points)} points are beaten by none in both"
+    return styled(figure, title, x.replace("_", " "), y.replace("_", " "), **_AXES)
+
+
+def _tried_and_front(
+    figure: go.Figure,
+    name: str,
+    tried: Sequence[LabelledPoint],
+    front: Sequence[LabelledPoint],
+) -> None:
+    _points(figure, name, tried, {"color": COLOUR["grey"], "size": 7})
+    # In steps and not straight: no configuration is known between two points.
+    look = {"mode": "lines+markers", "line": {"color": COLOURS[0], "shape": "hv"}}
+    _points(figure, "front", front, {"color": COLOURS[0], "size": 9}, **look)
 
 
 def _points(
-    figure: go.Figure, name: str, points: Sequence[Evaluation], marker: dict[str, Any], **look: Any
+    figure: go.Figure,
+    name: str,
+    points: Sequence[LabelledPoint],
+    marker: dict[str, Any],
+    **look: Any,
 ) -> None:
     figure.add_scatter(
         name=name,
-        x=[each.time_s for each in points],
-        y=[each.cost for each in points],
-        customdata=[_said(each) for each in points],
+        x=[each.x for each in points],
+        y=[each.y for each in points],
+        customdata=[each.label for each in points],
         marker=marker,
         hovertemplate=_HOVER,
         **{"mode": "markers", **look},
     )
 
 
-def _said(evaluation: Evaluation) -> str:
-    return (
-        "<br>".join(f"{path}: {value}" for path, value in evaluation.values.items())
-        or "nothing changed"
-    )
+def _said(evaluation: Evaluation) -> LabelledPoint:
+    values = "<br>".join(f"{path}: {value}" for path, value in evaluation.values.items())
+    return LabelledPoint(evaluation.time_s, evaluation.cost, values or "nothing changed")
 
 
 def _title(tuning: Tuning) -> str:

@@ -24,7 +24,7 @@ from dpsim.report.pages.answers import (
     SweptAnswer,
     VariantAnswer,
 )
-from dpsim.report.text.tables import headings
+from dpsim.report.text.tables import cell, headings
 
 Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
 
@@ -104,8 +104,10 @@ def _variant(row: Answer) -> str:
 
 def _varied(values: Mapping[str, Any]) -> str:
     """``algorithm ring, nodes 4`` for the values of varied fields by path."""
-    named = zip(headings(values), values.values(), strict=True)
-    return ", ".join(f"{heading} {value}" for heading, value in named)
+    named = zip(headings(values), values.items(), strict=True)
+    return ", ".join(
+        f"{heading.replace('_', ' ')} {cell(value, path)}" for heading, (path, value) in named
+    )
 
 
 def _scaled(row: Answer) -> str:

@@ -8,12 +8,11 @@ from typing import Any
 
 from rich.table import Table
 
-from dpsim.base.units import DATA, TIME, human, size
+from dpsim.base.units import DATA, TIME, human
 from dpsim.report.text.model_error import WITHIN, within
-from dpsim.report.text.tables import amount, headings
+from dpsim.report.text.tables import amount, cell, headings
 from dpsim.studies.sweep import BETWEEN_SENTENCES, COLUMNS, Answer
 
-_DIGITS = 6
 _FIRST_RESULT = COLUMNS[0].name
 # By heading the columns that a result is made of, and how it is said. Exposed communication, of
 # which efficiency tells too, would make the table wider than a terminal.
@@ -24,6 +23,12 @@ _SHOWN: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "efficiency": (("scaling_efficiency",), lambda value: f"{value:.1%}"),
     "memory": (("memory_bytes",), lambda value: human(value, DATA, 3)),
 }
+_TOTAL: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    "total time": (("total_time_s",), lambda value: human(value, TIME)),
+    "price": (("total_price", "currency"), lambda value, unit: f"{amount(value, 4)} {unit}"),
+    "kWh": (("total_energy_kwh",), lambda value: amount(value, 4)),
+}
+_WITH_TOTAL = {**_SHOWN, **_TOTAL}
 
 
 def sweep_table(answer: Answer, most: int | None = None) -> Table:
@@ -39,17 +44,24 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
     for name, heading in zip(told, headings(told), strict=True):
         is_number = all(not isinstance(row[places[name]], str) for row in answer.rows)
         table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
-    for heading in _SHOWN:
+    shown = _WITH_TOTAL if _asks_total(answer, places) else _SHOWN
+    for heading in shown:
         table.add_column(heading, justify="right")
 
     for row in answer.rows[:most]:
         values = {name: row[place] for name, place in places.items()}
         table.add_row(
             str(row[0]),
-            *(_cell(values[name], name) for name in told),
-            *(_result(values, names, said) for names, said in _SHOWN.values()),
+            *(cell(values[name], name) for name in told),
+            *(_result(values, names, said) for names, said in shown.values()),
         )
     return table
+
+
+def _asks_total(answer: Answer, places: dict[str, int]) -> bool:
+    """Whether some point says what the whole training takes; older folders have no such column."""
+    place = places.get("total_time_s")
+    return place is not None and any(row[place] is not None for row in answer.rows)
 
 
 def _result(values: dict[str, Any], names: tuple[str, ...], said: Callable[..., str]) -> str:
@@ -89,16 +101,5 @@ def answer_table(answer: Answer) -> Table:
         )
         table.add_column(name, justify="right" if counts else "left", overflow="fold")
     for row in answer.rows:
-        table.add_row(*map(_cell, row, answer.columns))
+        table.add_row(*map(cell, row, answer.columns))
     return table
-
-
-def _cell(value: Any, name: str) -> str:
-    """A value; amounts of data, which the column's name tells, with their unit."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float) and ("bytes" in name or name.endswith("_size")):
-        return size(value)
-    if isinstance(value, float):
-        return f"{value:.{_DIGITS}g}"
-    return "" if value is None else str(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from dpsim.base.units import DATA, POWER, RATE, TIME, human
+from dpsim.base.units import DATA, POWER, RATE, TIME, human, size
 from dpsim.engine import (
     PARTS,
     Cost,
@@ -18,6 +18,7 @@ from dpsim.engine import (
     PartName,
     Result,
     TimeToTarget,
+    Total,
     Training,
     Utilisation,
     in_simpy,
@@ -27,6 +28,7 @@ from dpsim.report.text.model_error import WITHIN, interval_notes, within_cell
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
 
+_DIGITS = 6
 _MANIFOLD = 9.0  # from this change on it is said as a factor
 # The parts of a step that variants are compared by; the others seldom differ.
 _COMPARED: dict[str, PartName] = {
@@ -90,6 +92,7 @@ def run_notes(result: Result) -> list[str]:
     lines += _resource_notes(result)
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += [] if cost is None else _spending_notes(cost, result.energy)
+    lines += [] if result.total is None else _total_notes(result.total)
     return [*lines, _calibration_note(result.calibration)]
 
 
@@ -253,6 +256,35 @@ def _spending_notes(cost: Cost, energy: Energy | None) -> list[str]:
     return lines
 
 
+def _total_notes(total: Total) -> list[str]:
+    """What the training that the scenario asks about takes."""
+    price = "not known: this GPU has no list price, so state cost.price_per_gpu_hour"
+    if total.price is not None and total.price_per_gpu_hour is not None:
+        price = (
+            f"{amount(total.price, 4)} {total.currency}, at "
+            f"{total.price_per_gpu_hour:.4g} per GPU hour ({total.price_source})"
+        )
+    energy = "" if total.energy_kwh is None else f", {amount(total.energy_kwh, 4)} kWh"
+    return [
+        f"total       {amount(total.samples, 4)} samples take {human(total.time_s, TIME)}, "
+        f"{amount(total.gpu_hours, 4)} GPU hours{energy}",
+        f"price       {price}",
+    ]
+
+
+def total_cells(total: Total | None) -> dict[str, str]:
+    """What a table says of a total, by heading; empty cells without one."""
+    if total is None:
+        return dict.fromkeys(("total time", "GPU hours", "price", "kWh"), "")
+    price = "" if total.price is None else f"{amount(total.price, 4)} {total.currency}"
+    return {
+        "total time": human(total.time_s, TIME),
+        "GPU hours": amount(total.gpu_hours, 4),
+        "price": price,
+        "kWh": "" if total.energy_kwh is None else amount(total.energy_kwh, 4),
+    }
+
+
 def comparison_table(found: Comparison) -> Table:
     """Variants side by side, best first; ``change`` is that of what they are ranked by."""
     changes = [found.change(row) for row in found.rows]
@@ -326,6 +358,10 @@ def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
         currency = next(iter(currencies)) if len(currencies) == 1 else None
         for cells, result in zip(figures, listed, strict=True):
             cells.update(_spending_cells(result, currency, tokens=tokens))
+    totals = [result.total for result in listed]
+    if any(totals):
+        for cells, total in zip(figures, totals, strict=True):
+            cells.update(total_cells(total))
     return figures
 
 
@@ -355,6 +391,17 @@ def headings(paths: Iterable[str]) -> list[str]:
     ]
     last = Counter(each[-1] for each in words)
     return [each[-1] if last[each[-1]] == 1 else ".".join(each[-2:]) for each in words]
+
+
+def cell(value: Any, name: str) -> str:
+    """A value; amounts of data, which the column's name tells, with their unit."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float) and ("bytes" in name or name.endswith("_size")):
+        return size(value)
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}g}"
+    return "" if value is None else str(value)
 
 
 def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Table:

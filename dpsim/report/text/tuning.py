@@ -8,7 +8,7 @@ from rich.table import Table
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Utilisation
-from dpsim.report.text.tables import amount
+from dpsim.report.text.tables import amount, total_cells
 from dpsim.studies.tune import Evaluation, Reason, Refused, Tuning, inexact
 
 _MOST_FRONT = 12
@@ -67,6 +67,7 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
         **_of_text(each.result.utilisation),
         f"time {span}": human(each.time_s, TIME),
         f"cost {span}": f"{amount(each.cost, 4)} {tuning.unit}",
+        **({} if each.result.total is None else total_cells(each.result.total)),
         f"change of {tuning.objective.title}": ""
         if gain is None or each is tuning.baseline
         else f"{gain:+.1%}",

@@ -75,6 +75,10 @@ class Aggregation(Config):
     """How much each worker holds a part of only, None where it holds all."""
     reduces_each_pass: ClassVar[bool] = True
     """Whether workers that hold shards of gradients do so after each pass, not whole ones."""
+    views_buckets: ClassVar[bool] = False
+    """Whether gradients are views of the buckets in which they travel, and not copied to them."""
+    rebuilds_buckets: ClassVar[bool] = True
+    """Whether buckets follow the order in which gradients were ready, not that of parameters."""
     kept_away: ClassVar[OffloadConfig] = OffloadConfig()
     """What is kept outside the GPUs' memory."""
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
@@ -119,6 +123,10 @@ class Aggregation(Config):
     def host_copies(self, model: Model, mesh: Mesh) -> HostCopies:
         """What a worker copies between its GPU and the host, where anything is kept there."""
         raise NotImplementedError
+
+    def searched_nodes(self, model: Model) -> float:
+        """Nodes of the autograd graph that the host searches before gradients are reduced."""
+        return 0.0
 
     def copied_bytes(self, model: Model) -> tuple[float, float]:
         """Bytes that each forward and each backward pass moves beside its layers."""

@@ -6,6 +6,7 @@ It is carried out by one of the algorithms of `dpsim.collectives`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -22,6 +23,8 @@ from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
+
+_USED_BYTES = 4  # of a parameter, in what says which were used (torch's reducer)
 
 AlgorithmName = Annotated[
     str,
@@ -67,6 +70,63 @@ class AllReduceConfig(Aggregation):
         ),
     )
 
+    sync_each_pass: bool = Field(
+        default=False,
+        description=(
+            "Gradients are reduced after every pass of gradient_accumulation, and the next pass "
+            "waits for them; false reduces their sum after the last one. true is torch's DDP "
+            "without no_sync(), and accelerate's sync_each_batch; DeepSpeed has only false."
+        ),
+    )
+    find_unused_parameters: bool = Field(
+        default=False,
+        description=(
+            "Before a backward pass the host searches the autograd graph, 0.3 us a node (assumed "
+            "from torch 2.13 on a CPU); workers all-reduce which parameters were used, 4 bytes "
+            "each; buckets keep the order of parameters. torch's and accelerate's (Trainer: "
+            "ddp_find_unused_parameters); DeepSpeed has none."
+        ),
+    )
+    static_graph: bool = Field(
+        default=False,
+        description=(
+            "The graph is the same in every step: what find_unused_parameters adds is done in the "
+            "first step alone, which is not counted. torch's and accelerate's "
+            "(DistributedDataParallelKwargs); DeepSpeed has none."
+        ),
+    )
+    gradient_as_bucket_view: bool = Field(
+        default=False,
+        description=(
+            "Gradients are views of the buckets, so that memory holds them once, not twice; the "
+            "copy that is saved is not taken off the step. torch's and accelerate's; DeepSpeed's "
+            "contiguous_gradients copy."
+        ),
+    )
+
+    @property
+    def views_buckets(self) -> bool:  # type: ignore[override]
+        """The scenario's."""
+        return self.gradient_as_bucket_view
+
+    @property
+    def reduces_each_pass(self) -> bool:  # type: ignore[override]
+        """The scenario's."""
+        return self.sync_each_pass
+
+    @property
+    def rebuilds_buckets(self) -> bool:  # type: ignore[override]
+        """Not where each step may use other parameters."""
+        return self.static_graph or not self.find_unused_parameters
+
+    def searched_nodes(self, model: Model) -> float:
+        """A node for each kernel of the forward pass, and one that accumulates each gradient.
+
+        That is torch's graph but for views, as transposed weights are.
+        """
+        kernels = float(model.vector("steps").sum())
+        return 0.0 if self.rebuilds_buckets else kernels + len(model.tensors.elements)
+
     @property
     def all_reduce(self) -> AllReduceChoice:
         """The scenario's."""
@@ -75,8 +135,24 @@ class AllReduceConfig(Aggregation):
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """One all-reduce per parameter tensor, in the order in which gradients become ready."""
-        return gradients(model, program, "all-reduce")
+        """One all-reduce per parameter tensor, in the order in which gradients become ready.
+
+        Then one of which were used, where that is asked.
+        """
+        calls = gradients(model, program, "all-reduce", each_pass=self.sync_each_pass)
+        if self.sync_each_pass:
+            # DDP waits for its buckets where a backward pass ends.
+            calls = tuple(
+                replace(call, needed=program.begin(program.pass_of(call.ready - 1) + 1))
+                for call in calls
+            )
+        if self.rebuilds_buckets:
+            return calls
+        ends = dict.fromkeys(call.needed for call in calls)
+        size = _USED_BYTES * len(model.tensors.elements)
+        return calls + tuple(
+            CollectiveCall(f"used{end}", size, end, end, payload="used parameters") for end in ends
+        )
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """One all-reduce of the whole model."""

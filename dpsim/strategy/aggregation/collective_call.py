@@ -16,7 +16,7 @@ from dpsim.workload import Model, Program
 # precision.
 ELEMENT = 4
 
-Payload = Literal["gradients", "models", "weights", "loss", "samples"]
+Payload = Literal["gradients", "models", "weights", "loss", "samples", "used parameters"]
 Group = Literal["all", "group", "outer", "replicas"]
 
 

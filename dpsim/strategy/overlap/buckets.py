@@ -45,18 +45,24 @@ class BucketsConfig(Overlap):
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """The calls merged to buckets, in order."""
-        buckets: list[CollectiveCall] = []
+        """The calls merged to buckets, in order.
+
+        torch fills the buckets that it does not rebuild in the order of parameters, so that the
+        first, small one is the last to be ready (torch/nn/parallel/distributed.py).
+        """
+        filled = self._filled(calls if outlook.rebuilt else calls[::-1])
+        if not outlook.rebuilt:
+            filled = [bucket[::-1] for bucket in reversed(filled)]
+        return tuple(merged(f"bucket{number}", each) for number, each in enumerate(filled))
+
+    def _filled(self, calls: tuple[CollectiveCall, ...]) -> list[tuple[CollectiveCall, ...]]:
+        """The calls of each bucket; the last one is closed however little it holds."""
+        buckets: list[tuple[CollectiveCall, ...]] = []
         inside: list[CollectiveCall] = []
-        nbytes = 0
         for call in calls:
             inside.append(call)
-            nbytes += call.nbytes
             limit = self.bucket_size if buckets else self.first_bucket
-            if nbytes >= limit:
-                buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
-                inside, nbytes = [], 0
-        # The last bucket is closed by the end of the backward pass, however little it holds.
-        if inside:
-            buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
-        return tuple(buckets)
+            if sum(each.nbytes for each in inside) >= limit:
+                buckets.append(tuple(inside))
+                inside = []
+        return [*buckets, tuple(inside)] if inside else buckets

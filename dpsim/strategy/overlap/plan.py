@@ -19,7 +19,8 @@ class Outlook:
 
     ``positions`` are seconds of computing up to each position of a step of ``passes`` passes, the
     last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s, which is told to
-    those alone that mind times. ``number`` is the pass whose gradients are planned.
+    those alone that mind times. ``number`` is the pass whose gradients are planned. ``rebuilt``:
+    buckets follow the order in which gradients become ready, not that of parameters.
     """
 
     positions: FloatArray
@@ -27,6 +28,7 @@ class Outlook:
     beta: float
     passes: int = 1
     number: int = 0
+    rebuilt: bool = True
 
     @cached_property
     def program(self) -> Program:

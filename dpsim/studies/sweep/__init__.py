@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpsim.studies.sweep.columns import BETWEEN_SENTENCES, COLUMNS, Column
     from dpsim.studies.sweep.expand import Plan, plan
     from dpsim.studies.sweep.key import scenario_key
+    from dpsim.studies.sweep.pareto import Pareto, pareto_points
     from dpsim.studies.sweep.summary import Sweep
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -25,8 +26,10 @@ __all__ = [
     "COLUMNS",
     "Answer",
     "Column",
+    "Pareto",
     "Plan",
     "Sweep",
+    "pareto_points",
     "plan",
     "query",
     "results",

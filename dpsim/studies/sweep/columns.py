@@ -49,6 +49,10 @@ def _step(name: str, meaning: str) -> Column:
     )
 
 
+def _total(name: str, meaning: str) -> Column:
+    return Column(f"total_{name}", meaning, float, lambda result: getattr(result.total, name, None))
+
+
 COLUMNS = (
     Column("workers", "number of workers", int, lambda result: result.workers),
     Column("step_time_s", "mean step time", float, lambda result: result.step_time_s["mean"]),
@@ -209,6 +213,29 @@ COLUMNS = (
         float,
         lambda result: result.goodput.useful if result.goodput else None,
     ),
+    Column(
+        "seconds_per_million_samples",
+        "seconds that a million samples take",
+        float,
+        lambda result: 1e6 / result.throughput_samples_per_s,
+    ),
+    Column(
+        "price_per_million_samples",
+        "their price, at a list price where the scenario states none",
+        float,
+        lambda result: result.price_per_million_samples,
+    ),
+    Column(
+        "kwh_per_million_samples",
+        "their energy in kWh",
+        float,
+        lambda result: None if result.energy is None else result.energy.per_sample_J / 3.6,
+    ),
+    Column("currency", "that of prices", str, lambda result: result.spending.currency),
+    _total("time_s", "seconds of the training that --tokens, --samples or --epochs ask of"),
+    _total("gpu_hours", "its GPU hours"),
+    _total("price", "its price"),
+    _total("energy_kwh", "its energy in kWh"),
     Column("calibration", "where times come from", str, lambda result: _text(result.calibration)),
     Column("notes", "doubts about the model", str, lambda result: "; ".join(result.notes)),
 )

@@ -3,7 +3,6 @@
 from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension, parse_over
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
-from dpsim.studies.tune.front import pareto_front
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import OBJECTIVES, Objective
 from dpsim.studies.tune.scenario_text import scenario_text
@@ -26,7 +25,6 @@ __all__ = [
     "accuracy_penalty",
     "default_values",
     "inexact",
-    "pareto_front",
     "parse_over",
     "scenario_text",
     "tune",

@@ -53,6 +53,7 @@ class Evaluation:
             "memory_bytes": None if self.result.memory is None else self.result.memory.held.total,
             "time_s": self.time_s,
             "cost": self.cost,
+            "total": None if self.result.total is None else asdict(self.result.total),
             "accuracy_penalty": accuracy_penalty(self.scenario),
             "changes_updates": inexact(self.scenario),
             "steps": self.scenario.run.steps,

@@ -14,10 +14,10 @@ from dpsim.scenario import (
     apply_overrides,
     validate,
 )
+from dpsim.studies.front import pareto_front
 from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
-from dpsim.studies.tune.front import pareto_front
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import OBJECTIVES
 from dpsim.studies.tune.own_values import (

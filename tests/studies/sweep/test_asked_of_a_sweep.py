@@ -88,3 +88,54 @@ def test_values_that_json_does_not_know_are_null_or_text(swept):
     assert answer.rows == ((None, "2020-01-31", [1.0, None], {"x": 0.5}, 1),)
     with pytest.raises(DpsimError, match="got two of 'd'"):
         answer.to_json()
+
+
+def test_the_front_has_the_points_that_no_other_beats_in_both(dpsim, swept, tmp_path):
+    everything = json.loads(dpsim("results", swept.folder, "--json")[1])["rows"]
+    asked = ("--pareto", "memory,step_time_s")
+    drawn = tmp_path / "front.svg"
+    code, text, err = dpsim("results", swept.folder, *asked, "--json", "--plot", drawn)
+    assert code == 0, err
+    found = [(row["memory_bytes"], row["step_time_s"]) for row in json.loads(text)["rows"]]
+    done = [row for row in everything if not row["error"]]
+    points = {(row["memory_bytes"], row["step_time_s"]) for row in done}
+    beaten = {
+        one
+        for one in points
+        for other in points
+        if other != one and other[0] <= one[0] and other[1] <= one[1]
+    }
+    assert set(found) == points - beaten
+    assert found == sorted(found)
+    assert "points are beaten by none" in drawn.read_text()
+
+
+PARETO = {
+    "price": "must be two figures",
+    "time,nothing": "but got 'nothing'",
+    "time,algorithms": "but got 'algorithms'",
+    "time,goodput": "but got 'goodput', which no point has",
+}
+
+
+@pytest.mark.parametrize("figures", PARETO)
+def test_a_front_is_of_two_columns_of_numbers(dpsim, swept, figures):
+    code, out, err = dpsim("results", swept.folder, "--pareto", figures)
+    assert (code, out) == (2, "")
+    assert PARETO[figures] in err
+
+
+def test_a_sweep_says_what_its_training_takes(dpsim, tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(f"{TINY}sweep: {SWEEP}\n")
+    price = ("--set", "cost.price_per_gpu_hour=2")
+    code, out, err = dpsim(
+        "sweep", path, "-o", tmp_path / "out", "--workers", 1, "--samples", "1M", *price
+    )
+    assert code == 3, err  # some points of it cannot be
+    assert "total time" in out
+    row = json.loads(dpsim("results", tmp_path / "out", "--json")[1])["rows"][0]
+    assert row["error"] is None
+    assert row["total_price"] == pytest.approx(2 * row["total_gpu_hours"])
+    assert row["total_price"] == pytest.approx(row["price_per_million_samples"])
+    assert row["total_time_s"] == row["seconds_per_million_samples"]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.studies.tune import pareto_front
+from dpsim.studies.front import pareto_front
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30)
 

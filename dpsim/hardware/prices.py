@@ -1,0 +1,23 @@
+"""List prices of GPUs, for scenarios that state none; prices.yaml holds them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from dpsim.base.shipped import shipped
+from dpsim.hardware.gpu import Gpu
+from dpsim.hardware.sourced import Sourced
+
+CURRENCY = "USD"
+
+
+def list_price(gpu: Gpu) -> Sourced[float] | None:
+    """The list price of ``gpu`` for an hour, in USD, with its source; None where none is listed."""
+    return _prices().get(gpu.name)
+
+
+@cache
+def _prices() -> dict[str, Sourced[float]]:
+    listed = shipped(files(__package__).joinpath("prices.yaml"))
+    return {name: Sourced[float].model_validate(price) for name, price in listed.items()}

@@ -1,0 +1,70 @@
+"""The points of a sweep that no other beats in two figures, such as price and time."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.studies.front import pareto_front
+from dpsim.studies.sweep.answer import Answer, query
+
+# What people call a figure, and its columns: of the training that the sweep asks about, else of a
+# million samples.
+_CALLED = {
+    "time": ("total_time_s", "seconds_per_million_samples"),
+    "price": ("total_price", "price_per_million_samples"),
+    "energy": ("total_energy_kwh", "kwh_per_million_samples"),
+    "memory": ("memory_bytes",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pareto:
+    """The columns ``first`` and ``second`` of ``all``, and the rows of the ``front`` in these."""
+
+    first: str
+    second: str
+    all: Answer
+    front: Answer
+
+
+def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
+    """The rows of the sweep in ``folder`` that no other beats in both of two figures.
+
+    ``figures``: two names with a comma between them, of columns of numbers or of `_CALLED`; less is
+    better. The first figure's least comes first. Raises DpsimError for other names.
+    """
+    answer = query(folder)
+    names = [name.strip() for name in figures.split(",")]
+    if len(names) != 2:
+        raise DpsimError(f"--pareto: must be two figures, such as price,time, but got {figures!r}")
+    columns = [_column(answer, name) for name in names]
+    first, second = map(answer.columns.index, columns)
+    known = [row for row in answer.rows if row[first] is not None and row[second] is not None]
+    front = pareto_front(known, lambda row: row[first], lambda row: row[second])
+    return Pareto(columns[0], columns[1], answer, replace(answer, rows=tuple(front)))
+
+
+def _column(answer: Answer, name: str) -> str:
+    """The column of numbers that ``name`` stands for. Raises DpsimError where there is none."""
+    for column in _CALLED.get(name, (name,)):
+        if column in answer.columns and _are_numbers(_values(answer, column)):
+            return column
+    called = ", ".join(_CALLED)
+    raise DpsimError(
+        f"--pareto: must name a column of numbers, or one of {called}, but got {name!r}"
+        + (", which no point has" if name in _CALLED or name in answer.columns else "")
+    )
+
+
+def _values(answer: Answer, column: str) -> list[Any]:
+    place = answer.columns.index(column)
+    return [row[place] for row in answer.rows if row[place] is not None]
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    return bool(values) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    )
