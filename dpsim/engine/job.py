@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 from dpsim.engine.calls import StagedCall, calls_in, planned
 from dpsim.engine.job_without_calls import Exchange, JobWithoutCalls
+from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall
 
 __all__ = ["Exchange", "Job"]
@@ -32,7 +36,15 @@ class Job(JobWithoutCalls):
         cycle_end = self.scenario.strategy.sync.first_own_step + self.cycle
         steps = range(min(self.counted.stop, cycle_end))
         kinds = dict.fromkeys(self.exchange(step) for step in steps)
-        return {kind: self._calls_of(kind) for kind in kinds}
+        known: Mapping[Exchange, tuple[StagedCall, ...]] = vars(self).get("_known_calls", {})
+        return {kind: known[kind] if kind in known else self._calls_of(kind) for kind in kinds}
+
+    def lasting(self, scenario: Scenario) -> Self:
+        """The same job in ``scenario``, which differs in its number of steps and its jitter."""
+        job = replace(self, scenario=scenario)
+        # What a step sends depends on neither, and may take as long to plan as to simulate.
+        vars(job)["_known_calls"] = self.calls_of
+        return job
 
     def _calls_of(self, kind: Exchange) -> tuple[StagedCall, ...]:
         calls = calls_in(self, kind)

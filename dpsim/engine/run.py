@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -163,8 +162,7 @@ def _confirmed(run: Run, recording: Recording) -> Run:
 
 def _again(run: Run, scenario: Scenario, recording: Recording) -> Run:
     """The job of ``run`` simulated with the lengths and the disturbances of ``scenario``."""
-    job = replace(run.job, scenario=scenario)
-    return Run(simulate_job(job, recording, staggered=True))
+    return Run(simulate_job(run.job.lasting(scenario), recording, staggered=True))
 
 
 class Run:

@@ -5,10 +5,10 @@ The state of all of them is a vector of clock times, moved once per operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, get_args
 
@@ -140,6 +140,21 @@ def keep_versions(
     log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 
 
+# Calls that follow one another at once: the slices of a gradient, or one call alone.
+_Row = tuple[StagedCall, ...]
+
+
+def _rows(calls: Iterable[StagedCall]) -> tuple[_Row, ...]:
+    """``calls`` in order, in rows."""
+
+    def place(call: StagedCall) -> tuple[object, ...]:
+        if call.takes_encoding or call.lag or call.follows or len(call.stages) != 1:
+            return (id(call),)
+        return call.ready, call.needed, call.group, call.stages[0][0]
+
+    return tuple(tuple(row) for _, row in groupby(calls, place))
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What a step sends: by the pass that triggers it, then what follows the optimiser's step.
@@ -150,8 +165,8 @@ class _Plan:
     """
 
     gradients: tuple[StagedCall, ...]
-    models: tuple[StagedCall, ...]
-    passes: tuple[tuple[StagedCall, ...], ...]
+    models: tuple[_Row, ...]
+    passes: tuple[tuple[_Row, ...], ...]
     alike: tuple[int, ...]
     marks: frozenset[int]
     decode_gradients: FloatArray | None
@@ -183,8 +198,8 @@ class _Plan:
             furthest = max(furthest, call.ready)
         return cls(
             gradients,
-            models,
-            tuple(tuple(each) for each in passes),
+            _rows(models),
+            tuple(_rows(each) for each in passes),
             tuple(reversed(alike)),
             frozenset(marks),
             decode_gradients,
@@ -217,6 +232,7 @@ class _Run:
         self.rounds: list[tuple[float, float]] = []
         self.begun = self.ended = 0.0  # when the last collective had all workers, and was over
         self.spans: list[tuple[float, float]] = []  # of all collectives of a step
+        self.through = np.zeros(factors.shape[1])  # when workers are, with the last call
         # The last position of a step, where the optimiser's is over.
         self.updated = len(job.positions) - 1
         self.program = job.program
@@ -301,42 +317,75 @@ class _Run:
         again = np.add.outer(late, np.array(self.spans[first:])).reshape(-1, 2)
         self.spans += [(begin, end) for begin, end in again.tolist()]
 
-    def _communicate(self, step: int, calls: tuple[StagedCall, ...]) -> None:
-        """Send calls, those of a communicator one after the other.
+    def _communicate(self, step: int, rows: tuple[_Row, ...]) -> None:
+        """Send calls, those of a communicator one after the other."""
+        for row in rows:
+            self._send(step, row[0])
+            if len(row) > 1 and not self._send_in_a_row(step, row[1:]):
+                for call in row[1:]:
+                    self._send(step, call)
+
+    def _send(self, step: int, call: StagedCall) -> None:
+        """Send one call.
 
         A worker encodes a call when it is ready, which holds up what it computes next; it
         decodes all of them together. Where not all workers are waited for, those that are late take
         part from when the others begin.
         """
+        check()
         walk = self.walk
-        for call in calls:
-            check()
-            if not call.follows:
-                there = walk.encode(call)
-                # Where all are waited for, nobody comes too late for it.
-                if not self.job.keeps_pace:
-                    there = self.gate.takes_part(there)
-            stream = self.stream_of[call.group]
-            free = walk.free[stream]
-            for name, nbytes in call.stages:
-                # A communicator carries out one operation after the other, as NCCL's stream does.
-                starts = np.maximum(there, free)
-                self.begun = float(starts.max())
-                model = self.job.collective(name, step)
-                outcome = model.finish_after(starts, nbytes, walk.rested_at)
-                free, walk.rested_at = outcome.finishes, outcome.rested_at
-                self.ended = float(free.max())
-                # From when the last has come: those that came before only waited for it.
-                self.spans.append((self.begun, self.ended))
-                walk.note("communication", f"{call.name}: {name}", starts, free)
-            walk.free[stream] = there = free
-            if not call.awaited:
-                continue
-            # A step is ``updated`` positions long: what lags is needed so many steps further on.
-            among = self.group if call.group == "group" else self.job.workers
-            walk.wait_for(free, call.needed + (self.gate.lag + call.lag) * self.updated, among)
-            if call.lag:
-                walk.decode_at(call.needed + call.lag * self.updated, call)
+        stream = self.stream_of[call.group]
+        there, free = self.through, walk.free[stream]
+        if not call.follows:
+            there = walk.encode(call)
+            # Where all are waited for, nobody comes too late for it.
+            if not self.job.keeps_pace:
+                there = self.gate.takes_part(there)
+        for name, nbytes in call.stages:
+            # A communicator carries out one operation after the other, as NCCL's stream does.
+            starts = np.maximum(there, free)
+            self.begun = float(starts.max())
+            model = self.job.collective(name, step)
+            outcome = model.finish_after(starts, nbytes, walk.rested_at)
+            free, walk.rested_at = outcome.finishes, outcome.rested_at
+            self.ended = float(free.max())
+            # From when the last has come: those that came before only waited for it.
+            self.spans.append((self.begun, self.ended))
+            walk.note("communication", f"{call.name}: {name}", starts, free)
+        walk.free[stream] = self.through = free
+        if call.awaited:
+            self._await(call, free)
+
+    def _send_in_a_row(self, step: int, calls: tuple[StagedCall, ...]) -> bool:
+        """Send slices right after the one before them; returns whether its model can say when.
+
+        All workers have to be through with that one at the same time.
+        """
+        walk, call = self.walk, calls[-1]
+        stream, name = self.stream_of[call.group], call.stages[0][0]
+        free = walk.free[stream]
+        apart = not self.job.keeps_pace or free.min() < self.ended
+        if apart or walk.notes or call.needed <= walk.at:
+            return False
+        model = self.job.collective(name, step)
+        ends = model.ends_in_a_row(self.ended, [each.stages[0][1] for each in calls])
+        if ends is None:
+            return False
+        begun = [self.ended, *ends[:-1]]
+        self.begun, self.ended = begun[-1], ends[-1]
+        self.spans += zip(begun, ends, strict=True)
+        walk.free[stream] = self.through = free = np.full_like(free, self.ended)
+        self._await(call, free)
+        return True
+
+    def _await(self, call: StagedCall, ends: FloatArray) -> None:
+        """Let workers wait for ``call``, which ends at ``ends``, where it is needed."""
+        # A step is ``updated`` positions long: what lags is needed so many steps further on.
+        among = self.group if call.group == "group" else self.job.workers
+        needed = call.needed + (self.gate.lag + call.lag) * self.updated
+        self.walk.wait_for(ends, needed, among)
+        if call.lag:
+            self.walk.decode_at(call.needed + call.lag * self.updated, call)
 
     @cached_property
     def stream_of(self) -> Mapping[Group, Group]:

@@ -121,6 +121,16 @@ class Walk:
         self._due: dict[int, FloatArray] = {}
         self._reached: dict[int, FloatArray] = {}
 
+    @property
+    def at(self) -> int:
+        """The position that all workers have computed up to."""
+        return self._at
+
+    @property
+    def notes(self) -> bool:
+        """Whether intervals of this step are kept."""
+        return self._timeline is not None and self.step in self._timeline.steps
+
     def note(self, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
         """Keep an interval for the timeline, if there is one."""
         if self._timeline is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import Flag, auto
 from functools import cached_property
@@ -102,6 +102,13 @@ class CollectiveModel(ABC):
         """Seconds until the last rank has finished, where all enter together."""
         together = np.zeros(len(self.ends))
         return float(self.finish(together, nbytes).finishes.max())
+
+    def ends_in_a_row(self, begin: float, sizes: Iterable[int]) -> list[float] | None:
+        """When operations of ``sizes`` end that all ranks enter together, one after the other.
+
+        The first at ``begin`` (s). None where the model knows it only by carrying them out.
+        """
+        return None
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes on each capacity during the operation, where all enter together."""
@@ -241,6 +248,22 @@ class LeavingTogether(CollectiveModel):
     @abstractmethod
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity, by what carries it out (``name``)."""
+
+    def ends_in_a_row(self, begin: float, sizes: Iterable[int]) -> list[float]:
+        """Each so long after the one before, and no earlier than its links allow."""
+        known: dict[int, tuple[float, float]] = {}
+        ends, end = [], begin
+        for nbytes in sizes:
+            if nbytes not in known:
+                seconds, name = self._time(nbytes)
+                busiest = self._busiest_seconds(self._loads(nbytes, name)) - self.saved
+                known[nbytes] = seconds, busiest
+            seconds, busiest = known[nbytes]
+            begin, end = end, end + seconds
+            short = begin + busiest - end
+            end += short if short > _ROUNDING * busiest else 0.0
+            ends.append(end)
+        return ends
 
     def algorithm_for(self, nbytes: int) -> str:
         """What carries it out at this size."""

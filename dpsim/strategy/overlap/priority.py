@@ -13,6 +13,7 @@ import heapq
 import math
 from collections import deque
 from dataclasses import replace
+from functools import cache
 from itertools import count, pairwise
 from typing import ClassVar, Literal
 
@@ -43,36 +44,38 @@ class PriorityConfig(Overlap):
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
         """The slices in the order in which the network takes them."""
-        slices = [part for call in calls for part in self._slices(call, outlook)]
-        waiting = deque(sorted(slices, key=lambda part: part.ready))
+        waiting = deque(sorted(calls, key=lambda call: call.ready))
         order: list[CollectiveCall] = []
-        # A heap by the place where a slice is needed, then by arrival; calls have no order.
-        ready: list[tuple[int, int, CollectiveCall]] = []
+        # A heap by the place where slices are needed, then by arrival.
+        ready: list[tuple[int, int, deque[CollectiveCall]]] = []
         free, arrivals = 0.0, count()
+        seconds = cache(outlook.seconds)
+        next_ready = outlook.ready(waiting[0]) if waiting else math.inf
         while waiting or ready:
             check()
             if not ready:
-                # The network stands idle until the next slice is there.
-                free = max(free, outlook.ready(waiting[0]))
-            while waiting and outlook.ready(waiting[0]) <= free:
-                part = waiting.popleft()
-                heapq.heappush(ready, (part.needed, next(arrivals), part))
-            part = heapq.heappop(ready)[2]
-            order.append(part)
-            free += outlook.seconds(part.nbytes)
+                # The network stands idle until the next gradient is there.
+                free = max(free, next_ready)
+            while next_ready <= free:
+                slices = self._slices(waiting.popleft(), outlook)
+                heapq.heappush(ready, (slices[0].needed, next(arrivals), slices))
+                next_ready = outlook.ready(waiting[0]) if waiting else math.inf
+            slices = ready[0][2]
+            order.append(slices.popleft())
+            free += seconds(order[-1].nbytes)
+            if not slices:
+                heapq.heappop(ready)
         return tuple(order)
 
-    def _slices(self, call: CollectiveCall, outlook: Outlook) -> list[CollectiveCall]:
+    def _slices(self, call: CollectiveCall, outlook: Outlook) -> deque[CollectiveCall]:
         """Equal slices, each needed where the layer's forward pass of the next step begins."""
         check()
         layer = outlook.pass_end - call.ready
         needed = outlook.program.next_step(layer)
         slices = max(min(math.ceil(call.nbytes / self.slice_size), _MOST_SLICES), 1)
         if slices == 1:
-            return [replace(call, needed=needed)]
+            return deque([replace(call, needed=needed)])
         # Differences of rounded bounds, so that the slices add up to the gradient to the byte.
         bounds = [call.nbytes * i // slices for i in range(slices + 1)]
-        parts = []
-        for i, (begin, end) in enumerate(pairwise(bounds)):
-            parts.append(replace(call, name=f"{call.name}/{i}", nbytes=end - begin, needed=needed))
-        return parts
+        sizes = [end - begin for begin, end in pairwise(bounds)]
+        return deque(call.parts(sizes, needed))

@@ -268,7 +268,7 @@ def _turn(
     several = len(options) > 1 and scenario.strategy.sync.one_version
     trial = _shorter(scenario, _TRIAL, 1) if several else scenario
     found, refused = _simulated(options, trial, predict)
-    if several and found:
+    if several and found and trial != scenario:
         best_of_trial, _ = _best(found)
         found, refused = _simulated([best_of_trial], scenario, predict)
     if not found:
