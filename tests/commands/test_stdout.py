@@ -30,6 +30,7 @@ LINES = (
     f"compare {QUICK} --vary strategy.sync.kind=bsp,local-sgd",
     f"converge {QUICK} --set replay.steps=20 --set replay.points=5 --set cluster.nodes=2",
     f"explain scenario {QUICK}",
+    f"trust {QUICK}",
     "explain collective --cluster dgx-h100 --library nccl -b 1M",
     "fit-jitter steps.csv",
     f"goodput {ROOT}/scenarios/disturbed.yaml --days 2 --set run.steps=3",

@@ -62,7 +62,9 @@ def machine_doubt(
         ),
         None,
     )
-    said = beyond(machine, table) or _few(machine, operation, table)
+    # Inside nodes machines of all generations of a fabric make its family.
+    is_known = machine.nodes == 1 and found is not None
+    said = ("" if is_known else _few(machine, operation, table)) or beyond(machine, table)
     extrapolated = (said,) if said else ()
     if found is None or beyond(machine, table):
         # Errors of more nodes and of fewer are those of one network.
@@ -82,8 +84,8 @@ def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
     machines = ran.get(operation, 0)
     if machines >= few:
         return ""
-    # Where the generation has more machines, none of them ran this operation.
-    measured = f"{operation} of {kind}" if max(ran.values(), default=0) >= few else kind
+    # Where the generation has more machines, they ran other operations.
+    measured = f"{operation} of {kind}" if machines < max(ran.values(), default=0) else kind
     return f"of {measured} {_FEW[machines]} measured"
 
 
