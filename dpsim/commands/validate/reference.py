@@ -220,6 +220,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "machines": ("machines", str),
     "mean_over_machines": ("mean over machines", "{:.1%}".format),
     "coverage": ("in the interval", "{:.0%}".format),
+    "median_width": ("high over low", "{:.2f}".format),
 }
 
 

@@ -140,6 +140,7 @@ def summary(scores: Sequence[Score]) -> dict[str, float | int]:
         "machines": len({score.case.machine_name for score in scores}),
         "mean_over_machines": mean_over_machines(scores),
         "coverage": float(np.mean([score.is_inside for score in scores])),
+        "median_width": float(np.median([score.interval.width for score in scores])),
     }
 
 

@@ -221,7 +221,11 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
         for row in rows
         if row.interval is not None
     ]
-    return {**found, "coverage": float(np.mean(inside))} if inside else found
+    if not inside:
+        return found
+    widths = [row.interval.width for row in rows if row.interval is not None]
+    covered = {"coverage": float(np.mean(inside)), "median_width": float(np.median(widths))}
+    return found | covered
 
 
 def _memory(rows: Sequence[StepRow]) -> dict[str, float | int]:
