@@ -22,8 +22,8 @@ def trust(file: File, set_: Sets = None, as_json: Json = False) -> None:
     if as_json:
         show_json(found.to_json())
         return
-    from dpsim.report.text.trust import measures_table, sources_table, trust_notes
+    from dpsim.report.text.trust import basis_notes, measures_table, sources_table
 
-    show(sources_table(found), "", *trust_notes(found))
+    show(sources_table(found), "", *basis_notes(found))
     if found.measures:
         show("", measures_table(found))

@@ -30,6 +30,15 @@ def extrapolation_notes(intervals: Iterable[PredictionInterval | None]) -> list[
     return [f"extrapolated: {each}" for each in every]
 
 
+def trust_notes(interval: PredictionInterval) -> list[str]:
+    """What a step's interval rests on: the nearest measurements, and what is extrapolated."""
+    nearest = interval.nearest or ("none of the model on such a GPU",)
+    return [
+        *(f"nearest     {each}" for each in nearest),
+        *(f"            {each}" for each in extrapolation_notes([interval])),
+    ]
+
+
 def interval_notes(interval: PredictionInterval, shown: Callable[[float], str]) -> list[str]:
     """The interval, its ends as ``shown`` writes them, and what is extrapolated; a line each."""
     line = (

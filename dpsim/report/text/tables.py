@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -23,7 +22,7 @@ from dpsim.engine import (
     Utilisation,
     in_simpy,
 )
-from dpsim.report.text.model_error import WITHIN, interval_notes, within_cell
+from dpsim.report.text.model_error import WITHIN, trust_notes, within, within_cell
 
 if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
@@ -40,9 +39,10 @@ _COMPARED: dict[str, PartName] = {
 
 def run_table(result: Result) -> Table:
     """Where the time of a step goes, and what that means."""
-    step, parts = result.step_time_s, result.parts_s
+    step, parts, interval = result.step_time_s, result.parts_s, result.interval
+    sure = "" if interval is None else f", 90% interval {within(interval.low, interval.high)}"
     table = Table(
-        title=f"{result.name}: a step takes {human(step['mean'], TIME)}",
+        title=f"{result.name}: a step takes {human(step['mean'], TIME, 3)}{sure}",
         title_justify="left",
         show_edge=False,
     )
@@ -69,7 +69,7 @@ def run_notes(result: Result) -> list[str]:
         f"step        median {human(step['median'], TIME)}, 95th percentile "
         f"{human(step['p95'], TIME)}, "
         f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} over seeds (95 %)",
-        *([] if interval is None else interval_notes(interval, partial(human, dimension=TIME))),
+        *([] if interval is None else trust_notes(interval)),
         f"throughput  {amount(samples_per_s)} samples/s on {result.workers} workers, "
         f"scaling efficiency {efficiency:.1%}",
         *_utilisation_notes(utilisation),

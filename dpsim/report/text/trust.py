@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
-from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within
+from dpsim.report.text.model_error import WITHIN, trust_notes, within
 from dpsim.studies.explain import Trust
 
 
@@ -28,11 +28,9 @@ def sources_table(found: Trust) -> Table:
     return table
 
 
-def trust_notes(found: Trust) -> list[str]:
+def basis_notes(found: Trust) -> list[str]:
     """What the interval rests on, the nearest measurements, and what is extrapolated."""
-    notes = [f"basis       {found.interval.basis}"]
-    notes += [f"nearest     {each}" for each in found.interval.nearest]
-    return [*notes, *extrapolation_notes([found.interval])]
+    return [f"basis       {found.interval.basis}", *trust_notes(found.interval)]
 
 
 def measures_table(found: Trust) -> Table:
