@@ -108,13 +108,10 @@ def _shown(found: OwnSteps) -> None:
 def _verdict(left_out: dict[str, float | None], held_out: dict[str, float | None]) -> str:
     """How far off it is where it was not fitted."""
     said = [
-        f"{words} the error is {errors['median_ape']:.1%} in the median ({errors['n']} runs)"
-        for words, errors in (
-            ("of runs held out", held_out),
-            ("of runs left out in turn", left_out),
-        )
+        f"{errors['median_ape']:.1%} over {errors['n']} {runs}"
+        for runs, errors in (("held-out runs", held_out), ("runs left out in turn", left_out))
         if errors["median_ape"] is not None
     ]
     if not said:
-        return "Too few runs to say how far off it is."
-    return f"{'; '.join(said)}.".capitalize()
+        return "There are too few runs to say how far off it is."
+    return f"Median error {', '.join(said)}."

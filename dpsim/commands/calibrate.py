@@ -51,8 +51,8 @@ def calibrate(
     what torchtitan, DeepSpeed, Megatron-LM, Composer (with SpeedMonitor), or a progress bar of
     Lightning, accelerate or transformers has printed. Its median counts, without the first ten
     steps; logs of every step tell jitter, too. exposed_ms is exposed communication where you
-    measured it; rows with held_out=yes are predicted and not fitted to. What dpsim validate node
-    measured is taken by the scenario's calibration, and kept in the profile.
+    measured it; rows with held_out=yes are predicted and not fitted to. Name a profile of dpsim
+    validate node in the scenario's calibration: the new profile keeps it.
 
     Example: dpsim calibrate mine.yaml --plan
     Example: dpsim calibrate mine.yaml steps.csv -o profile.json
@@ -69,7 +69,7 @@ def calibrate(
         _show_plan([each.to_json() for each in planned(target)], as_json=as_json)
         return
     if steps is None:
-        raise DpsimError("STEPS must be a CSV file of measured steps, or --plan be given")
+        raise DpsimError("STEPS must be given (measured steps: CSV, folder or JSON), or --plan")
     runs = runs_of(file, steps, set_ or ())
     narrate(f"fitting to {sum(not run.held_out for run in runs)} measured runs ...")
     found = fitted(runs, target)
