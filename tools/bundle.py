@@ -1,7 +1,7 @@
 """A folder of wheels for a node without network: ``python -m tools.bundle DIR PYTHON MACHINE``.
 
 dpsim and what its validating commands need beside torch. ``install.sh`` in the folder installs them
-without network or root, for the interpreter that it is given, and ``sbom.cdx.json`` lists them. What
+without network or root, for the interpreter that it is given; ``sbom.cdx.json`` lists them. What
 those commands can do without stays away: plots, tables in DuckDB, the dashboard.
 """
 
@@ -89,9 +89,7 @@ def _component(wheel: Path) -> dict[str, Any]:
         "name": name,
         "version": version,
         "purl": f"pkg:pypi/{name}@{version}",
-        "hashes": [
-            {"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}
-        ],
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}],
     }
 
 
