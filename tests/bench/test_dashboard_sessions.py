@@ -122,12 +122,12 @@ async def _heavy(session, found):
     found.append(await session.shown("compare", query, b"dp-verdict"))
 
 
-async def _all(port, heavy):
+async def _all(port):
     """Seconds that light sessions waited, and heavy ones."""
     light_s, heavy_s = [], []
     end = time.monotonic() + SECONDS
     asked = [_session(port, _light, end, light_s) for _ in range(LIGHT)]
-    asked += [_session(port, _heavy, end, heavy_s) for _ in range(heavy)]
+    asked += [_session(port, _heavy, end, heavy_s) for _ in range(HEAVY)]
     running = [asyncio.create_task(each) for each in asked]
     await asyncio.wait(running[:LIGHT], timeout=SECONDS + 60)
     for task in running:
@@ -136,10 +136,9 @@ async def _all(port, heavy):
     return light_s, heavy_s
 
 
-@pytest.mark.parametrize("heavy", [0, HEAVY])
-def test_light_sessions_beside_heavy_ones(port, measured, heavy):
-    light_s, _ = asyncio.run(_all(port, heavy))
+def test_light_sessions_beside_heavy_ones(port, measured):
+    light_s, _ = asyncio.run(_all(port))
     assert len(light_s) >= LIGHT // 2
-    scale = f"{LIGHT} light, {heavy} heavy"
+    scale = f"{LIGHT} light, {HEAVY} heavy"
     measured("dashboard, a light session's wait", f"{scale}, median", np.median(light_s), limit=2)
     measured("dashboard, a light session's wait", f"{scale}, 95 %", np.quantile(light_s, 0.95))
