@@ -21,7 +21,7 @@ app: .venv/.app ## install the dashboard's extra into .venv and open the dashboa
 
 all: .venv/.all ## install every extra into .venv: dashboard, tuning, Dask, torch
 
-bundle: .venv/.dev ## write a folder of wheels, for a node without network, to dist/bundle (BUNDLE_PYTHON, BUNDLE_MACHINE)
+bundle: .venv/.dev ## write a folder of wheels and their SBOM, for a node without network, to dist/bundle (BUNDLE_PYTHON, BUNDLE_MACHINE)
 	@$(BIN)/python -m tools.bundle dist/bundle $(BUNDLE_PYTHON) $(BUNDLE_MACHINE)
 
 test: lint ## lint, types, import arrows and the suite, in minutes

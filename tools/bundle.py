@@ -1,18 +1,21 @@
 """A folder of wheels for a node without network: ``python -m tools.bundle DIR PYTHON MACHINE``.
 
 dpsim and what its validating commands need beside torch. ``install.sh`` in the folder installs them
-without network or root, for the interpreter that it is given. What those commands can do without
-stays away: plots, tables in DuckDB, the dashboard.
+without network or root, for the interpreter that it is given; ``sbom.cdx.json`` lists them. What
+those commands can do without stays away: plots, tables in DuckDB, the dashboard.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 # Of the project's dependencies, what `dpsim validate run`, `node`, `microbench` and `backends`
@@ -60,10 +63,34 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     script = folder / "install.sh"
     script.write_text(_INSTALL.replace("@NEEDED@", " ".join(NEEDED)))
     script.chmod(0o755)
+    (folder / "sbom.cdx.json").write_text(json.dumps(sbom(folder), indent=2) + "\n")
     size = sum(file.stat().st_size for file in folder.iterdir())
     if size > MOST_BYTES:
         sys.exit(f"bundle: must be at most {MOST_BYTES:,} bytes, but is {size:,}")
     return size
+
+
+def sbom(folder: Path) -> dict[str, Any]:
+    """The wheels in a folder as a bill of materials: CycloneDX 1.6, ECMA-424."""
+    wheels = sorted(folder.glob("*.whl"))
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "components": [_component(wheel) for wheel in wheels],
+    }
+
+
+def _component(wheel: Path) -> dict[str, Any]:
+    name, version, *_ = wheel.name.split("-")
+    name = name.replace("_", "-").lower()
+    return {
+        "type": "library",
+        "name": name,
+        "version": version,
+        "purl": f"pkg:pypi/{name}@{version}",
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}],
+    }
 
 
 if __name__ == "__main__":

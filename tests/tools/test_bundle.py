@@ -1,5 +1,7 @@
 """What goes into a bundle for a node without network, and that the rest is not missed there."""
 
+import hashlib
+import json
 import subprocess
 import sys
 import tomllib
@@ -49,7 +51,7 @@ def test_the_bundle_has_the_wheels_and_a_script_for_them(monkeypatch, tmp_path):
     def run(command, check, env=None):
         asked.append(command)
         compilers.append((env or {}).get("CC"))
-        (tmp_path / "numpy-2.whl").write_bytes(b"wheel")
+        (tmp_path / "ruamel_yaml-2-any.whl").write_bytes(b"wheel")
 
     monkeypatch.setattr(bundle.subprocess, "run", run)
     monkeypatch.setattr(bundle.platform, "machine", lambda: "x86_64")
@@ -60,13 +62,17 @@ def test_the_bundle_has_the_wheels_and_a_script_for_them(monkeypatch, tmp_path):
     assert "manylinux_2_28_aarch64" in download
     assert download[download.index("--python-version") + 1] == "3.12"
     script = tmp_path / "install.sh"
-    assert size == 5 + script.stat().st_size
+    listed = tmp_path / "sbom.cdx.json"
+    assert size == 5 + script.stat().st_size + listed.stat().st_size
+    (component,) = json.loads(listed.read_text())["components"]
+    assert component["purl"] == "pkg:pypi/ruamel-yaml@2"
+    assert component["hashes"][0]["content"] == hashlib.sha256(b"wheel").hexdigest()
     subprocess.check_call(["sh", "-n", str(script)])
     assert "--no-index" in script.read_text()
 
 
 def test_a_bundle_that_is_too_large_is_an_error(monkeypatch, tmp_path):
-    (tmp_path / "large.whl").write_bytes(b"wheel")
+    (tmp_path / "large-1-any.whl").write_bytes(b"wheel")
     monkeypatch.setattr(bundle, "MOST_BYTES", 3)
     monkeypatch.setattr(bundle.subprocess, "run", lambda command, check, env=None: None)
     with pytest.raises(SystemExit, match="must be at most 3 bytes"):

@@ -96,6 +96,26 @@ def test_a_sweep_of_another_user_is_read_and_not_written(tmp_path, write):
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
+def test_a_disk_that_fills_up_is_one_line_with_the_folder_and_no_row_is_lost(tmp_path):
+    path, full = tmp_path / "tiny.yaml", tmp_path / "full"
+    path.write_text(f"{TINY}sweep: {seeds(60)}\n")
+    full.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48k", "none", full]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no small file system can be mounted here")
+    try:
+        with started(path, full / "out", "--workers", "1", "--quiet") as running:
+            _, said = running.communicate(timeout=120)
+        assert running.returncode == 1
+        assert said == f"dpsim: {full / 'out'}: cannot be written: No space left on device\n"
+        done = rows_written(full / "out")
+        assert 0 < done < 60
+        subprocess.run(["mount", "-o", "remount,size=8m", full], check=True)
+        assert sweep(path, full / "out", workers=1, resume=True).computed == 60 - done
+    finally:
+        subprocess.run(["umount", full], check=True)
+
+
 def test_a_clock_that_is_set_while_a_sweep_is_at_work_changes_nothing(tmp_path, write, monkeypatch):
     sweep(write(SWEEP), tmp_path / "undisturbed", workers=1)
     jumps = iter(range(10**9))
