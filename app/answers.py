@@ -216,17 +216,19 @@ def varied(
     By value the result, or why there is none.
     """
     spec = with_fitted_times(spec)
+    return tried([(value, spec.with_value(path, value)) for value in values], report)
+
+
+def tried(specs: Sequence[tuple[str, Spec]], report: Report) -> dict[str, Result | DpsimError]:
+    """By name the result of each of ``specs``, or why there is none."""
     found: dict[str, Result | DpsimError] = {}
-    chosen = list(values)
-    for done, value in enumerate(chosen):
-        report(done, len(chosen))
+    for done, (name, spec) in enumerate(specs):
+        report(done, len(specs))
         try:
-            found[value] = simulate(
-                admitted(spec.with_value(path, value)), _ticks(report, done, len(chosen))
-            )
+            found[name] = simulate(admitted(spec), _ticks(report, done, len(specs)))
         except DpsimError as error:
-            # What is wrong with one value is its answer: the page says it beside the others.
-            found[value] = error
+            # What is wrong with one is its answer: the page says it beside the others.
+            found[name] = error
     return found
 
 

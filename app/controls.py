@@ -129,7 +129,11 @@ def pick(
 
 
 def pick_several(
-    label: str, options: Sequence[str], name: str, default: Sequence[str], help_: str | None = None
+    label: str,
+    options: Sequence[str],
+    name: str,
+    default: Sequence[str],
+    words: Callable[[str], str] = choice_words,
 ) -> list[str]:
     """A page's own choice of several of ``options``."""
     wanted = state.choice(name, ",".join(default)).split(",")
@@ -138,9 +142,8 @@ def pick_several(
     st.multiselect(
         label,
         options,
-        format_func=choice_words,
+        format_func=words,
         key=key,
-        help=help_,
         on_change=_several_chosen,
         args=(name, key),
     )

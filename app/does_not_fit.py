@@ -13,7 +13,7 @@ from app.headline import sentence
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
-from app.words import device_words, reason_words
+from app.words import device_words, of_capacity, reason_words
 from dpsim.base.units import DATA, human
 from dpsim.engine import MemoryUse
 from dpsim.report.figures.resource_figures import footprint_figure
@@ -74,5 +74,5 @@ def _words(way: Way, use: MemoryUse) -> str:
     """What a way does, what it then holds and what it costs, against the same with more memory."""
     if way.why_not:
         return way.words
-    held = f"{way.held / 1e9:.3g} of {human(use.capacity, DATA, 3)}"
+    held = of_capacity(way.held, use.capacity)
     return f"{way.words}: {held}, **{way.slower:+.1%}** time per sample"

@@ -8,11 +8,15 @@ from html import escape
 
 import streamlit as st
 
-from dpsim.base.units import DATA, POWER, TIME, human
+from app.words import of_capacity
+from dpsim.base.doubt import PredictionInterval
+from dpsim.base.units import POWER, TIME, human
 from dpsim.engine import Result
 from dpsim.report.figures.style import per_second
 from dpsim.report.text.tables import amount
 
+_DIGITS = 3
+_WIDE = 2.0  # times its lower end: from there on an interval is said to be wide
 _SAME = 5e-4  # a change of less is none: it would show as 0.0 %
 
 
@@ -21,7 +25,8 @@ class Number:
     """One number of the row: what it is called, and what it is, in words and as a number.
 
     ``value`` is None where it is not known, ``less_is_better`` says which changes are good.
-    ``note`` stands below it; ``filled`` is the share of a bar below it.
+    ``note`` stands below it; ``filled`` is the share of a bar below it; ``interval`` is where it
+    lies by the model's error, drawn as a band. ``noise`` is by what share it differs by chance.
     """
 
     name: str
@@ -30,39 +35,58 @@ class Number:
     less_is_better: bool
     note: str
     filled: float | None = None
+    interval: PredictionInterval | None = None
+    noise: float = 0.0
 
 
 def numbers(result: Result) -> Iterator[Number]:
     """Step time, throughput, what it takes of the GPUs' peak, memory and cost of a result."""
-    step, interval = result.step_time_s, result.interval
-    within = "" if interval is None else _within(interval.low, interval.high, interval.confidence)
-    yield Number("step time", human(step["mean"], TIME, 4), step["mean"], True, within)
+    yield _step_time(result)
     yield _rate(result)
     yield _of_peak(result)
     yield _memory(result)
     yield _cost(result)
 
 
-def _within(low: float, high: float, confidence: float) -> str:
-    return f"{human(low, TIME, 3)} to {human(high, TIME, 3)} ({confidence:.0%})"
+def _step_time(result: Result) -> Number:
+    mean, interval = result.step_time_s["mean"], result.interval
+    why = ""
+    if interval is not None and interval.high > _WIDE * interval.low:
+        why = "; ".join(interval.extrapolated) or "few measurements are like this"
+        why = f"wide: {why}"
+    text, noise = human(mean, TIME, _DIGITS), _noise(result)
+    return Number("step time", text, mean, True, why, interval=interval, noise=noise)
+
+
+def _rounded(number: float) -> str:
+    """With as many digits as mean something."""
+    return amount(float(f"{number:.{_DIGITS}g}"), _DIGITS)
+
+
+def _noise(result: Result) -> float:
+    """By what share of itself the mean step differs from seed to seed."""
+    step = result.step_time_s
+    return float((step["high"] - step["low"]) / 2 / step["mean"])
 
 
 def _rate(result: Result) -> Number:
     """Tokens per second of text, samples per second of all else."""
     found = result.utilisation
-    efficiency = f"scaling efficiency {result.scaling_efficiency:.1%}"
+    efficiency = f"scaling efficiency {result.scaling_efficiency:.0%}"
     name, rate = "tokens / s", found.tokens_per_s
     if rate is None:
         name, rate = "samples / s", result.throughput_samples_per_s
-    return Number(name, per_second(rate), rate, False, efficiency)
+    return Number(name, _rounded(rate), rate, False, efficiency, noise=_noise(result))
 
 
 def _of_peak(result: Result) -> Number:
     found = result.utilisation
     if found.mfu is None:
         return Number("MFU", "unknown", None, False, "this model's FLOP are not known")
-    note = f"{amount(found.tflops_per_gpu or 0)} TFLOP/s a GPU"
-    return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note)
+    note = f"{amount(found.tflops_per_gpu or 0, 3)} TFLOP/s a GPU"
+    if found.mfu > 1:
+        note = f"{note}: more than its peak, so FLOP or measured times are not this model's"
+    return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note, noise=_noise(result))
 
 
 def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
@@ -78,11 +102,14 @@ def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
     }
 
 
-def headline(result: Result, base: Result | None) -> None:
-    """Draw them in a row."""
+def headline(result: Result, base: Result | None, *, alike: bool = True) -> None:
+    """Draw them in a row, those of ``base`` beside them.
+
+    Unless the two are ``alike``, more or less of a number is neither good nor bad.
+    """
     # By name, so that tokens of one are not compared with samples of another.
     before = {} if base is None else {number.name: number for number in numbers(base)}
-    shown = "".join(_card(number, before.get(number.name)) for number in numbers(result))
+    shown = "".join(_card(number, before.get(number.name), alike) for number in numbers(result))
     st.html(f'<dl class="dp-row">{shown}</dl>')
 
 
@@ -91,8 +118,8 @@ def sentence(text: str) -> None:
     st.html(f'<p class="dp-verdict">{escape(text)}</p>')
 
 
-def _card(number: Number, before: Number | None) -> str:
-    bar = ""
+def _card(number: Number, before: Number | None, alike: bool) -> str:
+    bar = "" if number.interval is None else _band(number)
     if number.filled is not None:
         over = ' class="over"' if number.filled > 1 else ""
         bar = f'<div class="dp-bar"><i{over} style="width: {min(number.filled, 1):.1%}"></i></div>'
@@ -100,21 +127,41 @@ def _card(number: Number, before: Number | None) -> str:
     return (
         f'<div class="dp-number"><dt>{escape(number.name)}</dt><dd>'
         f'<div class="dp-value">{escape(number.text)}</div>{bar}{note}'
-        f"{_delta(number, before)}</dd></div>"
+        f"{_delta(number, before, alike)}</dd></div>"
     )
 
 
-def _delta(number: Number, before: Number | None) -> str:
-    """The change since the baseline, in percent and by its words."""
+def _band(number: Number) -> str:
+    """Between which times the step lies, in words and as a band from 0 on with a dot in it."""
+    interval, point = number.interval, number.value
+    assert interval is not None
+    assert point is not None
+    low, dot = interval.low / interval.high, point / interval.high
+    within = f"{human(interval.low, TIME, _DIGITS)} to {human(interval.high, TIME, _DIGITS)}"
+    return (
+        f'<div class="dp-value dp-within">{within}</div>'
+        f'<div class="dp-band"><i style="left: {low:.1%}"></i><b style="left: {dot:.1%}"></b></div>'
+        f'<div class="dp-note">{interval.confidence:.0%} of measured steps lie within</div>'
+    )
+
+
+def _delta(number: Number, before: Number | None, alike: bool) -> str:
+    """The change since the baseline, in percent and by its words.
+
+    Grey where it is no more than seeds differ by, or where the two are no alternatives.
+    """
     if before is None or not before.value or number.value is None:
         return ""
     change = number.value / before.value - 1
     if abs(change) < _SAME:
         return '<div class="dp-delta">no change</div>'
-    # More throughput is good, more time or cost is not.
-    look = "good" if (change < 0) == number.less_is_better else "bad"
     arrow = "▲" if change > 0 else "▼"
-    return f'<div class="dp-delta {look}">{arrow} {change:+.1%} from {escape(before.text)}</div>'
+    said = f"{arrow} {change:+.1%} from {escape(before.text)}"
+    if abs(change) <= number.noise + before.noise:
+        return f'<div class="dp-delta">{said}, within the noise</div>'
+    # More throughput is good, more time or cost is not.
+    look = " good" if (change < 0) == number.less_is_better else " bad"
+    return f'<div class="dp-delta{look if alike else ""}">{said}</div>'
 
 
 def _memory(result: Result) -> Number:
@@ -122,8 +169,7 @@ def _memory(result: Result) -> Number:
     if use is None:
         return Number("memory of a GPU", "unknown", None, True, "this model's is not known")
     held = use.held.total
-    # Without a unit of its own: the capacity beside it has one, which is GB for every GPU.
-    text = f"{held / 1e9:.3g} of {human(use.capacity, DATA, 3)}"
+    text = of_capacity(held, use.capacity)
     note = f"largest batch that fits: {use.largest_batch:,}"
     return Number("memory of a GPU", text, held, True, note, held / use.capacity)
 
@@ -140,7 +186,8 @@ def _cost(result: Result) -> Number:
     tokens = cost.per_million_tokens
     paid = cost.per_million_samples if tokens is None else tokens * 1e3
     hour = f"{amount(cost.per_hour, 4)} {cost.currency} an hour"
-    return Number(name, f"{amount(paid, 4)} {cost.currency}", paid, True, _noted(hour, drawn))
+    text, note = f"{_rounded(paid)} {cost.currency}", _noted(hour, drawn)
+    return Number(name, text, paid, True, note, noise=_noise(result))
 
 
 def _noted(first: str, second: str) -> str:

@@ -35,6 +35,14 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5re
 .dp-number dd {{margin: 0}}
 .dp-value {{font-size: 1.55rem; font-weight: 600; line-height: 1.3;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere}}
+.dp-number:has(.dp-band) {{grid-column: span 2}}
+.dp-number:has(.dp-band) .dp-value {{display: inline-block; margin-right: 1rem}}
+.dp-band {{position: relative; height: 0.5rem; border-radius: 0.25rem; margin: 0.25rem 0.3rem;
+  background: var(--dp-border)}}
+.dp-band > i {{position: absolute; top: 0; bottom: 0; right: 0; border-radius: 0.25rem;
+  background: color-mix(in srgb, {COLOUR["blue"]} 55%, transparent)}}
+.dp-band > b {{position: absolute; top: -0.15rem; width: 0.8rem; height: 0.8rem;
+  margin-left: -0.4rem; border-radius: 50%; background: currentColor}}
 .dp-note, .dp-delta {{font-size: 0.82rem; color: var(--dp-muted); line-height: 1.35}}
 .dp-delta.good {{color: var(--dp-good); font-weight: 600}}
 .dp-delta.bad {{color: var(--dp-bad); font-weight: 600}}
@@ -68,7 +76,7 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 }}
 @media (max-width: 640px) {{
   [data-testid=stMainBlockContainer] {{padding: 4rem 0.8rem 2rem}}
-  .dp-row {{grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr)); gap: 0.5rem}}
+  dl.dp-row {{grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr)); gap: 0.5rem}}
   .dp-value {{font-size: 1.3rem}}
 }}
 @media (prefers-reduced-motion: reduce) {{

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from html import escape
 from pathlib import Path
+from types import ModuleType
 
 import streamlit as st
 
@@ -22,21 +26,23 @@ from app.pages_ import (
     what_if,
 )
 from app.plain import plain
+from app.reading import scenario
+from app.titles import title
+from dpsim.base.errors import DpsimError
 
-# Without icons, for which the row on top would have to hide some of them.
-PAGES = (
-    (what_if, "What if"),
-    (compare, "Compare"),
-    (algorithms, "See the algorithm"),
-    (strategies, "See the strategies"),
-    (topology, "Topology"),
-    (stragglers, "Stragglers"),
-    (convergence, "Convergence"),
-    (questions, "Classic questions"),
-    (trust, "Trust"),
-    (own_files, "Your own files"),
-    (batches, "Batches"),
-)
+# What stands in the top row, each with its parts, the first of which it opens with.
+PAGES = {
+    "Predict": {what_if: "A step", topology: "Topology", own_files: "Your own files"},
+    "Compare": {compare: "Side by side", batches: "Sweeps"},
+    "Synchronise": {
+        stragglers: "Stragglers",
+        strategies: "Strategies over time",
+        convergence: "Convergence",
+    },
+    "Learn": {algorithms: "Algorithms", questions: "Classic questions"},
+    "Trust": {trust: "Accuracy"},
+}
+_WITHOUT_TITLE = (what_if,)  # whose own title says more
 
 _ICON = Path(__file__).with_name("icon.svg")
 
@@ -49,16 +55,8 @@ def main() -> None:
     st.html(f"<style>{STYLE}</style>")
     # Before the pages, whose widgets all show the view.
     state.load()
-    pages = [
-        st.Page(
-            page.draw,
-            title=title,
-            url_path=page.__name__.rpartition(".")[2],
-            default=page is what_if,
-        )
-        for page, title in PAGES
-    ]
-    chosen = st.navigation(pages, position="top")
+    pages = {part: _page(part, name) for name, parts in PAGES.items() for part in parts}
+    chosen = st.navigation(list(pages.values()), position="top")
     if not state.write_address():
         st.warning(
             "This scenario is too long for an address: a link to this page does not reproduce it. "
@@ -68,7 +66,34 @@ def main() -> None:
         st.warning(plain(problem))
     # Before the page begins work of its own, which would queue behind it.
     waiting.leave_others(chosen.url_path)
+    _parts(pages, chosen)
     chosen.run()
+
+
+def _page(part: ModuleType, name: str) -> st.Page:
+    """A page at its own address; in the top row stands a group's first, by the group's name."""
+    first, *_ = PAGES[name]
+    return st.Page(
+        part.draw,
+        title=name if part is first else PAGES[name][part],
+        url_path=part.__name__.rpartition(".")[2],
+        default=part is what_if,
+        visibility="visible" if part is first else "hidden",
+    )
+
+
+def _parts(pages: Mapping[ModuleType, st.Page], chosen: st.Page) -> None:
+    """Links to the parts of the page that is shown, and the scenario's title."""
+    (shown,) = [part for part, page in pages.items() if page == chosen]
+    (parts,) = [parts for parts in PAGES.values() if shown in parts]
+    if len(parts) > 1:
+        with st.container(horizontal=True, gap="small", key="parts"):
+            for part, words in parts.items():
+                st.page_link(pages[part], label=words)
+    if shown not in _WITHOUT_TITLE:
+        with suppress(DpsimError):  # which the page says
+            words = title(scenario(state.current().spec))
+            st.html(f'<h1 class="dp-title">{escape(words)}</h1>')
 
 
 main()

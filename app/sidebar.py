@@ -6,13 +6,14 @@ Which it is, what may be turned in it, and its way in and out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import streamlit as st
 
-from app import controls, forms, state
+from app import controls, entry, forms, state
 from app.plain import plain
-from app.presets import about, preset_names, short
+from app.presets import about, preset_names, searched, short
 from app.reading import scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec
 from app.titles import file_stem
@@ -33,6 +34,8 @@ _SLOW = "[{workers: [0], factor: 2}]"
 def draw() -> None:
     """Draw it."""
     with st.sidebar:
+        with suppress(DpsimError):  # which the page says
+            entry.draw(state.current().spec)
         _source()
         try:
             _knobs()
@@ -66,33 +69,28 @@ def _source() -> None:
 
 @st.dialog("Set-ups", width="large")
 def _set_ups() -> None:
-    """Every preset as a card, those that hold all words of the search."""
+    """Every preset in a line, those that the search finds."""
     wanted = st.text_input(
         "search", key="search set-ups", placeholder="Llama, FSDP, V100, asynchronous ..."
     )
-    found = [name for name in preset_names() if _holds(name, wanted)]
+    found = searched(wanted)
     if not found:
         st.info("No set-up has all of these words.")
     for name in found:
         title, text = about(name)
-        with st.container(border=True, key=f"card {name}"):
-            st.markdown(f"**{title}**")
-            st.caption(text)
+        left, right = st.columns([2, 3], vertical_alignment="center")
+        right.caption(text)
+        with left:
             chosen = st.button(
-                "open",
+                title,
                 key=f"open {name}",
-                icon=":material/arrow_forward:",
+                type="tertiary",
+                wrap=True,
                 on_click=state.show_spec,
                 args=(Spec(name),),
             )
             if chosen:  # the whole page, which closes this
                 state.run_again()
-
-
-def _holds(name: str, wanted: str) -> bool:
-    """Whether a preset's name, title or description has all words of ``wanted``."""
-    whole = " ".join((name, *about(name))).lower()
-    return all(word in whole for word in wanted.lower().split())
 
 
 def _title(name: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from threading import Event
+from time import monotonic
 
 import streamlit as st
 
@@ -22,6 +23,8 @@ from dpsim.base.errors import DpsimError
 _APART = Event()
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
+GLANCE = 0.7  # seconds: who changes the page sooner has not looked at its numbers
+_SINCE = "shown since"
 _ENTERED = "entered"  # whether a run is for a change on the page, or for itself
 
 
@@ -92,7 +95,12 @@ def show(view: View) -> None:
     if view != current():
         before = current()
         st.session_state[_BEFORE] = before
-        st.session_state[_VIEW] = view.after(before)
+        after = view.after(before)
+        # Of keys pressed in a row the last is told against what stood before the first.
+        if monotonic() - st.session_state.get(_SINCE, 0.0) < GLANCE and after.before is not None:
+            after = replace(after, before=before.before)
+        st.session_state[_SINCE] = monotonic()
+        st.session_state[_VIEW] = after
         st.session_state[_PROBLEM] = ""
 
 

@@ -148,15 +148,11 @@ def _offer_few_steps(spec: Spec) -> None:
         )
 
 
-def why_not(
-    found: Mapping[str, object], path: str, called: Callable[[str], str] = kind_words
-) -> None:
-    """Say of each value at ``path`` without a result why that is, by what the value is called."""
+def why_not(found: Mapping[str, object], called: Callable[[str], str] = kind_words) -> None:
+    """Say of each value without a result why that is, by what the value is called."""
     for value, each in found.items():
         if isinstance(each, DpsimError):
-            first = str(each).partition("\n")[0]
-            # Where it stands on a command line, which nobody wrote here.
-            reason = first.removeprefix(f"--set {path}={value}: ")
+            reason = str(each).partition("\n")[0]
             st.caption(plain(f"{called(value)}: {reason_words(reason)}"))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.reading import document
 from app.spec import Spec
+from dpsim.base.units import DATA, human
 from dpsim.scenario import Scenario
 
 # Fields whose names say too little, or are short forms.
@@ -64,6 +65,7 @@ _DEVICES = {
 _MOST_CHANGES = 4  # that are told one by one
 # A field as a refusal names it: ``strategy.aggregation.shard_group: must divide ...``.
 _REFUSED = re.compile(r"^(?:[a-z_]+\.)+([a-z_]+): (?=must )")
+_OPTION = re.compile(r"^--set .*?: (?=[a-z_.]+: )")  # a command line's, which nobody wrote here
 
 
 def field_words(name: str) -> str:
@@ -83,7 +85,13 @@ def choice_words(option: str) -> str:
 
 def reason_words(reason: str) -> str:
     """``shard group must divide the 8 workers`` for what a refusal says of the field."""
-    return _REFUSED.sub(lambda found: f"{field_words(found[1])} ", reason)
+    return _REFUSED.sub(lambda found: f"{field_words(found[1])} ", _OPTION.sub("", reason))
+
+
+def of_capacity(held: float, capacity: float) -> str:
+    """``12.4 of 16.9 GB``, or ``8.79 PB of 16.9 GB`` where the two are not of one unit."""
+    (number, unit), has = human(held, DATA, 3).split(), human(capacity, DATA, 3)
+    return f"{number} of {has}" if has.endswith(f" {unit}") else f"{number} {unit} of {has}"
 
 
 def nodes_words(nodes: str) -> str:

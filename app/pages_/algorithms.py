@@ -28,7 +28,6 @@ _LATENCIES = ("0 s", "1 us", "10 us", "100 us")
 
 def draw() -> None:
     """Draw the page."""
-    st.subheader("See the algorithm", anchor=False)
     st.caption(
         "A row is a rank, a column a chunk of its vector. What a rank holds is found by carrying "
         "the schedule out: the one that is simulated, and that runs on real ranks."

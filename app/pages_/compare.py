@@ -5,22 +5,25 @@ Also the same strategies on more and more nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import streamlit as st
 
 from app import controls, forms, sidebar, state
-from app.answers import collectives, varied
+from app.answers import collectives, tried, varied
 from app.charts import chart
+from app.entry import with_gpus
 from app.headline import of_text, sentence
 from app.spec import Spec
+from app.titles import card_words
 from app.waiting import finished, scenario_of, why_not
-from app.words import kind_words, nodes_words
+from app.words import choice_words, device_words, kind_words, nodes_words
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import ALL_REDUCES
 from dpsim.engine import Result
+from dpsim.hardware import gpus, links
 from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figure
 from dpsim.report.figures.step_figures import breakdown_figure
 from dpsim.report.figures.style import per_second
@@ -38,13 +41,26 @@ _PARTS = {
     "compression": "strategy.compression",
 }
 _ALGORITHM = "all-reduce algorithm"
+_CARD, _GPU, _BATCH, _BUCKET = "network card", "GPU", "batch per GPU", "bucket size"
+_PATHS = {
+    _ALGORITHM: "strategy.aggregation.algorithm",
+    _CARD: "cluster.network.nic",
+    _GPU: "cluster.node",
+    _BATCH: "workload.batch_per_gpu",
+    _BUCKET: "strategy.overlap.bucket_size",
+    **{name: f"{path}.kind" for name, path in _PARTS.items()},
+}
+_CARDS = ("ethernet-10g", "ethernet-25g", "ethernet-100g", "ib-hdr", "ib-ndr")
+_GPUS = ("a100-sxm-80gb", "h100-sxm", "b200")
+_BUCKETS = ("5 MB", "25 MB", "100 MB")
+_WORDS = {_CARD: card_words, _GPU: device_words}
+_BETWEEN_NODES = ("efa", "ethernet", "ib", "roce", "slingshot", "tcpx")
 _ALIKE = 5e-4  # rates that differ by less would show as 0.0 % apart
 
 
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
-    st.subheader("Compare", anchor=False)
     spec = state.current().spec
     scenario_of(spec)
     what = controls.switch(
@@ -54,9 +70,9 @@ def draw() -> None:
 
 
 def _strategies(spec: Spec) -> None:
-    part = controls.pick("vary", (_ALGORITHM, *_PARTS), "vary", _ALGORITHM)
-    known = list(ALL_REDUCES) if part == _ALGORITHM else list(forms.union(_PARTS[part]).kinds)
-    path = "strategy.aggregation.algorithm" if part == _ALGORITHM else f"{_PARTS[part]}.kind"
+    part = controls.pick("vary", list(_PATHS), "vary", _ALGORITHM)
+    path = _PATHS[part]
+    known, usual = _values(part, spec)
     # An algorithm is a field of the all-reduce alone.
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
         None,
@@ -65,20 +81,61 @@ def _strategies(spec: Spec) -> None:
         spec = spec.with_kind("strategy.aggregation", "kind", "allreduce")
         st.caption("The scenario has no all-reduce: here its gradients meet in one.")
     values = controls.pick_several(
-        "among", known, f"among-{path}", _QUICK if part == _ALGORITHM else known
+        "among", known, f"among-{path}", usual, words=_WORDS.get(part, choice_words)
     )
+    specs = {value: _with(spec, part, value) for value in values}
     found = finished(
-        "simulating",
-        ("varied", spec, path, tuple(values)),
-        partial(varied, spec, path, values),
+        "simulating", ("tried", tuple(specs.items())), partial(tried, tuple(specs.items()))
     )
     if found is not None:
-        _side_by_side(found)
-        why_not(found, path)
+        called = _WORDS.get(part, kind_words)
+        _side_by_side(found, called)
+        _use(specs, called)
+        why_not(found, called)
 
 
-def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
-    results = {name: result for name, result in found.items() if isinstance(result, Result)}
+def _values(part: str, spec: Spec) -> tuple[list[str], Sequence[str]]:
+    """What ``part`` may be, and what of it is compared at first, the scenario's own among it."""
+    if part == _ALGORITHM:
+        return list(ALL_REDUCES), _QUICK
+    if part in _PARTS:
+        kinds = list(forms.union(_PARTS[part]).kinds)
+        return kinds, kinds
+    given = scenario_of(spec)
+    if part == _BATCH:
+        own = given.workload.batch_per_gpu
+        near = [own * factor // 4 for factor in (1, 2, 4, 8, 16) if own * factor >= 4]
+        return [str(batch) for batch in near], [str(batch) for batch in near[:-1]]
+    if part == _BUCKET:
+        return list(_BUCKETS), _BUCKETS
+    first = given.cluster.parts[0]
+    if part == _GPU:
+        own_gpu = first.accelerator.name
+        return list(gpus()), tuple(dict.fromkeys((own_gpu, *_GPUS)))
+    own_card = given.cluster.nic_link(first).name
+    cards = [name for name in links() if name.startswith(_BETWEEN_NODES)]
+    return list(dict.fromkeys((*cards, own_card))), tuple(dict.fromkeys((own_card, *_CARDS)))
+
+
+def _with(spec: Spec, part: str, value: str) -> Spec:
+    if part == _GPU:
+        return with_gpus(spec, value, scenario_of(spec).cluster.ranks)
+    if part == _BUCKET:
+        spec = spec.with_kind("strategy.overlap", "kind", "buckets")
+    return spec.with_value(_PATHS[part], value)
+
+
+def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
+    """A button for each that was compared, which makes it the scenario shown."""
+    with st.container(horizontal=True, gap="small"):
+        for value, spec in specs.items():
+            st.button(
+                f"use {called(value)}", key=f"use {value}", on_click=state.show_spec, args=(spec,)
+            )
+
+
+def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[str], str]) -> None:
+    results = {called(name): each for name, each in found.items() if isinstance(each, Result)}
     best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
     if best:
         sentence(_verdict(best))
@@ -163,4 +220,4 @@ def _scaling(spec: Spec) -> None:
         chart(scaling_figure(list(results.values())), key="scaling")
         columns = {"nodes": list(results), **_columns(results.values())}
         st.dataframe(columns, hide_index=True, height="content")
-    why_not(found, "cluster.nodes", nodes_words)
+    why_not(found, nodes_words)

@@ -42,7 +42,6 @@ _FACTORS = ("2", "3", "4", "5")
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
-    st.subheader("Classic questions", anchor=False)
     what = controls.switch(
         "question", (_BATCH, _GPUS, _LEARNERS, _GROWS, _ERRORS), "question", _BATCH
     )

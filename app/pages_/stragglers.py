@@ -41,7 +41,6 @@ _TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
-    st.subheader("Stragglers", anchor=False)
     spec = state.current().spec
     scenario_of(spec)
     how = controls.switch(
@@ -63,7 +62,7 @@ def draw() -> None:
     if both is not None:
         undisturbed, found = both
         _results(_those_that_go(found), _those_that_go(undisturbed))
-        why_not(found, _PATH)
+        why_not(found)
 
 
 def _with_and_without(
@@ -91,26 +90,49 @@ def _slowed(spec: Spec, how: str, factor: str) -> Spec:
     return spec.with_value("disturbance.transient", f"[{_TRANSIENT % factor}]")
 
 
-def _verdict(results: Mapping[str, Result]) -> str:
-    """Which way is fastest with the slow workers, and how late the gradients are that it uses."""
+def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -> str:
+    """Which way is fastest with the slow workers, what it keeps of its rate, and its price."""
     rates = {kind: result.throughput_samples_per_s for kind, result in results.items()}
     first = max(rates, key=lambda kind: rates[kind])
     last = min(rates, key=lambda kind: rates[kind])
     said = f"{first} is the fastest with slow workers, {per_second(rates[first])} samples/s"
     if last != first:
         said += f": {rates[first] / rates[last]:.3g} times {last}"
+    if first in undisturbed:
+        said += f"; it keeps {rates[first] / undisturbed[first].throughput_samples_per_s:.0%} of "
+        said += "what it gives without them"
     # Speed is not all: an update from old parameters may gain less.
-    late = results[first].staleness["versions"]["mean"]
+    stale = results[first].staleness
+    gap, late = stale["clock_gap"]["max"], stale["versions"]["max"]
     if late:
-        said += f"; its gradients come {late:.3g} updates late"
+        said += f". The price: workers up to {gap:,} steps apart, and gradients up to {late:,} "
+        said += "updates late"
     return f"{said}."
+
+
+def _over_all_reduces(results: Mapping[str, Result]) -> str:
+    """What ways are here that are known from parameter servers; empty where they are at those."""
+    found = [
+        kind
+        for kind, result in results.items()
+        if result.job.scenario.strategy.aggregation.kind == "allreduce"
+        and not result.job.scenario.strategy.sync.waits
+    ]
+    if not found:
+        return ""
+    return (
+        f"{' and '.join(found)} without parameter servers: the first worker that is there begins "
+        "an all-reduce, in which the others take part with what they have."
+    )
 
 
 def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:
     if not results:
         refuse("None of these goes with the rest of the scenario.")
         return
-    sentence(_verdict(results))
+    sentence(_verdict(results, undisturbed))
+    if caption := _over_all_reduces(results):
+        st.caption(caption)
     chart(straggler_cost_figure(results, undisturbed), key="cost")
     chart(step_times_figure(results), key="distribution")
     if any(result.staleness["versions"]["max"] for result in results.values()):

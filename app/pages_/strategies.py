@@ -45,7 +45,6 @@ _SMALL = {
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
-    st.subheader("See the strategies", anchor=False)
     what = controls.switch("what", (_SYNC, _OVERLAP, _SHARDS, _WEIGHTS), "show", _SYNC)
     spec = _of_four(state.current().spec)
     {_SYNC: _sync, _OVERLAP: _overlap, _SHARDS: _shards, _WEIGHTS: _weights}[what](spec)

@@ -47,7 +47,8 @@ def draw() -> None:
 
     shown = result_of(view.spec)
     base = None if baseline is None else at_once(baseline)
-    headline(shown.result, None if base is None else base.result)
+    alike = base is None or base.scenario.workload.model == shown.scenario.workload.model
+    headline(shown.result, None if base is None else base.result, alike=alike)
     sentence(verdict(shown.result))
     # Charts keep a browser busy for a second: the numbers above are drawn before they come.
     if let_draw():
@@ -134,8 +135,8 @@ def _scaling(spec: Spec, own: Result) -> None:
         return
     results = [each for each in found.values() if isinstance(each, Result)]
     if results:
-        chart(scaling_figure(results), "scaling", height=330)
-    why_not(found, "cluster.nodes", nodes_words)
+        chart(scaling_figure(results, own.workers), "scaling", height=330)
+    why_not(found, nodes_words)
 
 
 def _timeline(shown: Answer, spec: Spec) -> None:

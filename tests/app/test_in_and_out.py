@@ -130,7 +130,7 @@ def test_the_command_gives_the_numbers_of_the_page_in_any_folder(open_page, tmp_
         check=True,
     )
     seconds = json.loads(ran.stdout)["step_time_s"]["mean"]
-    assert metrics(page)["step time"][0] == human(seconds, TIME, 4)
+    assert metrics(page)["step time"][0] == human(seconds, TIME, 3)
     assert [path.name for path in tmp_path.iterdir()] == ["resnet-50-4-x-v100-1-gbe.yaml"]
 
 

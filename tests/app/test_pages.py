@@ -103,6 +103,42 @@ def test_why_a_way_has_no_result_is_said_by_its_name_and_not_as_on_a_command_lin
     assert charts(page) == 2
 
 
+@pytest.mark.parametrize(
+    ("vary", "chosen"),
+    [
+        ("network card", "among-cluster.network.nic=ethernet-10g,ethernet-100g"),
+        ("GPU", "among-cluster.node=v100-sxm2-16gb,h100-sxm"),
+        ("batch per GPU", "among-workload.batch_per_gpu=32,64"),
+        ("bucket size", "among-strategy.overlap.bucket_size=5 MB,100 MB"),
+    ],
+)
+def test_any_of_the_usual_knobs_is_compared_and_one_of_its_values_taken(open_page, vary, chosen):
+    name, _, values = chosen.partition("=")
+    page = open_page(
+        "compare",
+        preset="resnet50-32-v100-25gbe",
+        set=QUICK,
+        choices={"vary": vary, name: values},
+    )
+    assert not page.exception
+    assert len(page.dataframe[0].value) >= 2
+    page.button(key=f"use {values.split(',')[1]}").click().run()
+    assert len(page.query_params["set"]) > len(QUICK)
+
+
+def test_the_stragglers_verdict_has_what_is_kept_and_its_price(open_page):
+    page = open_page(
+        "stragglers",
+        preset="resnet50-16-v100-local-sgd",
+        set=(*QUICK, "run.steps=8", "cluster.nodes=4"),
+        choices={"sync": "bsp,asp"},
+    )
+    (said,) = re.findall('dp-verdict">(.*?)</p>', html(page))
+    assert re.search(r"ASP is the fastest .*; it keeps \d+% of what it gives without them", said)
+    assert re.search(r"up to \d+ steps apart, and gradients up to \d+ updates late", said)
+    assert any("ASP without parameter servers" in each.value for each in page.caption)
+
+
 def test_where_no_other_way_goes_none_is_offered(open_page):
     """Rather than a list that nobody can open."""
     page = open_page("convergence", preset="llama3-8b-8-h100-fsdp", set=QUICK)

@@ -1,5 +1,7 @@
 """A ring at the pace of its slowest links: at once what it is round by round."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -122,6 +124,8 @@ def test_rounds_in_chain_give_the_same_to_the_last_bit(monkeypatch, name):
     monkeypatch.setattr(RoundsInChain, "step", noted)
     np.testing.assert_array_equal(model.finish(starts, 10_000_004).finishes, one_by_one)
     assert [found is None for found in calls] == [False]
+    sent = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(sent.finish(starts, 10_000_004).finishes, one_by_one)
     ring = RoundsModel(schedule_on(network, algorithm("ring")), network, COSTLY)
     assert ring._single_rounds == 0
 

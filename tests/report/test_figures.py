@@ -82,13 +82,32 @@ def test_a_scaling_curve_and_what_it_would_be_without_communication():
     ]
     ideal, reached = scaling_figure(points).data
     assert list(reached.x) == [8, 16]
-    assert list(reached.y) == [900, 1500]
-    assert list(ideal.y) == pytest.approx([1000, 2000])
+    assert list(reached.y) == pytest.approx([900 / 8, 1500 / 16])
+    assert list(ideal.y) == pytest.approx([125, 125])
+    assert scaling_figure(points).layout.yaxis.rangemode == "tozero"
     assert titles(scaling_figure(points)) == (
         "Efficiency 90% on 8 workers, 75% on 16",
         "workers",
-        "throughput (samples/s)",
+        "throughput of a GPU (samples/s)",
     )
+
+
+def test_a_scaling_curve_has_a_band_where_the_model_may_be_off_and_rings_what_is_shown():
+    within = {"low": 0.8, "high": 2.0}
+    points = [
+        {
+            "workers": workers,
+            "throughput_samples_per_s": 100.0 * workers,
+            "scaling_efficiency": 0.5,
+            "step_time_s": {"mean": 1.0},
+            "interval_s": within,
+        }
+        for workers in (2, 4)
+    ]
+    band, _, reached = scaling_figure(points, current=4).data
+    assert list(band.x) == [2, 4, 4, 2]
+    assert list(band.y) == pytest.approx([50, 50, 125, 125])
+    assert list(reached.marker.size) == [7, 14]
 
 
 ROWS = [

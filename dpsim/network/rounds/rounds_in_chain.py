@@ -40,6 +40,10 @@ class RoundsInChain:
         self._timed_round = timed_round
         self._laid_out: dict[int, _LaidOut | None] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is laid out, whose pointers mean nothing in another process."""
+        return {**self.__dict__, "_laid_out": {}}
+
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:
         """When each place is through that is ready at ``ready`` (s).
 

@@ -18,7 +18,6 @@ from dpsim.report.figures.style import (
     Answer,
     answer,
     counts_axis,
-    log_axis,
     styled,
 )
 from dpsim.report.theme import COLOUR
@@ -31,10 +30,11 @@ _MOST_TICKS = 6
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
-    """Throughput against workers, both logarithmic: tokens/s of text, otherwise samples/s.
+def scaling_figure(results: Sequence[Result | Answer], current: int | None = None) -> go.Figure:
+    """Throughput of a GPU against workers, from 0 on: tokens/s of text, otherwise samples/s.
 
-    Beside it stands that of as many workers without communication.
+    Beside it stands that of a GPU without communication, and as a band where it lies by the model's
+    error. ``current``: the workers whose point is ringed.
     """
     import plotly.graph_objects as go
 
@@ -43,12 +43,13 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
     unit, key = "samples/s", "throughput_samples_per_s"
     if all(each.get("tokens_per_s") is not None for each in answers):
         unit, key = "tokens/s", "tokens_per_s"
-    reached = [each[key] for each in answers]
-    # Efficiency is defined against as many workers without communication.
-    ideal = [each[key] / each["scaling_efficiency"] for each in answers]
+    reached = [each[key] / each["workers"] for each in answers]
     efficiency = [each["scaling_efficiency"] for each in answers]
+    # Efficiency is defined against as many workers without communication.
+    ideal = [rate / share for rate, share in zip(reached, efficiency, strict=True)]
 
     figure = go.Figure()
+    _add_band(figure, answers, reached)
     figure.add_scatter(
         x=workers,
         y=ideal,
@@ -62,16 +63,48 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
         mode="lines+markers",
         name="predicted",
         line={"color": COLOURS[0]},
-        customdata=efficiency,
-        hovertemplate=f"%{{x}} workers: %{{y:,.0f}} {unit}, efficiency %{{customdata:.1%}}",
+        marker={"size": [14 if number == current else 7 for number in workers]},
+        customdata=[
+            [number * rate, share]
+            for number, rate, share in zip(workers, reached, efficiency, strict=True)
+        ],
+        hovertemplate=(
+            f"%{{x}} workers: %{{y:,.3s}} {unit} a GPU, %{{customdata[0]:,.3s}} in all, "
+            "efficiency %{customdata[1]:.0%}"
+        ),
     )
 
     title = (
         f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} worker{'s' if workers[0] > 1 else ''}, "
         f"{efficiency[-1]:.0%} on {workers[-1]:,}"
     )
-    axes = {"xaxis": counts_axis(workers), "yaxis": log_axis([*reached, *ideal])}
-    return styled(figure, title, "workers", f"throughput ({unit})", **axes)
+    axes = {"xaxis": counts_axis(workers), "yaxis": {"rangemode": "tozero"}}
+    return styled(figure, title, "workers", f"throughput of a GPU ({unit})", **axes)
+
+
+def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[float]) -> None:
+    """Where each rate lies by the model's error, of those whose interval is known."""
+    found = [
+        (each["workers"], rate, each["step_time_s"]["mean"], each["interval_s"])
+        for each, rate in zip(answers, rates, strict=True)
+        if each.get("interval_s")
+    ]
+    if not found:
+        return
+    # A step that takes as long as its interval's end has a rate as much lower.
+    ends = [(step / within["high"], step / within["low"]) for _, _, step, within in found]
+    workers = [number for number, *_ in found]
+    low = [rate * least for (_, rate, *_), (least, _) in zip(found, ends, strict=True)]
+    high = [rate * most for (_, rate, *_), (_, most) in zip(found, ends, strict=True)]
+    figure.add_scatter(
+        x=[*workers, *workers[::-1]],
+        y=[*low, *high[::-1]],
+        fill="toself",
+        fillcolor=f"rgba{(*(int(COLOURS[0][n : n + 2], 16) for n in (1, 3, 5)), 0.15)}",
+        line={"width": 0},
+        name="90 % interval",
+        hoverinfo="skip",
+    )
 
 
 def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.Figure:

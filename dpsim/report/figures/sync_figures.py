@@ -23,64 +23,51 @@ _POINTS = 200
 def straggler_cost_figure(
     results: Mapping[str, Result], undisturbed: Mapping[str, Result]
 ) -> go.Figure:
-    """What slow workers cost: a bar for each way, the share of its throughput without them lost.
+    """What is left beside slow workers: a bar for each way, the share of its throughput it keeps.
 
-    The cheapest first. ``undisturbed``: the same without those slow workers, by the same names.
+    Which keeps most comes first. ``undisturbed``: the same without those slow workers, by the same
+    names.
     """
     import plotly.graph_objects as go
 
-    lost = {
-        name: 1 - result.throughput_samples_per_s / undisturbed[name].throughput_samples_per_s
+    kept = {
+        name: result.throughput_samples_per_s / undisturbed[name].throughput_samples_per_s
         for name, result in results.items()
         if name in undisturbed
     }
-    names = sorted(lost, key=lambda name: lost[name])
-
-    def said(name: str) -> str:
-        return f"{lost[name]:.1%}, {per_second(results[name].throughput_samples_per_s)} samples/s"
-
+    names = sorted(kept, key=lambda name: -kept[name])
     figure = go.Figure()
     figure.add_bar(
         y=names,
-        x=[100 * lost[name] for name in names],
+        x=[100 * kept[name] for name in names],
         orientation="h",
         marker_color=PART_COLOURS["straggler_wait"],
-        text=["" if lost[name] < 0 else said(name) for name in names],
+        text=[
+            f"{kept[name]:.1%}, {per_second(results[name].throughput_samples_per_s)} samples/s"
+            for name in names
+        ],
         textposition="auto",
         customdata=[
             f"{per_second(results[name].throughput_samples_per_s)} of "
             f"{per_second(undisturbed[name].throughput_samples_per_s)} samples/s"
             for name in names
         ],
-        hovertemplate="%{y}: %{x:.1f} % lost, %{customdata}<extra></extra>",
+        hovertemplate="%{y}: %{x:.1f} % kept, %{customdata}<extra></extra>",
         showlegend=False,
     )
-    gained = [name for name in names if lost[name] < 0]
-    if gained:
-        # Beside a bar to the left there is room on its right alone.
-        figure.add_scatter(
-            y=gained,
-            x=[0.0] * len(gained),
-            mode="text",
-            text=[said(name) for name in gained],
-            textposition="middle right",
-            hoverinfo="skip",
-            showlegend=False,
-        )
     # plotly puts the first bar at the bottom, and it is to be read first.
     axis = {"autorange": "reversed"}
     height = 120 + 42 * max(len(names), 1)
-    title = _cheapest(names, lost)
-    return styled(figure, title, "throughput lost (%)", "", yaxis=axis, height=height)
+    title = _keeps_most(names, kept)
+    return styled(figure, title, "throughput kept (%)", "", yaxis=axis, height=height)
 
 
-def _cheapest(names: Sequence[str], lost: Mapping[str, float]) -> str:
+def _keeps_most(names: Sequence[str], kept: Mapping[str, float]) -> str:
     if not names:
         return "What slow workers cost"
     first, last = names[0], names[-1]
-    if first == last:
-        return f"Slow workers cost {first} {lost[first]:.0%} of its throughput"
-    return f"Slow workers cost {last} {lost[last]:.0%} of its throughput, {first} {lost[first]:.0%}"
+    said = f"Beside slow workers {first} keeps {kept[first]:.0%} of its throughput"
+    return said if first == last else f"{said}, {last} {kept[last]:.0%}"
 
 
 def step_times_figure(results: Mapping[str, Result]) -> go.Figure:

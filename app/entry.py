@@ -1,0 +1,96 @@
+"""A scenario by three fields on top of the sidebar: which model, which GPU, how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from app import controls, state
+from app.reading import scenario
+from app.spec import Spec
+from app.titles import model_words
+from app.words import device_words
+from dpsim.hardware import gpus, nodes
+from dpsim.imports import machine_for
+from dpsim.workload.models import MODELS
+
+_PER_NODE = 8  # GPUs of the machines that most clusters consist of
+_MOST = 2**20
+_MODEL, _GPU, _COUNT = "entry model", "entry gpu", "entry count"
+
+
+def draw(spec: Spec) -> None:
+    """Draw them; nothing of a cluster of several kinds of nodes, or of a testbed.
+
+    Raises DpsimError where ``spec`` cannot be read.
+    """
+    given = scenario(spec)
+    if given.cluster.groups or given.testbed is not None:
+        return
+    model, gpu = given.build_model().name, given.cluster.parts[0].accelerator.name
+    _choice("model", _MODEL, list(MODELS), model, model_words)
+    left, right = st.columns([3, 2])
+    with left:
+        _choice("GPU", _GPU, list(gpus()), gpu, device_words)
+    with right:
+        st.session_state[_COUNT] = given.cluster.ranks
+        st.number_input("GPUs in all", 1, _MOST, step=1, key=_COUNT, on_change=_gpus_entered)
+
+
+def _choice(
+    label: str, key: str, options: list[str], shown: str, words: Callable[[str], str]
+) -> None:
+    st.session_state[key] = shown
+    entered = _model_entered if key == _MODEL else _gpus_entered
+    every = options if shown in options else [shown, *options]
+    st.selectbox(label, every, key=key, format_func=words, on_change=entered)
+
+
+def _model_entered() -> None:
+    state.show_spec(with_model(state.current().spec, st.session_state[_MODEL]))
+
+
+def _gpus_entered() -> None:
+    gpu, count = st.session_state[_GPU], st.session_state[_COUNT]
+    state.show_spec(with_gpus(state.current().spec, gpu, count))
+
+
+def with_model(spec: Spec, model: str) -> Spec:
+    """``spec`` with another model, of its own usual length of sequences."""
+    # Nobody has measured a step of it.
+    bare = _without_measured_step(_without(spec, "workload.sequence_length"))
+    return bare.with_value("workload.model", model)
+
+
+def with_gpus(spec: Spec, gpu: str, count: int) -> Spec:
+    """``spec`` on ``count`` GPUs of a kind, in the catalogue's machines for it, as full as can be.
+
+    The network stays as it is.
+    """
+    now = scenario(spec).cluster.parts[0]
+    is_same = now.accelerator.name == gpu
+    machine = now.node.name if is_same else machine_for(gpu, min(count, _PER_NODE))
+    node = nodes().get(machine, now.node)
+    each = next(size for size in range(min(node.gpus, count), 0, -1) if count % size == 0)
+    if not is_same:
+        spec = _without_measured_step(_without(spec, "cluster.gpu"))
+        spec = spec.with_value("cluster.node", machine)
+        if node.gpu.name != gpu:
+            spec = spec.with_value("cluster.gpu", gpu)
+    spec = _without(spec, "cluster.gpus_per_node")
+    if each < node.gpus:
+        spec = spec.with_value("cluster.gpus_per_node", str(each))
+    return spec.with_value("cluster.nodes", str(count // each))
+
+
+def _without(spec: Spec, path: str) -> Spec:
+    """``spec`` that says nothing at ``path``, whatever its file says."""
+    bare = spec.without(path)
+    return bare if controls.stated(bare, path) is None else bare.with_value(path, "null")
+
+
+def _without_measured_step(spec: Spec) -> Spec:
+    bare = spec.without("calibration")
+    is_fitted = controls.stated(bare, "calibration") is not None
+    return bare.with_value("calibration", "catalogue") if is_fitted else bare
