@@ -71,9 +71,10 @@ def finished(
     (which is said).
 
     A session waits for one task of a kind (``key``'s first part) at a time: what it waited for
-    before is left.
+    before is left. What has a ``patience`` of its own stands beside what was asked for, and begins
+    after it.
     """
-    task = _only(key, function)
+    task = _only(key, function, can_wait=patience is not None)
     if not task.wait(PATIENCE if patience is None else patience):
         _progress(task, what)
         return None
@@ -169,7 +170,7 @@ def leave_others(page: str) -> None:
         _waited().clear()
 
 
-def _only(key: Hashable, function: Callable[[Report], T]) -> Task[T]:
+def _only(key: Hashable, function: Callable[[Report], T], *, can_wait: bool = False) -> Task[T]:
     """The task of ``key``; what the session waited for of its kind is left.
 
     One that was cancelled stays so until it is asked for.
@@ -179,7 +180,7 @@ def _only(key: Hashable, function: Callable[[Report], T]) -> Task[T]:
         return known
     _leave(before)
     _waited()[_kind(key)] = key
-    return state.tasks().start(key, function, _me())
+    return state.tasks().start(key, function, _me(), can_wait=can_wait)
 
 
 def _kind(key: Hashable) -> Hashable:

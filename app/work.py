@@ -47,7 +47,7 @@ class Task(Generic[T]):
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
         self.done, self.total = 0, 0
         self.begun = False
-        self.is_long = False
+        self.is_long = self.can_wait = False
         self._child: Child | None = None
         self._function, self._seconds, self._start = function, seconds, 0.0
         self._value: list[T] = []
@@ -196,12 +196,23 @@ class Tasks:
         for child in (*self._short, *self._long):
             child.end()
 
-    def start(self, key: Hashable, function: Callable[[Report], T], who: str = NOBODY) -> Task[T]:
-        """The task of ``key`` for ``who``, new if there is none, or if it was cancelled."""
+    def start(
+        self,
+        key: Hashable,
+        function: Callable[[Report], T],
+        who: str = NOBODY,
+        *,
+        can_wait: bool = False,
+    ) -> Task[T]:
+        """The task of ``key`` for ``who``, new if there is none, or if it was cancelled.
+
+        One that ``can_wait`` is begun after those that cannot, and leaves them one process.
+        """
         with self._lock:
             task = self._tasks.get(key)
             if task is None or task.cancelled:
                 task = Task(function)
+                task.can_wait = can_wait
                 self._queue.append(task)
             task.join(who)
             self._tasks[key] = task
@@ -242,7 +253,7 @@ class Tasks:
                 task: child for task, child in self._used.items() if task in self._at_work
             }
             busy = Counter((who, task.is_long) for task in self._at_work for who in task.waiting)
-            for task in list(self._queue):
+            for task in sorted(self._queue, key=lambda task: task.can_wait):
                 child = self._free(task)
                 if child is None and (self._short or len(self._at_work) >= self._most):
                     continue
@@ -261,9 +272,8 @@ class Tasks:
     def _free(self, task: Task[Any]) -> Child | None:
         """A process of those for the task that has nothing to do."""
         used = self._used.values()
-        return next(
-            (one for one in (self._long if task.is_long else self._short) if one not in used), None
-        )
+        of_its_kind = self._long if task.is_long else self._short[task.can_wait :]
+        return next((one for one in of_its_kind if one not in used), None)
 
 
 def _prepare() -> None:

@@ -187,6 +187,18 @@ class TestApart:
         for task in long:
             task.cancel()
 
+    def test_what_can_wait_leaves_a_process_to_what_cannot(self, tasks):
+        beside = [
+            tasks.start(number, work_apart.busy, f"beside {number}", can_wait=True)
+            for number in range(3)
+        ]
+        assert [task.begun for task in beside] == [True, False, False]
+        asked = tasks.start("key", work_apart.process, "a")
+        assert asked.begun
+        assert asked.value()
+        for task in beside:
+            task.cancel()
+
     def test_a_session_has_one_long_task_at_work(self, tasks):
         tasks._long.append(Child(work_apart.nothing))
         long = [tasks.start(number, work_apart.busy, "one") for number in range(2)]
