@@ -133,6 +133,7 @@ def pick_several(
     options: Sequence[str],
     name: str,
     default: Sequence[str],
+    help_: str | None = None,
     words: Callable[[str], str] = choice_words,
 ) -> list[str]:
     """A page's own choice of several of ``options``."""
@@ -143,6 +144,7 @@ def pick_several(
         label,
         options,
         format_func=words,
+        help=help_,
         key=key,
         on_change=_several_chosen,
         args=(name, key),

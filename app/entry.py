@@ -30,12 +30,9 @@ def draw(spec: Spec) -> None:
         return
     model, gpu = given.build_model().name, given.cluster.parts[0].accelerator.name
     _choice("model", _MODEL, list(MODELS), model, model_words)
-    left, right = st.columns([3, 2])
-    with left:
-        _choice("GPU", _GPU, list(gpus()), gpu, device_words)
-    with right:
-        st.session_state[_COUNT] = given.cluster.ranks
-        st.number_input("GPUs in all", 1, _MOST, step=1, key=_COUNT, on_change=_gpus_entered)
+    _choice("GPU", _GPU, list(gpus()), gpu, device_words)
+    st.session_state[_COUNT] = given.cluster.ranks
+    st.number_input("GPUs in all", 1, _MOST, step=1, key=_COUNT, on_change=_gpus_entered)
 
 
 def _choice(

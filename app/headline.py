@@ -139,7 +139,7 @@ def _band(number: Number) -> str:
     low, dot = interval.low / interval.high, point / interval.high
     within = f"{human(interval.low, TIME, _DIGITS)} to {human(interval.high, TIME, _DIGITS)}"
     return (
-        f'<div class="dp-value dp-within">{within}</div>'
+        f'<div class="dp-within">{within}</div>'
         f'<div class="dp-band"><i style="left: {low:.1%}"></i><b style="left: {dot:.1%}"></b></div>'
         f'<div class="dp-note">{interval.confidence:.0%} of measured steps lie within</div>'
     )

@@ -27,16 +27,16 @@ STYLE = f"""
 [data-testid=stMainBlockContainer] {{padding: 4.2rem 2.5rem 2rem}}
 [data-testid=stSidebarHeader] {{height: 2.5rem}}
 [data-testid=stMainBlockContainer] [data-testid=stVerticalBlock] {{gap: 0.8rem}}
-dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr));
+dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr));
   gap: 0.7rem;  margin: 0; padding: 0; width: 100%}}
 .dp-number {{border: 1px solid var(--dp-border); border-radius: 0.5rem; padding: 0.6rem 0.8rem;
   min-width: 0}}
 .dp-number dt {{font-size: 0.85rem; color: var(--dp-muted); margin: 0}}
 .dp-number dd {{margin: 0}}
-.dp-value {{font-size: 1.55rem; font-weight: 600; line-height: 1.3;
+:is(.dp-value, .dp-within) {{font-size: 1.55rem; font-weight: 600; line-height: 1.3;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere}}
 .dp-number:has(.dp-band) {{grid-column: span 2}}
-.dp-number:has(.dp-band) .dp-value {{display: inline-block; margin-right: 1rem}}
+.dp-number:has(.dp-band) :is(.dp-value, .dp-within) {{display: inline-block; margin-right: 1rem}}
 .dp-band {{position: relative; height: 0.5rem; border-radius: 0.25rem; margin: 0.25rem 0.3rem;
   background: var(--dp-border)}}
 .dp-band > i {{position: absolute; top: 0; bottom: 0; right: 0; border-radius: 0.25rem;
@@ -77,7 +77,7 @@ h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0
 @media (max-width: 640px) {{
   [data-testid=stMainBlockContainer] {{padding: 4rem 0.8rem 2rem}}
   dl.dp-row {{grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr)); gap: 0.5rem}}
-  .dp-value {{font-size: 1.3rem}}
+  :is(.dp-value, .dp-within) {{font-size: 1.3rem}}
 }}
 @media (prefers-reduced-motion: reduce) {{
   *, *::before, *::after {{animation-duration: 0.01ms !important;

@@ -21,7 +21,7 @@ def dashboard(
 ) -> None:
     """Open the dashboard on localhost.
 
-    What if, compare, topology, stragglers, convergence, trust, batches.
+    Five pages: predict, compare, synchronise, learn, trust.
 
     Example: dpsim app --port 8600
     """

@@ -222,7 +222,7 @@ def test_tables_and_figures_speak_of_tokens_where_there_are_any():
     cells = {str(column.header): next(iter(column.cells)) for column in table.columns}
     assert (cells["tokens/s"], cells["MFU"]) == (rate, mfu)
     figure = scaling_figure([result])
-    assert figure.layout.yaxis.title.text == "throughput of a GPU (tokens/s)"
+    assert figure.layout.yaxis.title.text == "tokens/s a GPU"
     assert axis_title("tokens_per_s_per_gpu") == "tokens/s per GPU"
 
 

@@ -88,7 +88,7 @@ def test_a_scaling_curve_and_what_it_would_be_without_communication():
     assert titles(scaling_figure(points)) == (
         "Efficiency 90% on 8 workers, 75% on 16",
         "workers",
-        "throughput of a GPU (samples/s)",
+        "samples/s a GPU",
     )
 
 

@@ -79,7 +79,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
         f"{efficiency[-1]:.0%} on {workers[-1]:,}"
     )
     axes = {"xaxis": counts_axis(workers), "yaxis": {"rangemode": "tozero"}}
-    return styled(figure, title, "workers", f"throughput of a GPU ({unit})", **axes)
+    return styled(figure, title, "workers", f"{unit} a GPU", **axes)
 
 
 def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[float]) -> None:
@@ -101,6 +101,7 @@ def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[floa
         y=[*low, *high[::-1]],
         fill="toself",
         fillcolor=f"rgba{(*(int(COLOURS[0][n : n + 2], 16) for n in (1, 3, 5)), 0.15)}",
+        mode="lines",
         line={"width": 0},
         name="90 % interval",
         hoverinfo="skip",

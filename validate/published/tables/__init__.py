@@ -14,7 +14,7 @@ from validate.published.tables.csv_file import (
     gathered,
     read_rows,
 )
-from validate.published.tables.known_steps import place_of
+from validate.published.tables.known_steps import place_of, planned_rows
 from validate.published.tables.machines import (
     cards_by_kind,
     cards_in,
@@ -85,6 +85,7 @@ __all__ = [
     "packaged_rows",
     "packaged_table",
     "place_of",
+    "planned_rows",
     "precision_in",
     "published_step",
     "read_rows",
