@@ -28,6 +28,7 @@ MOST_SECONDS = 3600.0
 _SURE = 0.02  # the part of the limit after which the steps done so far say how long all will take
 _ASKS_EVERY = 0.1  # s of the processor between two signals beyond the limit
 _LOOKS = 0.002  # s between two looks at how long all will take
+_A_WHILE = 5.0  # s from which a forecast is worth a word
 _DOUBT = 2.0  # steps may become faster than the first ones were
 
 _WAY_OUT = "take fewer nodes or steps, or larger buckets"
@@ -144,6 +145,40 @@ def time_left() -> float:
     """Seconds of the processor that what is under way may still take, in whichever process."""
     limit = _limit.get()
     return time_limit() if limit is None else max(limit.end - thread_time(), 0.0)
+
+
+class Budget:
+    """The limit of time for a study: all its simulations together take no more than one may."""
+
+    def __init__(self) -> None:
+        self._whole = time_limit()
+        self._begun = thread_time()
+
+    @contextmanager
+    def part(self, share: float = 1.0) -> Iterator[None]:
+        """Hold a simulation to what is left of this ``share`` of the whole.
+
+        Raises OverTimeError where it takes longer, and where nothing is left.
+        """
+        left = self._begun + share * self._whole - thread_time()
+        if left <= 0:
+            raise over_time(self._whole)
+        try:
+            with limited(left):
+                yield
+        except OverTimeError:
+            raise over_time(self._whole) from None
+
+    def forecast(self, simulations: int, seconds: float) -> str | None:
+        """How long so many ``simulations`` of so many ``seconds`` take; None for a few seconds."""
+        whole = simulations * seconds
+        if whole < _A_WHILE:
+            return None
+        end = f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
+        return (
+            f"about {simulations} simulations of {seconds:.2g} s each: "
+            f"about {whole:,.0f} s of the processor{end}"
+        )
 
 
 @dataclass(slots=True)

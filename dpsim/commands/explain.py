@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import show, show_json
+from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.help import Commands, Group
 from dpsim.commands.options import File, Itemsize, Json, Operation, Sets
 from dpsim.commands.progress import progress
@@ -86,7 +86,7 @@ def scenario(
 
     loaded = load_scenario(file, set_ or ())
     with progress("turning knobs", len(KNOBS)) as done:
-        found = explain(loaded, done, uncertainty=uncertainty)
+        found = explain(loaded, done, say=narrate, uncertainty=uncertainty)
     if as_json:
         show_json(found.to_json())
         return

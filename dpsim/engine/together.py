@@ -5,10 +5,10 @@ The state of all of them is a vector of clock times, moved once per operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, get_args
 
@@ -140,19 +140,29 @@ def keep_versions(
     log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 
 
-# Calls that follow one another at once: the slices of a gradient, or one call alone.
-_Row = tuple[StagedCall, ...]
+# A call, with those that follow it on other communicators; and such that come one after the other.
+_Chain = tuple[StagedCall, ...]
+_Row = tuple[_Chain, ...]
 
 
 def _rows(calls: Iterable[StagedCall]) -> tuple[_Row, ...]:
-    """``calls`` in order, in rows."""
+    """``calls`` in order: the slices of a gradient in a row, other calls alone."""
+    chains: list[list[StagedCall]] = []
+    for call in calls:
+        if call.follows:
+            chains[-1].append(call)
+        else:
+            chains.append([call])
+    return tuple(tuple(map(tuple, row)) for _, row in groupby(chains, _place))
 
-    def place(call: StagedCall) -> tuple[object, ...]:
-        if call.takes_encoding or call.lag or call.follows or len(call.stages) != 1:
-            return (id(call),)
-        return call.ready, call.needed, call.group, call.stages[0][0]
 
-    return tuple(tuple(row) for _, row in groupby(calls, place))
+def _place(calls: list[StagedCall]) -> tuple[object, ...]:
+    """What tells a chain of calls from one that is another slice of the same."""
+    first = calls[0]
+    if first.takes_encoding or first.lag:
+        return (id(first),)
+    ways = [(call.group, *[name for name, _ in call.stages]) for call in calls]
+    return first.ready, first.needed, ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,10 +329,11 @@ class _Run:
 
     def _communicate(self, step: int, rows: tuple[_Row, ...]) -> None:
         """Send calls, those of a communicator one after the other."""
-        for row in rows:
-            self._send(step, row[0])
-            if len(row) > 1 and not self._send_in_a_row(step, row[1:]):
-                for call in row[1:]:
+        for first, *further in rows:
+            for call in first:
+                self._send(step, call)
+            if further and not self._send_in_a_row(step, further):
+                for call in chain.from_iterable(further):
                     self._send(step, call)
 
     def _send(self, step: int, call: StagedCall) -> None:
@@ -356,26 +367,41 @@ class _Run:
         if call.awaited:
             self._await(call, free)
 
-    def _send_in_a_row(self, step: int, calls: tuple[StagedCall, ...]) -> bool:
-        """Send slices right after the one before them; returns whether its model can say when.
+    def _send_in_a_row(self, step: int, row: Sequence[_Chain]) -> bool:
+        """Send slices right after the one before them; returns whether that can be done in one go.
 
-        All workers have to be through with that one at the same time.
+        All workers have to be through with that one at the same time, and models to know when all
+        of them are.
         """
-        walk, call = self.walk, calls[-1]
-        stream, name = self.stream_of[call.group], call.stages[0][0]
-        free = walk.free[stream]
-        apart = not self.job.keeps_pace or free.min() < self.ended
-        if apart or walk.notes or call.needed <= walk.at:
+        check()
+        walk, last = self.walk, row[-1][-1]
+        if not self.job.keeps_pace or walk.notes or last.needed <= walk.at:
             return False
-        model = self.job.collective(name, step)
-        ends = model.ends_in_a_row(self.ended, [each.stages[0][1] for each in calls])
-        if ends is None:
+        # Of each stage its communicator, and what says when it ends.
+        ways = [
+            (self.stream_of[call.group], self.job.collective(name, step).end_together)
+            for call in row[0]
+            for name, _ in call.stages
+        ]
+        free = {stream: float(walk.free[stream].max()) for stream, _ in ways}
+        if any(walk.free[stream].min() < end for stream, end in free.items()):
             return False
-        begun = [self.ended, *ends[:-1]]
-        self.begun, self.ended = begun[-1], ends[-1]
-        self.spans += zip(begun, ends, strict=True)
-        walk.free[stream] = self.through = free = np.full_like(free, self.ended)
-        self._await(call, free)
+        spans: list[tuple[float, float]] = []
+        for calls in row:
+            begin = free[ways[0][0]]  # when workers were through with the slice before
+            stages = [stage for call in calls for stage in call.stages]
+            for (stream, end_of), (_, nbytes) in zip(ways, stages, strict=True):
+                begin = max(begin, free[stream])
+                end = end_of(begin, nbytes)
+                if end is None:
+                    return False
+                spans.append((begin, end))
+                free[stream] = begin = end
+        self.spans += spans
+        self.begun, self.ended = spans[-1]
+        walk.free |= {stream: np.full_like(walk.time, end) for stream, end in free.items()}
+        self.through = walk.free[ways[-1][0]]
+        self._await(last, self.through)
         return True
 
     def _await(self, call: StagedCall, ends: FloatArray) -> None:

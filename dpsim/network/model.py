@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import Flag, auto
 from functools import cached_property
@@ -103,10 +103,10 @@ class CollectiveModel(ABC):
         together = np.zeros(len(self.ends))
         return float(self.finish(together, nbytes).finishes.max())
 
-    def ends_in_a_row(self, begin: float, sizes: Iterable[int]) -> list[float] | None:
-        """When operations of ``sizes`` end that all ranks enter together, one after the other.
+    def end_together(self, begin: float, nbytes: int) -> float | None:
+        """When all ranks have left that enter together at ``begin`` (s), at the same time.
 
-        The first at ``begin`` (s). None where the model knows it only by carrying them out.
+        None where the model knows that only by carrying it out.
         """
         return None
 
@@ -249,21 +249,17 @@ class LeavingTogether(CollectiveModel):
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity, by what carries it out (``name``)."""
 
-    def ends_in_a_row(self, begin: float, sizes: Iterable[int]) -> list[float]:
-        """Each so long after the one before, and no earlier than its links allow."""
-        known: dict[int, tuple[float, float]] = {}
-        ends, end = [], begin
-        for nbytes in sizes:
-            if nbytes not in known:
-                seconds, name = self._time(nbytes)
-                busiest = self._busiest_seconds(self._loads(nbytes, name)) - self.saved
-                known[nbytes] = seconds, busiest
-            seconds, busiest = known[nbytes]
-            begin, end = end, end + seconds
-            short = begin + busiest - end
-            end += short if short > _ROUNDING * busiest else 0.0
-            ends.append(end)
-        return ends
+    def end_together(self, begin: float, nbytes: int) -> float:
+        """So long after they entered, and no earlier than its links allow."""
+        known: dict[int, tuple[float, float]] = self.__dict__.setdefault("_together", {})
+        if nbytes not in known:
+            seconds, name = self._time(nbytes)
+            busiest = self._busiest_seconds(self._loads(nbytes, name)) - self.saved
+            known[nbytes] = seconds, busiest
+        seconds, busiest = known[nbytes]
+        end = begin + seconds
+        short = begin + busiest - end
+        return end + short if short > _ROUNDING * busiest else end
 
     def algorithm_for(self, nbytes: int) -> str:
         """What carries it out at this size."""

@@ -8,17 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from time import thread_time
 from typing import Any
 
 import numpy as np
 
+from dpsim.base.budget import Budget, OverTimeError
 from dpsim.base.errors import DpsimError, without_ways_out
 from dpsim.base.lazy import Shown
+from dpsim.base.units import TIME, human
 from dpsim.engine import (
     KeptJobs,
     Recording,
     Result,
     Run,
+    exact_for,
     fitted_factor,
     prepared_by,
     run_scenario,
@@ -28,7 +32,7 @@ from dpsim.scenario import Scenario
 from dpsim.studies.explain.changed import Values, as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
 from dpsim.studies.explain.knob import Change, Knob, Options
-from dpsim.studies.explain.knobs import all_options
+from dpsim.studies.explain.knobs import KNOBS
 from dpsim.studies.explain.reasons import reason
 from dpsim.studies.explain.stragglers import StragglerCost, straggler_cost
 from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
@@ -181,47 +185,86 @@ def explain(
     scenario: Scenario,
     progress: Callable[[int], None] = lambda done: None,
     tick: Callable[[], None] = lambda: None,
+    say: Callable[[str], None] = lambda text: None,
     *,
     uncertainty: bool = False,
 ) -> Explanation:
     """What limits ``scenario``; with ``uncertainty`` also what makes its interval.
 
     ``progress`` gets the number of knobs turned so far; ``tick`` is called at every step simulated.
+    ``say`` gets, where turning all knobs takes more than a few seconds, the step's time, how long
+    the rest will take, and then what each knob does, as soon as that is known. Knobs for which no
+    time is left are not turned.
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
     """
     # Most knobs leave the cluster as it is.
     with prepared_by(KeptJobs().prepare):
-        return _explained(scenario, progress, tick, uncertainty)
+        return _explained(scenario, progress, tick, say, uncertainty)
 
 
 def _explained(
     scenario: Scenario,
     progress: Callable[[int], None],
     tick: Callable[[], None],
+    say: Callable[[str], None],
     uncertainty: bool,
 ) -> Explanation:
-    def predict(given: Scenario) -> Result:
-        return simulate(given, lambda _: tick())
+    budget = Budget()
 
-    run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
+    def predict(given: Scenario) -> Result:
+        with budget.part():
+            return simulate(given, lambda _: tick())
+
+    begun = thread_time()
+    with budget.part():
+        run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
     # All intervals of this one run are kept, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)
     fixed = changed(scenario, pinned)
-    tried = _shorter(fixed, _enough(base, fixed))
+    tried = _by_quick_engine(_shorter(fixed, _enough(base, fixed)), run)
     # Turned knobs are compared with a run of as many steps, lest chance decides.
-    before = base if tried == fixed else predict(tried)
-    turns = []
-    for done, (name, knob, options) in enumerate(all_options(fixed), 1):
-        turns.append(_turn(name, knob, options, tried, before, pinned, predict))
-        progress(done)
+    before = base
+    if tried != fixed:
+        begun = thread_time()
+        before = predict(tried)
+    options = {name: knob.options(fixed) for name, knob in KNOBS.items()}
+    forecast = budget.forecast(sum(map(_ways, options.values())), thread_time() - begun)
+    if forecast is not None:
+        say(f"a step takes {human(base.mean_step, TIME)}; turning knobs: {forecast}")
+    turns: dict[str, Turn] = {}
+    # What takes least comes first: it is known first, and no time may be left for the rest.
+    for name in sorted(options, key=lambda name: _ways(options[name])):
+        turn = turns[name] = _turn(name, options[name], tried, before, pinned, predict)
+        if forecast is not None and turn.change is not None:
+            say(f"{turn.change.words}: {_percent(turn.change_per_sample)} per sample")
+        progress(len(turns))
 
     # The most negative change gains most; knobs that cannot be turned stand behind all others.
-    ranked = sorted(turns, key=lambda turn: (turn.change is None, turn.change_per_sample))
+    ranked = sorted(
+        (turns[name] for name in KNOBS),
+        key=lambda turn: (turn.change is None, turn.change_per_sample),
+    )
     path = critical_path(run, _typical(run))
-    stragglers = straggler_cost(run, tried, before, predict)
+    try:
+        stragglers = straggler_cost(run, tried, before, predict)
+    except OverTimeError:
+        stragglers = None
     uncertain = uncertainty_of(run) if uncertainty else None
     return Explanation(base, path, tuple(_with_reasons(ranked)), stragglers, uncertain)
+
+
+def _ways(options: Options) -> int:
+    """How many ways there are to turn a knob."""
+    return 0 if isinstance(options, str) else len(options)
+
+
+def _by_quick_engine(scenario: Scenario, run: Run) -> Scenario:
+    """``scenario``, by the vector engine where that gives the steps of ``run`` exactly."""
+    if run.engine.name == "vector" or run.job.acts_alone or exact_for(run.job) is not None:
+        return scenario
+    by_choice = scenario.run.model_copy(update={"engine": "auto"})
+    return scenario.model_copy(update={"run": by_choice})
 
 
 def _pinned(run: Run) -> Values:
@@ -254,7 +297,6 @@ def _shorter(scenario: Scenario, steps: int, warmup: int | None = None) -> Scena
 
 def _turn(
     name: str,
-    knob: Knob,
     options: Options,
     scenario: Scenario,
     base: Result,
@@ -262,6 +304,7 @@ def _turn(
     predict: Predict,
 ) -> Turn:
     """The best of the ways to turn one knob."""
+    knob = KNOBS[name]
     if isinstance(options, str):
         return Turn(name, knob, base, None, None, options)
     # Where models are averaged now and then, steps differ by turns, and few of them tell nothing.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dpsim.base.kinds import kinds_of
@@ -239,9 +238,3 @@ KNOBS: Registry[Knob] = Registry(
         "averaging": Knob("how often workers meet", "exposed_comm", averaging),
     },
 )
-
-
-def all_options(scenario: Scenario) -> Iterator[tuple[str, Knob, Options]]:
-    """Every knob with the ways to turn it in ``scenario``."""
-    for name, knob in KNOBS.items():
-        yield name, knob, knob.options(scenario)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.studies.explain import KNOBS, changed, explain
+from dpsim.base import budget
+from dpsim.studies.explain import KNOBS, changed, explain, explanation
 from dpsim.studies.explain.reasons import reason
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
@@ -209,3 +210,34 @@ def test_twice_the_rate_inside_nodes_is_the_same_bus_twice_as_fast():
     changes = ["cluster={node: pcie4-8gpu, gpu: rtx-4090}", *little]
     found = explain(load_scenario(SCENARIOS / "sharded.yaml", changes))
     assert -0.5 < turns(found)["node-bandwidth"].step_change < -0.3
+
+
+def test_knobs_come_cheapest_first_and_no_more_than_there_is_time_for(monkeypatch):
+    """Turning all knobs is forecast after the first run; what no time is left for is left out."""
+    monkeypatch.setattr(budget, "_A_WHILE", 0.0)
+    said = []
+    whole = explain(load_scenario(SCENARIOS / "ranking-flips.yaml", FEW), say=said.append)
+    assert re.fullmatch(
+        r"a step takes .*; turning knobs: about \d+ simulations of [\d.e-]+ s each: "
+        r"about \d+ s of the processor",
+        said[0],
+    )
+    assert len(said) == 1 + sum(turn.change is not None for turn in whole.turns)
+    last = next(turn for turn in whole.turns if turn.change and turn.change.words in said[-1])
+    assert len(KNOBS[last.name].options(load_scenario(SCENARIOS / "ranking-flips.yaml"))) > 1
+
+
+def test_a_whole_explanation_keeps_to_the_limit_of_time(monkeypatch):
+    scenario = load_scenario(SCENARIOS / "ranking-flips.yaml", FEW)
+    simulated = []
+
+    def slow(given, progress):
+        simulated.append(given)
+        if len(simulated) > 3:
+            raise budget.over_time(1.0)
+        return simulate(given)
+
+    monkeypatch.setattr(explanation, "simulate", slow)
+    found = explain(scenario)
+    assert sum(turn.change is not None for turn in found.turns) == 2
+    assert any("cannot be: takes more than 3,600 s" in (turn.why or "") for turn in found.turns)
