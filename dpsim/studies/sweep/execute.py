@@ -5,6 +5,7 @@ Both are executors as `concurrent.futures` describes them.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import re
@@ -202,6 +203,9 @@ def _client(address: str | None) -> Iterator[Client | None]:
         from distributed import Client
     except ImportError:
         raise DpsimError(f"--dask needs Dask; {how_to_install('cluster')}") from None
+    # What goes wrong is said here in a line, which they would log as tracebacks.
+    for logs in ("distributed.client", "tornado.application"):
+        logging.getLogger(logs).setLevel(logging.CRITICAL)
     try:
         client: Any = Client(address, timeout=_CONNECT_WITHIN, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

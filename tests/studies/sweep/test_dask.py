@@ -1,5 +1,6 @@
 """The same sweep on processes of this machine and on a Dask cluster."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from test_kill import command, rows_written, wait_until
 from tiny_sweeps import TINY, seeds
 
 from dpsim import sweep
@@ -103,3 +105,22 @@ def test_where_the_only_worker_hangs_the_sweep_ends_and_can_go_on(write, tmp_pat
     resumed = sweep(path, tmp_path / "out", workers=1, resume=True)
     assert 0 < resumed.computed < 24
     assert resumed.failed == 0
+
+
+def test_a_scheduler_that_is_killed_is_one_line(write, tmp_path):
+    path, out, file = write(seeds(200), text=SLOWER), tmp_path / "out", tmp_path / "scheduler"
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*dask, "--scheduler-file", file], **quiet) as scheduler:
+        wait_until(lambda: file.exists() and file.read_text(), "the scheduler's address")
+        address = json.loads(file.read_text())["address"]
+        work = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny"]
+        with subprocess.Popen([*work, "--no-dashboard"], **quiet) as worker:
+            line = command(path, out, "--dask", address, "--quiet")
+            running = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+            wait_until(lambda: rows_written(out) >= 1, "the first row")
+            scheduler.kill()
+            _, said = running.communicate(timeout=120)
+            worker.kill()
+    assert running.returncode == 1
+    assert said == f"dpsim: --dask: the scheduler at {address} has gone (--resume goes on)\n"
