@@ -133,6 +133,7 @@ def pick_several(
     options: Sequence[str],
     name: str,
     default: Sequence[str],
+    help_: str | None = None,
     words: Callable[[str], str] = choice_words,
 ) -> list[str]:
     """A page's own choice of several of ``options``."""
@@ -144,6 +145,7 @@ def pick_several(
         options,
         format_func=words,
         key=key,
+        help=help_,
         on_change=_several_chosen,
         args=(name, key),
     )

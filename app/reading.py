@@ -109,7 +109,7 @@ def to_yaml(spec: Spec, name: str = "") -> str:
     # In the order of the file: ruamel.yaml would sort the keys.
     writer.sort_base_mapping_type_on_output = False
     written = StringIO()
-    values = document(spec).plain()
+    values: Any = document(spec).plain()
     if spec.changes and name and not any(each.startswith("name=") for each in spec.changes):
         values["name"] = name
     writer.dump(values, written)
