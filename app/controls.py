@@ -146,6 +146,7 @@ def pick_several(
         format_func=words,
         help=help_,
         key=key,
+        help=help_,
         on_change=_several_chosen,
         args=(name, key),
     )

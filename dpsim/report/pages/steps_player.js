@@ -299,7 +299,7 @@ function drawSteps(root, walks) {
     stop();
     stops = stopsBy(how);
     slider.max = stops.length - 1;
-    go(0);
+    go(Math.min(1, stops.length - 1));  // where something travels
   }
   function tick() {
     if (!root.isConnected || +slider.value >= stops.length - 1) stop();
