@@ -144,7 +144,6 @@ def pick_several(
         label,
         options,
         format_func=words,
-        help=help_,
         key=key,
         help=help_,
         on_change=_several_chosen,

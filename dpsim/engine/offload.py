@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dpsim.strategy.aggregation import OffloadConfig
 
 _UPDATE_SHARE = 0.46  # of the memory's nominal rate
-_MASTER = 4  # bytes of the copy of a weight in fp32
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +168,13 @@ def _update(job: Job, rates: HostRates) -> float:
     elements = scenario.strategy.aggregation.updated_part(model, mesh) * model.trained
     # In half precision the weights that the GPU reads are written too.
     width = WIDTH[workload.precision]
-    copy = width if width < _MASTER else 0
-    update = elements * (update_bytes(workload.optimizer) + copy) / (_UPDATE_SHARE * rates.memory)
+    kept = model.parameter_bytes
+    copy = width if width < kept else 0
+    moved = elements * (update_bytes(workload.optimizer, kept) + copy)
+    update = moved / (_UPDATE_SHARE * rates.memory)
     # Shards that are kept in the host's memory are copied where they are gathered.
     back = elements * width / rates.copies if away.parameters == "none" else 0.0
     if away.optimizer == "cpu":
         return max(update, back)
-    state = _MASTER * (1 + OPTIMIZER_STATES[workload.optimizer])
+    state = kept * (1 + OPTIMIZER_STATES[workload.optimizer])
     return max(update, back, elements * state / rates.drives)

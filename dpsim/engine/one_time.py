@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsim.engine.job import Job
-from dpsim.strategy.aggregation import ELEMENT
 from dpsim.workload import OPTIMIZER_STATES
 
 
@@ -27,7 +26,7 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     parameters, trained = (-(-each // cell) for each in (job.model.parameters, job.model.trained))
     # The weights themselves, and as much again for each state that the optimiser keeps.
     states = OPTIMIZER_STATES[job.scenario.workload.optimizer]
-    state = (parameters + trained * states) * ELEMENT
-    consensus = aggregation.consensus(trained * ELEMENT, job.setting)
+    state = (parameters + trained * states) * job.model.parameter_bytes
+    consensus = aggregation.consensus(trained * job.model.parameter_bytes, job.setting)
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     return OneTimeCosts(startup, consensus)

@@ -78,14 +78,14 @@ def is_throttled(power: float | None) -> bool:
     return power is not None and power <= _THROTTLED
 
 
-def update_bytes(optimizer: Optimizer) -> int:
+def update_bytes(optimizer: Optimizer, width: int = 4) -> int:
     """Bytes per parameter that an update reads and writes.
 
-    The weight and each state are read and written, the gradient is read, all in fp32, and norms
-    take more. In mixed precision the gradient is read at half the width and a half-width copy of
-    the weight is written: the same sum.
+    The weight and each state are read and written, the gradient is read, all of ``width`` bytes,
+    and norms take more. In mixed precision the gradient is read at half the width and a half-width
+    copy of the weight is written: the same sum.
     """
-    return 4 * (3 + 2 * OPTIMIZER_STATES[optimizer] + _NORM_VALUES.get(optimizer, 0))
+    return width * (3 + 2 * OPTIMIZER_STATES[optimizer] + _NORM_VALUES.get(optimizer, 0))
 
 
 def update_rounds(optimizer: Optimizer) -> float:
@@ -308,7 +308,8 @@ def _update(
     if measured is not None:
         return updated * measured * learners
     bandwidth = accelerator.memory_bandwidth * constants.memory
-    traffic = learners * update_bytes(optimizer) * model.trained / bandwidth
+    moved = update_bytes(optimizer, model.parameter_bytes) * model.trained
+    traffic = learners * moved / bandwidth
     kernels = constants.update_kernels * update_rounds(optimizer) * len(model.tensors.elements)
     launches = kernels * constants.launch
     # The loss is read and the next batch handed over, whoever updates the weights.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,6 +26,7 @@ from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_ti
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, known_model
 from dpsim.workload.software import (
     BY_TIER,
+    CrossEntropy,
     Execution,
     Kernels,
     MemoryFormat,
@@ -130,6 +132,14 @@ class WorkloadConfig(Config):
         description="Precision of the matrix products; fp16 and bf16 are mixed precision with "
         "fp32 weights.",
     )
+    parameter_dtype: Literal["fp32", "bf16"] = Field(
+        "fp32",
+        description=(
+            "What weights, gradients and optimizer state are kept in. bf16 is what torch calls "
+            "pure bf16 (torchtune's dtype: bf16, model.to(torch.bfloat16)): half of the memory, "
+            "of the update's traffic and of what travels; products then are in bf16, too."
+        ),
+    )
     sequence_length: int | None = Field(
         None,
         validate_default=False,
@@ -210,6 +220,17 @@ class WorkloadConfig(Config):
             "and later, with FlashAttention 2."
         ),
     )
+    cross_entropy: CrossEntropy | None = Field(
+        None,
+        validate_default=False,
+        description=(
+            "How the loss over a vocabulary is computed, which memory follows: full, with logits "
+            "in fp32 beside those kept; compiled, with no more than their gradient; chunked, a few "
+            "tokens at a time (torchtune's CEWithChunkedOutputLoss); fused, with the output layer, "
+            "so that no logits are kept (Liger, cut cross-entropy). compiled where execution is "
+            "compile or graph, else full, if left out."
+        ),
+    )
     gradient_accumulation: int = Field(
         1,
         ge=1,
@@ -261,6 +282,14 @@ class WorkloadConfig(Config):
             "backward take with all learners' samples in flight; as computed if left out."
         ),
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _computes_as_it_keeps(cls, said: Any) -> Any:
+        """Weights in bf16 are multiplied in bf16, where nothing else is said."""
+        if isinstance(said, dict) and said.get("parameter_dtype") == "bf16":
+            return {"precision": "bf16", **said}
+        return said
 
     @field_validator("precision", mode="before")
     @classmethod
@@ -321,6 +350,15 @@ class WorkloadConfig(Config):
         return points
 
     @model_validator(mode="after")
+    def _in_half_precision(self) -> WorkloadConfig:
+        if self.parameter_dtype == "bf16" and self.precision not in ("bf16", "fp8"):
+            raise ValueError(
+                f"precision must be bf16 or fp8 with parameter_dtype: bf16, but got "
+                f"{self.precision!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _some_batch(self) -> WorkloadConfig:
         # Both have defaults in the model: only what was written down tells whether one was given.
         if not {"batch_per_gpu", "global_batch"} & self.model_fields_set:
@@ -363,7 +401,13 @@ class WorkloadConfig(Config):
             self.execution or usual.execution,
             self.optimizer_kernels or usual.optimizer_kernels,
             self.kernels,
+            self._loss_of(self.execution or usual.execution),
         )
+
+    def _loss_of(self, execution: Execution) -> CrossEntropy:
+        """How the loss is computed: what compiles a model compiles its loss, too."""
+        is_compiled = execution in ("compile", "graph")
+        return self.cross_entropy or ("compiled" if is_compiled else "full")
 
     @property
     def assumed_words(self) -> tuple[str, ...]:
@@ -411,7 +455,8 @@ class WorkloadConfig(Config):
         length = self.sequence_length
         if isinstance(self.padding, PaddingRemoved):
             length = self.padding.removed.mean_length
-        return trained_in_part(entry.build(length, attention), self.trainable)
+        built = trained_in_part(entry.build(length, attention), self.trainable)
+        return replace(built, parameter_bytes=2) if self.parameter_dtype == "bf16" else built
 
 
 def _share(together: int, divided: dict[str, int]) -> int:

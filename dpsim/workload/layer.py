@@ -108,7 +108,8 @@ class Model:
     """A named tuple of layers in forward order.
 
     ``sample`` says what one sample is, such as ``"224x224 image"``, and ``tokens`` how many tokens
-    it has (None: it is no text). ``measured`` are the layers'
+    it has (None: it is no text). ``parameter_bytes`` are those of a weight, of its gradient and of
+    a value of the optimiser's state. ``measured`` are the layers'
     times where they were measured: they count, not computed ones. ``notes`` say what is doubtful
     about a model that was traced or imported.
     """
@@ -119,6 +120,7 @@ class Model:
     measured: MeasuredTimes | None = None
     notes: tuple[str, ...] = ()
     tokens: int | None = None
+    parameter_bytes: int = 4
 
     @cached_property
     def parameters(self) -> int:

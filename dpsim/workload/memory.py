@@ -18,8 +18,9 @@ reduced (no_sync) are whole on every worker in every stage.
 the fp32 copy of the weights; plain SGD keeps no state, momentum one, Adam two. Adam in mixed
 precision is so 16 bytes a parameter. Frozen weights have neither gradients nor state, and take w.
 Under torch's autocast the weights and gradients are fp32 and no copy is kept: the same sum at stage
-0. Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
-Models", SC 2020, figure 1 and section 3.
+0. In pure bf16 all are kept in 2 bytes, (2, 2, 2 x states): 8 with Adam. Source: Rajbhandari et
+al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, figure 1 and
+section 3.
 
 Activations are what the layers keep for backward, per sample. With checkpointing only what crosses
 from one segment of the network to the next is kept, and one segment at a time is computed again:
@@ -73,6 +74,7 @@ FRAGMENTATION = 0.05
 _REDUCE_BUCKET = 5e8  # elements
 
 _HALF, _FLOAT = 2, 4  # bytes
+_CHUNKS = 8  # of tokens, in which a chunked loss is computed (torchtune, torchtitan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,14 @@ class StateBytes:
         return self.weights + self.gradients + self.optimizer
 
 
-def state_bytes(precision: Precision, optimizer: Optimizer) -> StateBytes:
-    """Bytes per parameter of model state, before anything is divided."""
-    width, states = WIDTH[precision], 4 * OPTIMIZER_STATES[optimizer]
+def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) -> StateBytes:
+    """Bytes per parameter of model state, before anything is divided.
+
+    Weights, gradients and state are kept in ``kept`` bytes each.
+    """
+    width, states = WIDTH[precision], kept * OPTIMIZER_STATES[optimizer]
+    if kept < _FLOAT:
+        return StateBytes(kept, kept, states)
     return StateBytes(width, width, states if width == 4 else 4 + states)
 
 
@@ -192,7 +199,7 @@ class Footprint:
 
 def footprint(model: Model, setup: Setup) -> Footprint:
     """The memory that ``model`` takes on each GPU."""
-    state = state_bytes(setup.precision, setup.optimizer)
+    state = state_bytes(setup.precision, setup.optimizer, model.parameter_bytes)
     # GPUs of a cell hold equal parts of the model, each with its state.
     elements, trained = model.parameters / setup.cell, model.trained / setup.cell
     # Gradients that add up over passes stay whole, whatever the stage.
@@ -215,8 +222,9 @@ def footprint(model: Model, setup: Setup) -> Footprint:
     optimizer += setup.outer_bytes * trained
     samples = setup.learners * setup.batch
     activations = float(samples * sample_activations(model, setup))
-    loss = float(samples * loss_bytes(model, setup))
-    buckets = _buckets(model, setup)
+    gathered, reduced = _buckets(model, setup)
+    # The loss is over before gradients are reduced: of the two the larger is held.
+    buckets, loss = gathered + reduced, max(samples * loss_bytes(model, setup) - reduced, 0.0)
     held = Footprint(weights, gradients, optimizer, activations, loss, buckets)
     return replace(held, fragmentation=FRAGMENTATION * held.total, context=CONTEXT)
 
@@ -231,6 +239,8 @@ def sample_activations(model: Model, setup: Setup) -> int:
         elements = checkpointed_activations(model)
     else:
         elements = setup.recompute.of(model).held
+    if setup.software.cross_entropy == "fused":
+        elements = max(elements - _words(model), 0)
     return WIDTH[setup.precision] * elements
 
 
@@ -255,19 +265,32 @@ def offloaded_bytes(model: Model, setup: Setup) -> float:
 def loss_bytes(model: Model, setup: Setup) -> int:
     """Bytes per sample that the loss takes beside what is kept, where most of all is held.
 
-    A softmax over many words is computed in fp32: a copy of its input, its logarithms, and the
-    gradients of both its input and the copy exist at once. Compiled kernels compute the logarithms
-    again; in full precision nothing is copied. It is over before the first block's backward pass.
-    The kernels of 2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its
-    input, as all their published batches need to fit.
+    A softmax over many words that is computed in full is so in fp32: a copy of its input, its
+    logarithms, and the gradients of both its input and the copy exist at once. In full precision
+    nothing is copied. Compiled blocks before such a loss leave as much less as its logarithms take
+    (torchtitan's peaks of December 2024, which compiled no loss). A compiled loss has buffers of
+    the gradient alone (what TorchInductor of torch 2.13 generates). In chunks the logarithms and
+    the gradient of all are kept, and one of eight chunks is copied: 7 bytes, where torchtitan saved
+    all but 6.5 of 14 (pull request 996, 2025). Fused with the output layer it keeps neither. The
+    kernels of 2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its input, as
+    all their published batches need to fit.
     """
-    if setup.software.kernels != NEWEST_KERNELS:
+    software, width = setup.software, WIDTH[setup.precision]
+    if software.kernels != NEWEST_KERNELS or software.cross_entropy == "fused":
         return 0
-    words = sum(layer.activations for layer in model.layers if layer.kind == "loss")
-    copied = WIDTH[setup.precision] == _HALF
-    logarithms = _FLOAT if setup.software.is_eager else 0
-    casts = _FLOAT + _HALF if copied else 0
-    return words * (casts + logarithms + _FLOAT)
+    casts = _FLOAT + _HALF if width == _HALF else 0
+    logarithms = _FLOAT if software.is_eager else 0
+    bytes_of_a_word = {
+        "full": casts + logarithms + _FLOAT,
+        "compiled": width,
+        "chunked": _FLOAT + width + _FLOAT * 2 // _CHUNKS,
+    }
+    return _words(model) * bytes_of_a_word[software.cross_entropy]
+
+
+def _words(model: Model) -> int:
+    """Logits of a sample that are kept for the loss over a vocabulary."""
+    return sum(layer.activations for layer in model.layers if layer.kind == "loss")
 
 
 def checkpointed_activations(model: Model) -> int:
@@ -301,31 +324,30 @@ def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int
     return int(out[last].sum() + np.bincount(segment, weights=inside).max())
 
 
-def _buckets(model: Model, setup: Setup) -> float:
-    """Bytes of the buffers that communication needs.
+def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
+    """Bytes of the buffers that communication needs: all the time, and only in backward passes.
 
     Stage 0: a copy of all gradients, as torch's DistributedDataParallel keeps it unless told to use
     views. Stages 1 and 2: two buckets of gradients. Stage 3: weights of the largest blocks (one in
-    use, others on their way) and gradients of one; a group of one has its weights whole already.
+    use, others on their way), and in backward passes gradients of one and their copy in what they
+    travel in; a group of one has its weights whole already.
     """
     if setup.workers == 1:
-        return 0.0
-    width = setup.gradient_bytes
+        return 0.0, 0.0
+    width = min(setup.gradient_bytes, model.parameter_bytes)
     if setup.stage == 0:
-        if setup.views_buckets:
-            return 0.0
-        return float(width * model.trained / setup.cell)
-    state = state_bytes(setup.precision, setup.optimizer)
+        return (0.0 if setup.views_buckets else width * model.trained / setup.cell), 0.0
+    state = state_bytes(setup.precision, setup.optimizer, model.parameter_bytes)
     if setup.stage < 3:
-        return float(state.gradients * min(2 * _REDUCE_BUCKET, model.trained))
+        return float(state.gradients * min(2 * _REDUCE_BUCKET, model.trained)), 0.0
     blocks = [model.layers[first:end] for first, end in model.blocks]
     sizes = sorted((sum(layer.own_weights for layer in block) for block in blocks), reverse=True)
     reduced = max(sum(layer.trained_weights for layer in block) for block in blocks)
     held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
     if setup.shards == 1:
         held = 0
-    gathered = setup.weight_bytes or state.weights
-    return float(gathered * sum(sizes[:held]) + state.gradients * reduced)
+    gathered = min(setup.weight_bytes or state.weights, model.parameter_bytes)
+    return float(gathered * sum(sizes[:held])), float((state.gradients + width) * reduced)
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:

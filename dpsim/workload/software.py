@@ -21,6 +21,7 @@ TIERS: tuple[Tier, ...] = get_args(Tier)
 MemoryFormat = Literal["channels_first", "channels_last"]
 Execution = Literal["eager", "compile", "graph", "cuda-graph"]
 OptimizerKernels = Literal["loop", "foreach", "fused", "sharded"]
+CrossEntropy = Literal["full", "compiled", "chunked", "fused"]
 Kernels = Literal["2022", "2023", "2023-cuda12", "2024"]
 
 
@@ -31,7 +32,8 @@ class Software:
     ``memory_format`` is that of convolutions, ``execution`` how kernels are launched,
     ``optimizer_kernels`` how weights are updated: tensor by tensor (``loop``), by kernels over many
     tensors (``foreach``), by one kernel over all (``fused``), or by one over a worker's share of
-    them (``sharded``). ``kernels`` is the year of the framework's kernels for transformers.
+    them (``sharded``). ``kernels`` is the year of the framework's kernels for transformers,
+    ``cross_entropy`` how the loss over a vocabulary is computed.
     """
 
     tier: Tier = "typical"
@@ -39,6 +41,7 @@ class Software:
     execution: Execution = "eager"
     optimizer_kernels: OptimizerKernels = "foreach"
     kernels: Kernels = "2024"
+    cross_entropy: CrossEntropy = "full"
 
     @property
     def is_eager(self) -> bool:

@@ -132,5 +132,7 @@ def test_the_breakdown_of_memory_adds_up_and_names_the_loss():
     parts = use.breakdown()
     assert sum(parts.values()) == pytest.approx(use.held.total)
     words = 50257 * 2048 * 4  # logits of a pass
-    assert parts["loss"] == words * (4 + 4 + 4 + 2)
+    # It is over before the largest block, the table of words, is reduced from 2 in 4 bytes.
+    reduced = (2 + 4) * 50257 * 768
+    assert parts["loss"] == words * (4 + 4 + 4 + 2) - reduced
     assert set(parts) >= {"weights", "gradients", "optimizer", "activations", "gather_buffers"}

@@ -16,6 +16,8 @@ def test_defaults():
         "batch_per_gpu": 64,
         "global_batch": None,
         "precision": "fp32",
+        "parameter_dtype": "fp32",
+        "cross_entropy": None,
         "sequence_length": None,
         "attention": None,
         "optimizer": "momentum",

@@ -14,6 +14,7 @@ from dpsim.workload import (
     Model,
     Recompute,
     Setup,
+    Software,
     build_model,
     footprint,
     largest_batch,
@@ -119,11 +120,11 @@ def test_a_fully_sharded_model_gathers_two_blocks_and_reduces_one():
     )
     setup = Setup(1, "fp16", "adam", stage=3, workers=2)
     held = footprint(Model("blocks", layers, "sample"), setup)
-    assert held.buckets == 2 * (30 + 20) + 2 * 30
+    assert held.buckets == 2 * (30 + 20) + (2 + 4) * 30
     assert held.weights == 60
     # What is gathered in 4 bytes takes them.
     wide = footprint(Model("blocks", layers, "sample"), replace(setup, weight_bytes=4))
-    assert wide.buckets == 4 * (30 + 20) + 2 * 30
+    assert wide.buckets == 4 * (30 + 20) + (2 + 4) * 30
 
 
 def test_a_group_of_one_gathers_nothing():
@@ -131,7 +132,7 @@ def test_a_group_of_one_gathers_nothing():
     model = Model("blocks", layers, "sample")
     held = [footprint(model, Setup(1, stage=stage, workers=4, shard_group=1)) for stage in (2, 3)]
     assert held[0].total >= held[1].total
-    assert held[1].buckets == 4 * 30
+    assert held[1].buckets == (4 + 4) * 30
 
 
 def test_blocks_are_named_up_to_the_first_number():
@@ -257,3 +258,43 @@ def test_fewer_learners_are_a_remedy():
 def test_impossible_setups_are_refused(wrong, message):
     with pytest.raises(DpsimError, match=message):
         Setup(**wrong)
+
+
+def test_pure_bf16_keeps_half_of_the_bytes():
+    """2 bytes each of weights, gradients and two moments: 8 a parameter instead of 16."""
+    model = build_model("gpt2")
+    setup = Setup(batch=1, precision="bf16", optimizer="adamw", workers=8, stage=0)
+    pure = footprint(replace(model, parameter_bytes=2), setup)
+    assert pure.model_state == 8 * model.parameters
+    assert pure.buckets == 2 * model.parameters
+    mixed = footprint(model, setup)
+    assert mixed.model_state == 16 * model.parameters
+    assert pure.activations == mixed.activations
+
+
+LOSSES = {"full": 14, "compiled": 2, "chunked": 7, "fused": 0}
+
+
+@pytest.mark.parametrize("cross_entropy", LOSSES)
+def test_the_loss_takes_what_its_kernels_need(cross_entropy):
+    """Bytes a logit in half precision; of fused ones no logits are kept for backward either."""
+    model = build_model("gpt2")
+    words = 1024 * 50257
+    software = replace(Software(), cross_entropy=cross_entropy)
+    setup = Setup(batch=2, precision="bf16", software=software)
+    held = footprint(model, setup)
+    assert held.loss == pytest.approx(2 * words * LOSSES[cross_entropy], rel=0.001)
+    kept = footprint(model, replace(setup, software=Software())).activations
+    saved = 2 * 2 * words if cross_entropy == "fused" else 0
+    assert kept - held.activations == pytest.approx(saved, rel=0.001)
+
+
+def test_of_the_loss_and_what_is_reduced_after_it_the_larger_is_held():
+    """ZeRO 3 reduces the largest block in 2 + 4 bytes, when the loss is over."""
+    model = build_model("gpt2")
+    software = replace(Software(), cross_entropy="compiled")
+    setup = Setup(batch=1, precision="bf16", stage=3, workers=8, software=software)
+    small, large = footprint(model, setup), footprint(model, replace(setup, batch=64))
+    assert small.loss == 0
+    assert small.buckets == large.buckets
+    assert large.loss > 0

@@ -14,7 +14,7 @@ from typing import Literal
 from dpsim.workload import Model, Program
 
 # Bytes: gradients and the models that are averaged are kept in fp32, also under automatic mixed
-# precision.
+# precision. Of a model's own, which may be in bf16, `Model.parameter_bytes` says.
 ELEMENT = 4
 
 Payload = Literal["gradients", "models", "weights", "loss", "samples", "used parameters"]
@@ -97,13 +97,15 @@ def gradients(
     program: Program,
     collective: str,
     *,
-    width: int = ELEMENT,
+    width: int | None = None,
     each_pass: bool = False,
 ) -> tuple[CollectiveCall, ...]:
     """One call per parameter tensor, in the order in which gradients become ready.
 
     They are those of the last pass, which hold the sum of all passes, or those of ``each_pass``.
+    ``width``: as the model keeps them if None.
     """
+    width = width or model.parameter_bytes
     # Of thousands of tensors: numbers of lists are read many times as fast as those of arrays.
     elements, layers = model.tensors.elements.tolist(), model.tensors.layer.tolist()
     numbers = range(program.passes) if each_pass else (program.last,)
@@ -120,6 +122,6 @@ def gradients(
 
 def whole_model(model: Model, program: Program, collective: str) -> tuple[CollectiveCall, ...]:
     """One call on all trained parameters after the optimiser's step, where models are averaged."""
-    nbytes = model.trained * ELEMENT
-    updated = program.updated
-    return (CollectiveCall("model", nbytes, updated, updated, collective, "models"),)
+    width, updated = model.parameter_bytes, program.updated
+    nbytes = model.trained * width
+    return (CollectiveCall("model", nbytes, updated, updated, collective, "models", width),)

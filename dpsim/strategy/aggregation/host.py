@@ -19,7 +19,6 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import Bytes, BytesPerSecond
 from dpsim.strategy.aggregation.aggregation import AddingRate, Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
-    ELEMENT,
     CollectiveCall,
     gradients,
     whole_model,
@@ -92,7 +91,9 @@ class HostConfig(Aggregation):
             return gradients(model, program, "host-path")
         samples = round(batch * self.bytes_per_sample)
         outputs = round(batch * self.bytes_per_output)
-        weights, trained = model.parameters * ELEMENT, model.trained * ELEMENT
+        weights, trained = (
+            model.parameter_bytes * each for each in (model.parameters, model.trained)
+        )
         passes = []
         for number in range(program.passes):
             begin = program.begin(number)

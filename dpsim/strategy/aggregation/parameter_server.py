@@ -24,7 +24,6 @@ from dpsim.strategy.aggregation.aggregation import (
     Turns,
 )
 from dpsim.strategy.aggregation.collective_call import (
-    ELEMENT,
     CollectiveCall,
     gradients,
     whole_model,
@@ -139,7 +138,7 @@ class ParameterServerConfig(Aggregation):
         from dpsim.network import ServersModel
 
         pull = ServersModel(self.place(setting), "pull")
-        return pull.time_together(model.parameters * ELEMENT)
+        return pull.time_together(model.parameters * model.parameter_bytes)
 
     def place(self, setting: Setting) -> Servers:
         """The servers on the cluster's CPUs, the same ones whenever they are asked for.

@@ -23,7 +23,6 @@ from dpsim.base.units import PositiveBytes
 from dpsim.network.libraries import TRAITS, default_algorithm
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
-    ELEMENT,
     CollectiveCall,
     Group,
     gradients,
@@ -63,7 +62,7 @@ class ShardedConfig(Aggregation):
         description="1: optimiser state is divided; 2: gradients too; 3: weights too (FSDP).",
     )
     weight_bytes: Literal[2, 4] = Field(
-        default=4, description="Bytes of a weight as it is gathered."
+        default=4, description="Bytes of a weight as it is gathered, no more than it is kept in."
     )
     unit_size: PositiveBytes = Field(
         default=100 * 2.0**20,
@@ -202,11 +201,11 @@ class ShardedConfig(Aggregation):
         shards = self.shard_size(mesh)
         forward, backward, gradients = np.zeros((3, len(model.layers)))
         if self.offload.optimizer != "none":
-            gradients = self.gradients.width * model.vector("trained_weights") / shards
+            gradients = self.gradients.width(model) * model.vector("trained_weights") / shards
         for first, after, elements in (
             self.units(model) if self.offload.parameters != "none" else ()
         ):
-            forward[first] = elements * self.weight_bytes / shards
+            forward[first] = elements * self._gathered(model) / shards
             if self.reshard_after_forward and after > model.first_trained:
                 backward[after - 1] = forward[first]
         return HostCopies(forward, backward, gradients)
@@ -216,14 +215,19 @@ class ShardedConfig(Aggregation):
 
         That reads and writes them in half precision; a cast to what they travel in does so again.
         """
-        cast = self.gradients.width + _HALF if self.gradients.width != _HALF else 0
+        width = self.gradients.width(model)
+        cast = width + _HALF if width != _HALF else 0
         gradients = (2.0 * _HALF + cast) * model.trained
         if self.stage < 3:
             return 0.0, gradients
         # Weights that backward gathers once more are written once more.
-        weights = float(self.weight_bytes * model.parameters)
+        weights = float(self._gathered(model) * model.parameters)
         again = weights if self.reshard_after_forward else 0.0
         return weights, again + gradients
+
+    def _gathered(self, model: Model) -> int:
+        """Bytes of a weight as it is gathered: no more than it is kept in."""
+        return min(self.weight_bytes, model.parameter_bytes)
 
     @property
     def _has_owners(self) -> bool:
@@ -254,7 +258,7 @@ class ShardedConfig(Aggregation):
             parts, collective, name = owned(model, self.shard_size(mesh)), "broadcast", "owner"
         else:
             parts, collective, name = [model.trained], "all-gather", "weights"
-        sizes = [elements * self.weight_bytes for elements in parts]
+        sizes = [elements * self._gathered(model) for elements in parts]
         sent = [CollectiveCall(name, size, 0, 0, collective, "weights") for size in sizes]
         return (*sent, *scatters)
 
@@ -316,7 +320,7 @@ class ShardedConfig(Aggregation):
         workers = setting.cluster.ranks
         if workers == 1:
             return 0.0
-        weights = min(model.parameters * ELEMENT, state_bytes)
+        weights = min(model.parameters * model.parameter_bytes, state_bytes)
         whole = weights if self.stage < 3 else 0
         parts = state_bytes - whole
         start = np.zeros(workers)
@@ -330,7 +334,7 @@ class ShardedConfig(Aggregation):
 
     def _scatters(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """Reductions of gradients: of each tensor, or of each unit that is a block."""
-        width, each_pass = self.gradients.width, self.gradients.sync_each_pass
+        width, each_pass = self.gradients.width(model), self.gradients.sync_each_pass
         if self.stage < 3 or self.wrap == "size":
             collective = self.gradients.collective
             return gradients(model, program, collective, width=width, each_pass=each_pass)
@@ -371,7 +375,7 @@ class ShardedConfig(Aggregation):
             all_needed = [needed for needed, *_ in places]
             for index, (needed, name, elements) in enumerate(places):
                 ready = self._asked_for(index, all_needed, len(forward))
-                size = elements * self.weight_bytes
+                size = elements * self._gathered(model)
                 first = index > len(forward) and self.backward_prefetch == "post"
                 call = CollectiveCall(
                     name, size, ready, needed, "all-gather", "weights", overtakes=first

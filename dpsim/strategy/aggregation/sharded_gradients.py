@@ -7,12 +7,16 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.base.config import Config
+from dpsim.workload import Model
 
 
 class GradientsConfig(Config):
     """How gradients travel, and what becomes of them in passes before the last."""
 
-    dtype: Literal["fp32", "bf16"] = Field(default="fp32", description="What they travel in.")
+    dtype: Literal["fp32", "bf16"] | None = Field(
+        default=None,
+        description="What they travel in; as workload.parameter_dtype keeps them if left out.",
+    )
     collective: Literal["reduce-scatter", "all-reduce"] = Field(
         default="reduce-scatter",
         description=(
@@ -28,7 +32,6 @@ class GradientsConfig(Config):
         ),
     )
 
-    @property
-    def width(self) -> int:
-        """Bytes of an element on its way."""
-        return 4 if self.dtype == "fp32" else 2
+    def width(self, model: Model) -> int:
+        """Bytes of an element of ``model``'s gradients on its way."""
+        return model.parameter_bytes if self.dtype is None else 4 if self.dtype == "fp32" else 2

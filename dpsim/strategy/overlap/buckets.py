@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.base.units import PositiveBytes
-from dpsim.strategy.aggregation import ELEMENT, CollectiveCall, merged
+from dpsim.strategy.aggregation import CollectiveCall, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 from dpsim.workload import Model
 
@@ -39,7 +39,7 @@ class BucketsConfig(Overlap):
 
     def most_calls(self, model: Model) -> int:
         """As many as are filled, and the first."""
-        filled = ceil(ELEMENT * model.trained / self.bucket_size)
+        filled = ceil(model.parameter_bytes * model.trained / self.bucket_size)
         return min(len(model.layers), 1 + filled)
 
     def plan(
