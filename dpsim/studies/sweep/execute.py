@@ -9,24 +9,15 @@ import logging
 import os
 import pickle
 import re
-<<<<<<< HEAD
-import time
-from collections.abc import Generator, Iterator, Mapping
-=======
 import zlib
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
->>>>>>> help-e
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache
-<<<<<<< HEAD
 from queue import Empty, SimpleQueue
-=======
-from queue import SimpleQueue
 from time import monotonic
->>>>>>> help-e
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.child import end_with
@@ -177,13 +168,8 @@ def _until_death(
                     future.add_done_callback(done.put)
             if not running:
                 return lost
-<<<<<<< HEAD
             future = _next(done, client)
-            key = running.pop(future)
-=======
-            future = done.get()
             keys = running.pop(future)
->>>>>>> help-e
             try:
                 rows, seconds = future.result()
             except Exception as error:
@@ -197,19 +183,21 @@ def _until_death(
                     yield store.add(answer)
 
 
-def _next(done: SimpleQueue[Future[Row]], client: Client | None) -> Future[Row]:
+def _next(
+    done: SimpleQueue[Future[tuple[list[Row], float]]], client: Client | None
+) -> Future[tuple[list[Row], float]]:
     """Wait for what is done next.
 
     Raises FailedError where a cluster has had no workers for long: one that hangs is none once its
     scheduler has not heard of it for ``distributed.scheduler.worker-ttl``.
     """
-    heard = time.monotonic()
+    heard = monotonic()
     while client is not None:
         with suppress(Empty):
             return done.get(timeout=_LOOKS_EVERY)
         if _has_workers(client):
-            heard = time.monotonic()
-        elif time.monotonic() - heard > _BACK_WITHIN:
+            heard = monotonic()
+        elif monotonic() - heard > _BACK_WITHIN:
             raise FailedError(
                 f"--dask: the scheduler has had no workers for {_BACK_WITHIN:g} s (--resume goes "
                 "on)"
