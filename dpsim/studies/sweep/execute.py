@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from collections.abc import Generator, Iterator, Mapping
+import zlib
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.child import end_with
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 
 _CONNECT_WITHIN = 10  # seconds
 _STARTS = 3  # of a pool whose workers die before they have begun anything
-_AT_ONCE_BY_DASK = 1_000  # scenarios that the scheduler holds
+_AT_ONCE_BY_DASK = 1_000  # chunks that the scheduler holds, or more for more workers
+_CHUNK = 1.0  # s by the clock that a worker computes until it is handed more
+_MOST_IN_A_CHUNK = 1_000
 _KILLER = "failed: its worker process was killed while it was alone with it, as for want of memory"
 
 
@@ -36,9 +41,10 @@ def execute(
 ) -> Iterator[Row]:
     """Yield the rows of pickled scenarios by key as they are done; each stands in ``store`` before.
 
-    One worker is this very process. Where a worker dies, what was in flight is computed one by one,
-    and a scenario that kills its worker again is a row with an error. Raises FailedError where
-    workers die before they have begun anything, or the cluster cannot be reached or is lost.
+    One worker is this very process; others are handed chunks of about a second. Where a worker
+    dies, what was in flight is computed one by one, and a scenario that kills its worker again is a
+    row with an error. Raises FailedError where workers die before they have begun anything, or the
+    cluster cannot be reached or is lost.
     """
     if workers == 1 and dask is None:
         for key, content in contents.items():
@@ -46,14 +52,67 @@ def execute(
         return
     waiting = dict(contents)
     with _client(dask) as client:
+        if client:
+            workers = sum(client.nthreads().values())
+        at_once = max(2 * workers, _AT_ONCE_BY_DASK if client else 0)
         while waiting:
-            at_once = _AT_ONCE_BY_DASK if client else 2 * workers
-            lost = yield from _until_death(list(waiting), waiting, store, workers, at_once, client)
+            chunks = _Chunks(waiting, workers, at_once)
+            lost = yield from _until_death(chunks, waiting, store, workers, client)
             while lost:
-                for key in (yield from _until_death(lost, waiting, store, 1, 1, client)):
+                alone = _Chunks(lost, 1, 1, most=1)
+                for key in (yield from _until_death(alone, waiting, store, 1, client)):
                     yield store.add({"key": key, "error": _KILLER, "retry": True})
                     del waiting[key]
                 lost = [key for key in lost if key in waiting]
+
+
+class _Chunks:
+    """Keys that are yet to be computed, handed over so many that a worker takes about a second.
+
+    At most ``at_once`` chunks of at most ``most`` are in flight. The last ones are small, so that
+    all ``workers`` end at about the same time.
+    """
+
+    def __init__(
+        self, keys: Iterable[str], workers: int, at_once: int, most: int = _MOST_IN_A_CHUNK
+    ) -> None:
+        self._todo = deque(keys)
+        self._workers = workers
+        self._at_once = at_once
+        self._most = most
+        self._number = 1.0
+
+    def next(self, in_flight: int) -> list[str]:
+        """The keys of the next chunk; none where all are handed over, or enough are in flight."""
+        if in_flight >= self._at_once:
+            return []
+        share = -(-len(self._todo) // (2 * self._workers))
+        number = min(int(self._number), self._most, share)
+        return [self._todo.popleft() for _ in range(number)]
+
+    def took(self, keys: list[str], done: int, seconds: float) -> None:
+        """The first so many of a chunk's ``keys`` took so many ``seconds``; the others are left."""
+        self._todo.extendleft(reversed(keys[done:]))
+        # Points may soon take longer: chunks grow by steps.
+        self._number = max(1.0, min(2 * self._number, done * _CHUNK / max(seconds, 1e-6)))
+
+
+def compute_chunk(packed: bytes) -> tuple[list[Row], float]:
+    """Return the rows of a packed chunk of scenarios, and how many seconds they took.
+
+    Where that has been longer than a chunk should take, those of the first of them.
+    """
+    begun, rows = monotonic(), list[Row]()
+    for key, content in pickle.loads(zlib.decompress(packed)):  # nosec B301 - this sweep's own
+        rows.append(compute(key, content))
+        if monotonic() - begun > 2 * _CHUNK:
+            break
+    return rows, monotonic() - begun
+
+
+def _packed(keys: list[str], waiting: Mapping[str, bytes]) -> bytes:
+    """The scenarios of ``keys``: those of a sweep are mostly alike, and so take few bytes each."""
+    return zlib.compress(pickle.dumps([(key, waiting[key]) for key in keys]))
 
 
 def compute(key: str, content: bytes) -> Row:
@@ -80,44 +139,45 @@ def _jobs() -> KeptJobs:
 
 
 def _until_death(
-    keys: list[str],
+    chunks: _Chunks,
     waiting: dict[str, bytes],
     store: Store,
     workers: int,
-    at_once: int,
     client: Client | None,
 ) -> Generator[Row, None, list[str]]:
-    """Compute ``keys``, at most ``at_once`` in flight, until all are done or a worker dies.
+    """Compute ``chunks`` until all are done or a worker dies.
 
     Rows leave ``waiting``. Returns the keys that were in flight when a worker died: the pool says
     that one did, not at what.
     """
-    todo, lost = iter(keys), list[str]()
-    running: dict[Future[Row], str] = {}
-    done: SimpleQueue[Future[Row]] = SimpleQueue()
+    lost = list[str]()
+    running: dict[Future[tuple[list[Row], float]], list[str]] = {}
+    done: SimpleQueue[Future[tuple[list[Row], float]]] = SimpleQueue()
     with _pool(workers, client) as pool:
         while True:
-            while not lost and len(running) < at_once and (key := next(todo, None)) is not None:
+            while not lost and (keys := chunks.next(len(running))):
                 try:
-                    future = pool.submit(compute, key, waiting[key])
+                    future = pool.submit(compute_chunk, _packed(keys, waiting))
                 except BrokenProcessPool:
-                    lost.append(key)
+                    lost += keys
                 else:
-                    running[future] = key
+                    running[future] = keys
                     future.add_done_callback(done.put)
             if not running:
                 return lost
             future = done.get()
-            key = running.pop(future)
+            keys = running.pop(future)
             try:
-                answer = future.result()
+                rows, seconds = future.result()
             except Exception as error:
                 if not _is_death(error):
                     raise
-                lost.append(key)
+                lost += keys
             else:
-                del waiting[key]
-                yield store.add(answer)
+                chunks.took(keys, len(rows), seconds)
+                for answer in rows:
+                    del waiting[answer["key"]]
+                    yield store.add(answer)
 
 
 def _is_death(error: Exception) -> bool:

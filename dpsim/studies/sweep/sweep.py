@@ -37,8 +37,9 @@ def sweep(
     far.
 
     Points that fail are rows with their ``error``. A kill at any moment costs the scenarios in
-    flight and no others. Raises ScenarioError for files that cannot be used, DpsimError for a
-    folder that cannot, FailedError where it cannot be written or workers cannot be had.
+    flight, some seconds of work, and no others. Raises ScenarioError for files that cannot be used,
+    DpsimError for a folder that cannot, FailedError where it cannot be written or workers cannot be
+    had.
     """
     from loky import cpu_count
 

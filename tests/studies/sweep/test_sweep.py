@@ -6,11 +6,13 @@ import sys
 
 import pytest
 from ruamel.yaml import YAML
-from tiny_sweeps import SWEEP, documented
+from tiny_sweeps import SWEEP, documented, seeds
 
 from dpsim import load_scenario, simulate, sweep
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.studies.sweep import COLUMNS
+from dpsim.studies.sweep.execute import _Chunks, _packed
+from dpsim.studies.sweep.expand import plan
 
 
 def test_every_point_is_a_row_and_failed_points_say_why(swept):
@@ -251,3 +253,27 @@ def test_resume_computes_anew_what_reads_a_file_that_has_changed(
     again = sweep(path, tmp_path / "out", workers=1, resume=True)
     assert (again.computed, again.skipped) == (2, 0)
     assert all(new != old for new, old in zip(again.query(ask).rows, first, strict=True))
+
+
+def test_workers_are_handed_chunks_of_about_a_second():
+    """A point of 10 ms: 1, then twice as many each time, then 100; the last are shared out."""
+    chunks = _Chunks(map(str, range(1000)), workers=2, at_once=4)
+    handed = []
+    while keys := chunks.next(in_flight=0):
+        handed.append(len(keys))
+        chunks.took(keys, len(keys), 0.01 * len(keys))
+    assert handed[:9] == [1, 2, 4, 8, 16, 32, 64, 100, 100]
+    assert sum(handed) == 1000
+    assert handed[-1] == 1
+
+
+def test_what_a_worker_leaves_of_a_chunk_is_handed_over_next():
+    chunks = _Chunks("abcdefgh", workers=1, at_once=2)
+    chunks.took(chunks.next(in_flight=0), 1, 0.001)
+    chunks.took(keys := chunks.next(in_flight=0), 1, 5.0)
+    assert (keys, chunks.next(in_flight=0), chunks.next(in_flight=2)) == (["b", "c"], ["c"], [])
+
+
+def test_scenarios_of_a_sweep_take_few_bytes_on_the_way(write):
+    content = {str(point): point.content for point in plan([write(seeds(50))], []).points}
+    assert len(_packed(list(content), content)) < 600 * len(content)
