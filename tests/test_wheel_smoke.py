@@ -56,6 +56,10 @@ import slurm-topology slurm-tree.conf -o slurm.yaml
 import ibnetdiscover ibnetdiscover.txt -o fabric.yaml
 import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o deepspeed.yaml
 import accelerate accelerate_fsdp.yaml --model llama3-8b --batch 2 -o accelerate.yaml
+import axolotl axolotl.yml -o axolotl.yaml
+import llama-factory llama_factory.yaml -o llama_factory.scenario.yaml
+import torchtune torchtune.yaml --model llama3-8b -o torchtune.scenario.yaml
+import composer composer.yaml --model mpt-7b -o composer.scenario.yaml
 import torchtitan torchtitan_llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o torchtitan.yaml
 advise step.json
 validate reference nccl-single-node table.csv

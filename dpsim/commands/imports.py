@@ -304,6 +304,50 @@ def torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft
     return scenario_from_torchtitan(content, name, sizes)
 
 
+@_scenario_command("axolotl", "A configuration of axolotl (YAML).")
+def axolotl(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """Turn Axolotl's configuration into a scenario, with a comment on each value.
+
+    Example: dpsim import axolotl config.yml --nnodes 1 --nproc-per-node 8 -o run.yaml
+    """
+    from dpsim.imports import scenario_from_dialect
+
+    return scenario_from_dialect("axolotl", content, name, sizes)
+
+
+@_scenario_command("llama-factory", "A configuration of llama-factory (YAML).")
+def llama_factory(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """Turn LLaMA-Factory's configuration into a scenario, with a comment on each value.
+
+    Example: dpsim import llama-factory sft.yaml --nproc-per-node 8 -o run.yaml
+    """
+    from dpsim.imports import scenario_from_dialect
+
+    return scenario_from_dialect("llama-factory", content, name, sizes)
+
+
+@_scenario_command("torchtune", "A configuration of torchtune (YAML).")
+def torchtune(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """Turn a torchtune recipe's configuration into a scenario, with a comment on each value.
+
+    Example: dpsim import torchtune 8B_full.yaml --model llama3-8b -o run.yaml
+    """
+    from dpsim.imports import scenario_from_dialect
+
+    return scenario_from_dialect("torchtune", content, name, sizes)
+
+
+@_scenario_command("composer", "A configuration of composer (YAML).")
+def composer(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """Turn Composer's or llm-foundry's configuration into a scenario, with a comment on each value.
+
+    Example: dpsim import composer mpt-7b.yaml --model mpt-7b -o run.yaml
+    """
+    from dpsim.imports import scenario_from_dialect
+
+    return scenario_from_dialect("composer", content, name, sizes)
+
+
 def _names(text: str | None) -> frozenset[str]:
     return frozenset(name.strip() for name in (text or "").split(",")) - {""}
 

@@ -35,6 +35,7 @@ from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
 from dpsim.imports.step_logs import StepLog, read_step_log
 from dpsim.imports.torch_model import profile_torch
 from dpsim.imports.torchtitan import scenario_from_torchtitan
+from dpsim.imports.trainer_dialects import scenario_from_dialect
 
 __all__ = [
     "STRATEGIES",
@@ -75,6 +76,7 @@ __all__ = [
     "scenario_from_accelerate",
     "scenario_from_answers",
     "scenario_from_deepspeed",
+    "scenario_from_dialect",
     "scenario_from_ibnetdiscover",
     "scenario_from_slurm",
     "scenario_from_torchtitan",

@@ -64,11 +64,17 @@ _OPTIMIZERS = {
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
     """The scenario that such a file describes; raises DpsimError for what cannot be."""
-    settings = yaml_settings(content, name)
+    draft = ScenarioDraft(name, "accelerate")
+    return scenario_of_trainer(yaml_settings(content, name), draft, sizes)
+
+
+def scenario_of_trainer(
+    settings: Settings, draft: ScenarioDraft, sizes: TrainingSizes
+) -> ScenarioDraft:
+    """``draft`` with what accelerate's or Trainer's words say; raises DpsimError as above."""
     settings.refuse_other_parallelism()
     if settings.flag("use_cpu"):
         raise ImportFileError("use_cpu must be false, since GPUs are simulated, but got true")
-    draft = ScenarioDraft(name, "accelerate")
     if settings.has("deepspeed"):
         raise ImportFileError(
             "deepspeed names the file that has what is trained how: import it with dpsim import "
@@ -197,6 +203,7 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", "gradient_checkpointing")
     said = settings.word("optim")
+    # bitsandbytes' states of 8 bits and their paging are not simulated: Adam's in full.
     if said in _OPTIMIZERS:
         draft.set("workload.optimizer", _OPTIMIZERS[said], "optim")
     elif said is None:

@@ -68,6 +68,7 @@ class ScenarioDraft:
     """Values by their paths in the scenario, each with where it is from, and what was left out.
 
     ``heading``: the file's first line, instead of the one that names ``file`` and ``program``.
+    ``own_words``: what the file calls a key that another program calls otherwise.
     """
 
     file: str
@@ -76,11 +77,12 @@ class ScenarioDraft:
     sources: dict[str, str] = field(default_factory=dict)
     ignored: list[tuple[str, str]] = field(default_factory=list)
     heading: str | None = None
+    own_words: dict[str, str] = field(default_factory=dict)
 
     def set(self, path: str, value: Value, source: str) -> None:
         """Say what stands at ``path``, and where in the configuration that is from."""
         self.values[path] = value
-        self.sources[path] = source
+        self.sources[path] = self.own_words.get(source, source)
 
     def assume(self, path: str, value: Value, why: str) -> None:
         """The same of what the configuration does not say; its effect must be known."""

@@ -35,6 +35,10 @@ class Settings:
         self._open: set[str] = set()
         self._sections: dict[str, Settings] = {}
 
+    def whole(self) -> dict[str, Any]:
+        """All keys with their values, for who calls them otherwise."""
+        return {str(key): value for key, value in self._values.items()}
+
     def path(self, key: str) -> str:
         """The whole path of a key, as errors and comments name it."""
         return f"{self._place}.{key}" if self._place else key

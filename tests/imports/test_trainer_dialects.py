@@ -1,0 +1,61 @@
+"""Scenarios from YAML of Axolotl, LLaMA-Factory, torchtune and Composer, in their own words."""
+
+import pytest
+from imported import DATA
+
+from dpsim import load_scenario
+
+FILES = {
+    "axolotl": "axolotl.yml",
+    "llama-factory": "llama_factory.yaml",
+    "torchtune": "torchtune.yaml",
+    "composer": "composer.yaml",
+}
+
+
+def imported(dpsim, tmp_path, program, text=None):
+    file = tmp_path / FILES[program]
+    file.write_text((DATA / FILES[program]).read_text() if text is None else text)
+    asked = ("--model", "llama3-8b", "--nodes", "1", "--gpus-per-node", "8")
+    return dpsim("import", program, file, *asked, "-o", tmp_path / "s.yaml")
+
+
+EXPECTED = {
+    "axolotl": {"batch_per_gpu": 2, "gradient_accumulation": 4, "sequence_length": 4096},
+    "llama-factory": {"batch_per_gpu": 1, "gradient_accumulation": 2, "sequence_length": 2048},
+    "torchtune": {"batch_per_gpu": 2, "parameter_dtype": "bf16", "checkpoint": "full"},
+    "composer": {"batch_per_gpu": 4, "gradient_accumulation": 2, "checkpoint": "full"},
+}
+
+
+@pytest.mark.parametrize("program", FILES)
+def test_what_a_file_says_is_in_the_scenario(dpsim, tmp_path, program):
+    code, _, err = imported(dpsim, tmp_path, program)
+    assert code == 0, err
+    workload = load_scenario(tmp_path / "s.yaml").workload
+    assert workload.precision == "bf16"
+    assert {name: getattr(workload, name) for name in EXPECTED[program]} == EXPECTED[program]
+
+
+def test_adapters_are_trained_alone(dpsim, tmp_path):
+    imported(dpsim, tmp_path, "axolotl")
+    assert load_scenario(tmp_path / "s.yaml").workload.trainable.lora.rank == 32
+
+
+REFUSED = {
+    "axolotl": [("adapter: qlora\n", "4 bits"), ("tensor_parallel_size: 2\n", "must be 1")],
+    "llama-factory": [("finetuning_type: lora\nlora_rank: many\n", "lora_rank must be")],
+    "torchtune": [("tensor_parallel_size: 4\n", "must be 1"), ("batch_size: none\n", "batch")],
+    "composer": [("precision: [amp]\n", "precision"), ("- a\n", "")],
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "rule"),
+    [(program, *each) for program, several in REFUSED.items() for each in several],
+)
+def test_what_data_parallelism_is_not_is_one_line_and_code_2(dpsim, tmp_path, program, text, rule):
+    code, out, err = imported(dpsim, tmp_path, program, text)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert rule in err
