@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -93,9 +92,10 @@ def _sample(kind: StepKind, table: Path, path: Path, known: int) -> None:
         with suppress(NotPredictedError):
             step = read(row)
             series[step.series].append(step)
-    chance, kept = Random(0), set()
+    chance, kept = np.random.default_rng(0), set()
     for steps in series.values():
-        others = chance.sample(steps, min(_MOST, len(steps)))
+        drawn = chance.choice(len(steps), min(_MOST, len(steps)), replace=False)
+        others = [steps[at] for at in drawn]
         kept |= {step.row.line for step in [*planned_rows(steps, known), *others]}
     if kind not in _PLANNED:
         kept = {row.line for row in rows}
