@@ -73,11 +73,15 @@ class Child:
                 request = (function, args, report is not None, seconds)
                 answer: T = self._asked(process, request, report)
                 return answer
-            except (EOFError, BrokenPipeError):
-                self.end()
-                raise _why(process.wait(), seconds) from None
             except DpsimError:
                 raise
+            except (EOFError, BrokenPipeError, ValueError) as error:
+                # A pipe that another thread closes under the one that reads is a ValueError.
+                is_other = isinstance(error, ValueError) and self._process is process
+                self.end()
+                if is_other:
+                    raise
+                raise _why(process.wait(), seconds) from None
             except BaseException:
                 self.end()
                 raise
