@@ -38,8 +38,8 @@ def constants_of_steps(scenario: Scenario) -> StepConstants | None:
         return None
     values = {prior.name: prior.value for prior in priors_of(scenario)}
     if scenario.workload.input.kind != "script":
-        # Hosts that load no samples are crowded by nothing.
-        values |= {"host": 0.0, "host_crowding": 0.0, "crowding": 0.0}
+        # Nobody's loaders take the host's memory and cores from the GPUs beside it.
+        values["crowding"] = 0.0
     return StepConstants(**values)
 
 
