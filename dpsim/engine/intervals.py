@@ -131,16 +131,19 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
 def compute_doubt(job: Job) -> Doubt:
     """The error of compute times: none where the layers' own were measured."""
     scenario = job.scenario
-    runs = scenario.known_runs
+    runs, ordinary = scenario.known_runs, is_ordinary(job)
     if runs:
         found = calibrated_doubt(job, runs, fitted=_is_fitted(job))
         # What is known beside the description makes nothing less sure.
-        return replace(found, spread=narrower(found.spread, _described_doubt(job).spread))
+        other = _ordinary_doubt(job) if ordinary else _described_doubt(job)
+        return replace(found, spread=narrower(found.spread, other.spread))
+    if ordinary:
+        return _ordinary_doubt(job)
     if scenario.scaling is not None:
         return Doubt("computing as the calibration says")
     if job.model.measured is not None:
         return Doubt("computing as measured in the model's profile")
-    return _ordinary_doubt(job) if is_ordinary(job) else _described_doubt(job)
+    return _described_doubt(job)
 
 
 def is_ordinary(job: Job) -> bool:
