@@ -142,9 +142,9 @@ def normal_spread(deviation: float) -> Spread:
     return arm, arm
 
 
-def narrower(one: Spread, other: Spread) -> Spread:
-    """The narrower of two spreads, by their last level."""
-    return min((one, other), key=lambda each: each[0][-1] + each[1][-1])
+def is_narrower(one: Doubt, other: Doubt) -> bool:
+    """Whether one's spread is narrower than the other's, by the last level."""
+    return sum(arm[-1] for arm in one.spread) < sum(arm[-1] for arm in other.spread)
 
 
 @lru_cache(maxsize=64)

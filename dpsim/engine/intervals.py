@@ -22,7 +22,7 @@ from dpsim.base.doubt import (
     PredictionInterval,
     Source,
     balanced,
-    narrower,
+    is_narrower,
     normal_spread,
 )
 from dpsim.base.shipped import shipped_json
@@ -136,7 +136,7 @@ def compute_doubt(job: Job) -> Doubt:
         found = calibrated_doubt(job, runs, fitted=_is_fitted(job))
         # What is known beside the description makes nothing less sure.
         other = _ordinary_doubt(job) if ordinary else _described_doubt(job)
-        return replace(found, spread=narrower(found.spread, other.spread))
+        return found if is_narrower(found, other) else replace(other, nearest=found.nearest)
     if ordinary:
         return _ordinary_doubt(job)
     if scenario.scaling is not None:
