@@ -81,11 +81,10 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
     rest = float(steps.step.mean()) - exposed
     computing = compute_doubt(job)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
-    if _is_fitted(job):
-        sending = Doubt("communication as in the runs that were measured")
-    elif is_ordinary(job):
-        sending = Doubt("communication as on those clusters")
-    elif job.setting.transport is not None:
+    if _is_fitted(job) or is_ordinary(job):
+        # An error of whole steps: what is exposed has it, too.
+        return StepDoubts(computing, Doubt("communication with it"), rest + exposed, 0.0, 0.0)
+    if job.setting.transport is not None:
         sending = Doubt("messages as in the calibration profile")
     elif not stages:
         sending = Doubt("nothing is communicated")
