@@ -336,7 +336,7 @@ def test_work_of_a_tab_that_has_gone_stops_within_2_s(lax, go, address):
 
     servers = listening_at(int(address.rpartition(":")[2]))
     long = [
-        "run.steps=10000",
+        "run.steps=5500",
         "strategy.aggregation.kind=parameter-server",
         "strategy.sync.kind=asp",
     ]
