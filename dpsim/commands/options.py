@@ -10,7 +10,6 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
-from dpsim.base.units import count
 
 if TYPE_CHECKING:
     from dpsim.studies.sweep import Pareto
@@ -100,6 +99,8 @@ def with_amount(
 
     Raises DpsimError where they are no numbers, or several are given.
     """
+    from dpsim.base.units import count
+
     asked = {"tokens": tokens, "samples": samples, "epochs": epochs}
     given = {name: text for name, text in asked.items() if text is not None}
     if len(given) > 1:

@@ -16,7 +16,6 @@ from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
 from dpsim.engine.gpu_times import learner_times
 from dpsim.engine.job import Job
-from dpsim.engine.step_priors import constants_of_steps
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
@@ -100,12 +99,13 @@ def prepare(
         from dpsim.engine.memory_contention import delayed
 
         job = delayed(job)
-    known = constants_of_steps(scenario)
-    if known is None:
+    fitted = scenario.profile is not None and scenario.profile.step is not None
+    if scenario.condition == "tuned" and not fitted:
         return job
     from dpsim.engine.step_constants import adjusted
+    from dpsim.engine.step_priors import constants_of_steps
 
-    return adjusted(job, known)
+    return adjusted(job, constants_of_steps(scenario))
 
 
 def _communication(

@@ -26,16 +26,11 @@ def step_noise() -> float:
     return float(_file()["noise"])
 
 
-def constants_of_steps(scenario: Scenario) -> StepConstants | None:
-    """The constants that a scenario's steps are predicted by; None where they change nothing.
-
-    Those of its calibration, or on an ordinary cluster the centres of the priors.
-    """
+def constants_of_steps(scenario: Scenario) -> StepConstants:
+    """Those of a scenario's calibration, or of an ordinary cluster: the centres of the priors."""
     profile = scenario.profile
     if profile is not None and profile.step is not None:
         return profile.step
-    if scenario.condition == "tuned":
-        return None
     values = {prior.name: prior.value for prior in priors_of(scenario)}
     if scenario.workload.input.kind != "script":
         # Nobody's loaders take the host's memory and cores from the GPUs beside it.
