@@ -219,14 +219,16 @@ class Scenario(Config):
     def condition(self) -> Condition:
         """How the cluster is kept: as said, or by the tier of the software.
 
-        What was measured of it has its condition in it.
+        What was measured of it has its condition in it. What ordinary clusters make of steps is
+        known of all-reduces and of sharding alone.
         """
         profile = self.profile
         measured = profile is not None and bool(
             profile.compute or profile.network or profile.measured or profile.parameters
         )
         if self.cluster.condition is None:
-            is_research = self.workload.software == "reference" and not measured
+            is_known = self.strategy.aggregation.kind in ("allreduce", "sharded")
+            is_research = self.workload.software == "reference" and is_known and not measured
             return "ordinary" if is_research and self.testbed is None else "tuned"
         return self.cluster.condition
 

@@ -92,8 +92,8 @@ class ClusterConfig(Config):
         description=(
             "How the machines are kept: tuned, links and hosts as in benchmarks of their vendors; "
             "ordinary, with loaders and staged copies that crowd hosts, and sockets that reach a "
-            "part of their cards' rate. Ordinary for software reference, else tuned; what is "
-            "calibrated stands instead."
+            "part of their cards' rate. Ordinary for software reference under all-reduces and "
+            "sharding, else tuned; what is calibrated stands instead."
         ),
     )
 

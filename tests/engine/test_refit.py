@@ -107,7 +107,16 @@ def test_groups_of_ranks_are_refitted_each(scenario):
 
 
 # Answered by its own times, or by none: of single messages the constants know nothing.
-OF_ITS_OWN = {"finish", "finish_after", "time_together", "of_size", "plays", "play", "compared"}
+OF_ITS_OWN = {
+    "finish",
+    "finish_after",
+    "time_together",
+    "of_size",
+    "plays",
+    "play",
+    "compared",
+    "end_together",
+}
 
 
 def test_beside_its_times_a_refitted_model_is_its_base(scenario):
