@@ -50,7 +50,8 @@ def test_the_answer_says_what_was_taken_and_what_of_it_was_assumed():
         "memory_format": "channels_first",
         "execution": "compile",
         "optimizer_kernels": "foreach",
-        "assumed": ["software", "memory_format", "optimizer_kernels"],
+        "cluster": "tuned",
+        "assumed": ["software", "memory_format", "optimizer_kernels", "cluster"],
     }
 
 
