@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         described_as,
         family_of,
         machine_doubt,
-        nearest,
     )
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
     from dpsim.network.libraries.nccl.gpus import is_amd
@@ -104,7 +103,6 @@ __all__ = [
     "machine_logs",
     "machine_of",
     "modelled",
-    "nearest",
     "neighbours_of",
     "network_cards",
     "node_cards",

@@ -8,9 +8,10 @@ else of whole generations that were left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from dpsim.base.doubt import Doubt
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
@@ -30,6 +31,15 @@ _BETWEEN = {
     "slingshot": "sockets/Slingshot",
 }
 _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
+
+
+class _Measured(NamedTuple):
+    """A measured machine, what of it the model reads, its fabric, and what it reached in words."""
+
+    machine: NcclMachine
+    described: NcclMachine
+    family: str
+    said: str
 
 
 def family_of(machine: NcclMachine, operation: str) -> str:
@@ -53,7 +63,8 @@ def machine_doubt(
     table = nccl_residuals() if residuals is None else residuals
     family, sizes = family_of(machine, operation), size_class(nbytes)
     of = f"{machine.gpu}, {machine.generation}"
-    near = nearest(machine, table)
+    measured = _shipped_machines() if residuals is None else _machines(table)
+    near = _nearest(machine, measured)
     found = next(
         (
             each
@@ -64,17 +75,18 @@ def machine_doubt(
     )
     # Inside nodes machines of all generations of a fabric make its family.
     is_known = machine.nodes == 1 and found is not None
-    said = ("" if is_known else _few(machine, operation, table)) or beyond(machine, table)
-    extrapolated = (said,) if said else ()
-    if found is None or beyond(machine, table):
+    far = beyond(machine, table)
+    said = ("" if is_known else _few(machine, operation, table)) or far
+    if found is None or far:
         # Errors of more nodes and of fewer are those of one network.
         said = said or f"of {family} fewer than {len(_FEW)} machines were measured"
         doubt = unlike(machine.nodes == 1, sizes, said, of, table)
-        return replace(doubt, drawn_as=_basis(family), nearest=near[:1])
-    spread = found["spread"]
-    if found["twins"] and _is_measured(machine, table):
-        spread = found["twins"]
-    return Doubt(_basis(family), spread, extrapolated, of, source=SOURCE, nearest=near[:1])
+        return replace(doubt, drawn_as=_basis(family), nearest=near)
+    described = described_as(machine)
+    has_twin = any(described == each.described for each in measured)
+    spread = found["twins"] if found["twins"] and has_twin else found["spread"]
+    extrapolated = (said,) if said else ()
+    return Doubt(_basis(family), spread, extrapolated, of, source=SOURCE, nearest=near)
 
 
 def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
@@ -110,19 +122,27 @@ def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> 
     return f"of {kind} no machine of {asked:,} {what} was measured, {most} at most"
 
 
-def nearest(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """The measured machines that are most like this one, the nearest first, with what they reached.
+@cache
+def _shipped_machines() -> Sequence[_Measured]:
+    return _machines(nccl_residuals())
 
-    They have its fabric; those of its generation and GPUs, with as many GPUs and nodes, come first.
-    """
-    table = nccl_residuals() if residuals is None else residuals
+
+def _machines(table: Mapping[str, Any]) -> Sequence[_Measured]:
+    """The measured machines, each with what it reached."""
+    found = ((machine_from_json(each["machine"]), each["said"]) for each in table["measured"])
+    return [
+        _Measured(machine, described_as(machine), family_of(machine, "all_reduce"), said)
+        for machine, said in found
+    ]
+
+
+def _nearest(machine: NcclMachine, measured: Sequence[_Measured]) -> tuple[str, ...]:
+    """What the measured machine of its fabric reached that is most like it, if there is any."""
     family = family_of(machine, "all_reduce")
-    found = []
-    for each in table["measured"]:
-        other = machine_from_json(each["machine"])
-        if family_of(other, "all_reduce") == family:
-            found.append((_distance(machine, other), each["said"]))
-    return tuple(said for _, said in sorted(found))
+    found = [
+        (_distance(machine, each.machine), each.said) for each in measured if each.family == family
+    ]
+    return (min(found)[1],) if found else ()
 
 
 def _distance(one: NcclMachine, other: NcclMachine) -> float:
@@ -135,12 +155,6 @@ def _distance(one: NcclMachine, other: NcclMachine) -> float:
     )
     kinds = (one.generation != other.generation) + (one.bus != other.bus)
     return sum(abs(math.log2(mine / its)) for mine, its in pairs) + 2 * kinds
-
-
-def _is_measured(machine: NcclMachine, table: Mapping[str, Any]) -> bool:
-    """Whether a machine of the same description was measured."""
-    measured = (machine_from_json(each["machine"]) for each in table["measured"])
-    return described_as(machine) in map(described_as, measured)
 
 
 def described_as(machine: NcclMachine) -> NcclMachine:
