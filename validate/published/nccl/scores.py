@@ -11,23 +11,12 @@ import numpy as np
 
 from dpsim.base.doubt import PredictionInterval
 from dpsim.engine import machine_interval
-from dpsim.network.libraries.nccl import NVMESH, NVSWITCH, PCIE, NcclMachine
+from dpsim.network.libraries.nccl import NcclMachine, family_of
 from validate.published.nccl.calibrated_doubt import calibrated_doubt
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case
 
 MIB = 2**20
-_BETWEEN = {
-    "ib": "IB/RoCE",
-    "roce": "IB/RoCE",
-    "efa-v1": "EFA/TCPX",
-    "efa-v2": "EFA/TCPX",
-    "tcpx": "EFA/TCPX",
-    "tcpxo": "EFA/TCPX",
-    "tcp": "sockets/Slingshot",
-    "slingshot": "sockets/Slingshot",
-}
-_INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 
 @dataclass(frozen=True)
@@ -118,11 +107,9 @@ def scored(predicted: Predicted, constants: str) -> list[Score]:
 
 def transport_group(machine: NcclMachine, op: str = "all_reduce") -> str:
     """The heading under which the error of a machine's operation is held to a target."""
-    if machine.nodes == 1:
-        return f"single-node {_INSIDE.get(machine.intra, 'xGMI')}"
-    if op != "all_reduce":
+    if machine.nodes > 1 and op != "all_reduce":
         return "multi-node other collectives"
-    return f"multi-node {_BETWEEN.get(machine.transport, 'other transports')}"
+    return family_of(machine, "all_reduce")
 
 
 def summary(scores: Sequence[Score]) -> dict[str, float | int]:
