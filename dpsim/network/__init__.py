@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         schedule_on,
     )
     from dpsim.network.outcome import MessageCosts, Outcome
+    from dpsim.network.residuals import size_class
     from dpsim.network.rounds import ConfirmedRounds, RoundsModel
     from dpsim.network.servers import Servers, ServersModel
     from dpsim.network.transport import TransportModel, transport_model
@@ -74,5 +75,6 @@ __all__ = [
     "max_min_rates",
     "named_model",
     "schedule_on",
+    "size_class",
     "transport_model",
 ]

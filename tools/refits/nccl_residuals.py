@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.network import machine_doubt
+from dpsim.network import machine_doubt, size_class
 from dpsim.network.libraries.nccl import described_as, family_of, machine_json
 from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl import MIB, Score
 
 _EXTRAPOLATED = "extrapolated"
-_SIZES = ("below 1 MiB", "from 1 MiB")
 
 
 def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
@@ -152,7 +151,7 @@ def _family(score: Score) -> str:
 
 
 def _sizes(score: Score) -> str:
-    return _SIZES[score.nbytes >= MIB]
+    return size_class(score.nbytes)
 
 
 def _machine(score: Score) -> str:
