@@ -32,8 +32,10 @@ if TYPE_CHECKING:
         compute_family,
         doubts_interval,
         machine_interval,
+        of_whole_steps,
         prediction_interval,
         step_doubts,
+        variance_away,
     )
     from dpsim.engine.job import Job
     from dpsim.engine.kept_jobs import KeptJobs
@@ -140,6 +142,7 @@ __all__ = [
     "memory_use",
     "model_flop",
     "neighbours",
+    "of_whole_steps",
     "one_time_costs",
     "overlapped_bytes",
     "overlapping",
@@ -165,4 +168,5 @@ __all__ = [
     "transport_costs",
     "try_simulate",
     "updated_part",
+    "variance_away",
 ]

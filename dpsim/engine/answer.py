@@ -77,18 +77,16 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
     if measured is not None and measured.optimizer() is not None:
         return None
     workload, words = job.scenario.workload, job.scenario.workload.words
+    assumed = [*workload.assumed_words]
+    assumed += ["cluster"] if job.scenario.cluster.condition is None else []
     return {
         "software": words.tier,
         "memory_format": words.memory_format,
         "execution": words.execution,
         "optimizer_kernels": words.optimizer_kernels,
         "cluster": job.scenario.condition,
-        "assumed": [*workload.assumed_words, *_assumed_condition(job)],
+        "assumed": assumed,
     }
-
-
-def _assumed_condition(job: Job) -> tuple[str, ...]:
-    return ("cluster",) if job.scenario.cluster.condition is None else ()
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:

@@ -1,8 +1,8 @@
 """How far a predicted step may be off, by what the models leave of measurements no fit saw.
 
-Each family of fitted constants keeps the quantiles of ln(measured / predicted) of machines, models
-and sources that were left out of its fit, and of whole generations. Errors of computing and of
-communication are drawn from them, independently, and put through the step: what is slower or faster
+Each family of fitted constants keeps the spread of ln(measured / predicted) of machines, models and
+sources that were left out of its fit, and of whole generations. Errors of computing and of
+communication are drawn from it, independently, and put through the step: what is slower or faster
 moves what hides behind what. This is the model's error; the noise of seeds is another matter.
 """
 
@@ -80,10 +80,9 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
     # What is no waiting for the network is put down to computing: input and stragglers, too.
     rest = float(steps.step.mean()) - exposed
     computing = compute_doubt(job)
+    if _is_fitted(job) or _is_ordinary(job):
+        return of_whole_steps(computing, rest + exposed)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
-    if _is_fitted(job) or is_ordinary(job):
-        # An error of whole steps: what is exposed has it, too.
-        return StepDoubts(computing, Doubt("communication with it"), rest + exposed, 0.0, 0.0)
     if job.setting.transport is not None:
         sending = Doubt("messages as in the calibration profile")
     elif not stages:
@@ -93,6 +92,11 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
         name, nbytes = max(stages, key=lambda stage: stage[1])
         sending = job.collective(name).doubt(nbytes)
     return StepDoubts(computing, sending, rest, exposed, hidden)
+
+
+def of_whole_steps(doubt: Doubt, step: float) -> StepDoubts:
+    """An error of whole steps of so many seconds: what is exposed has it, too."""
+    return StepDoubts(doubt, Doubt("communication with it"), step, 0.0, 0.0)
 
 
 def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
@@ -130,7 +134,7 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
 def compute_doubt(job: Job) -> Doubt:
     """The error of compute times: none where the layers' own were measured."""
     scenario = job.scenario
-    runs, ordinary = scenario.known_runs, is_ordinary(job)
+    runs, ordinary = scenario.known_runs, _is_ordinary(job)
     if runs:
         found = calibrated_doubt(job, runs, fitted=_is_fitted(job))
         # What is known beside the description makes nothing less sure.
@@ -145,7 +149,7 @@ def compute_doubt(job: Job) -> Doubt:
     return _described_doubt(job)
 
 
-def is_ordinary(job: Job) -> bool:
+def _is_ordinary(job: Job) -> bool:
     """Whether workers share hosts and links of an ordinary cluster, of which no step is known."""
     return job.workers > 1 and job.scenario.condition == "ordinary" and not _is_fitted(job)
 
@@ -221,9 +225,8 @@ def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> D
         batch=scenario.workload.batch_per_gpu,
     )
     rates = spreads["step constants" if fitted else "compute scaled"]
-    by = np.array([rates[name] for name in ("nodes", "gpus_per_node", "batch")]) ** 2
-    # Each doubling brings an error of its own: variances add up.
-    away = np.array([by @ here.doublings_from(run) for run in runs])
+    by = np.array([rates[name] for name in ("nodes", "gpus_per_node", "batch")])
+    away = variance_away(np.array([here.doublings_from(run) for run in runs]), by)
     nearest = runs[int(away.argmin())]
     left = profile.residuals.mean_ape if profile is not None and profile.kind == STEPS else 0.0
     variance = rates["least"] ** 2 + (1.25 * left) ** 2 + away.min()
@@ -244,6 +247,15 @@ def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> D
         source="computing",
         nearest=(f"your run on {where}",),
     )
+
+
+def variance_away(doublings: FloatArray, by: FloatArray) -> FloatArray:
+    """What distances from known runs add to the variance of ln(measured / predicted).
+
+    ``doublings`` has the shape (runs, 3), ``by`` the standard deviation of one of each kind. Each
+    brings an error of its own, so that variances add up.
+    """
+    return np.asarray(doublings @ by**2)
 
 
 def _is_fitted(job: Job) -> bool:

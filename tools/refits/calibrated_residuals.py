@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.engine import variance_away
 from dpsim.hardware import KnownRun
 from tools.refits.compute_refit import RESIDUALS, write_table
 from tools.refits.residual_quantiles import spread_of
@@ -53,7 +54,6 @@ ORDINARY: Sequence[tuple[StepKind, str]] = [
     ("adaptdl", "adaptdl_steptime.csv"),
     ("scaling", "scaling.csv"),
 ]
-_PLANNED = ("adaptdl", "vtrain", "scaling")  # of which several rows of a series are known
 _MOST = 30
 _START = (0.03, 0.1, 0.05, 0.1)
 _NORMAL = 1.645  # standard deviations that nine in ten stay within
@@ -70,8 +70,9 @@ class Away(NamedTuple):
 def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
     """The rows of a table that count, each beside the known ones of its series."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        _sample(kind, packaged_path(name), path, known)
+        path = packaged_path(name)
+        if STEP_TABLES[kind].plans:
+            path = _sample(kind, path, Path(folder) / name, known)
         every = compare_steps(path, kind, regime="calibrated", known=known).every
     places: dict[str, list[KnownRun]] = defaultdict(list)
     for row in every:
@@ -84,7 +85,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
             yield Away(doublings, _residual(row), f"{kind} {row.step.series}")
 
 
-def _sample(kind: StepKind, table: Path, path: Path, known: int) -> None:
+def _sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
     """Write the known rows of each series and at most `_MOST` of its others, drawn at random."""
     rows = read_rows(table, STEP_TABLES[kind].required)
     read, series = STEP_TABLES[kind].reader(rows), defaultdict(list)
@@ -97,10 +98,9 @@ def _sample(kind: StepKind, table: Path, path: Path, known: int) -> None:
         drawn = chance.choice(len(steps), min(_MOST, len(steps)), replace=False)
         others = [steps[at] for at in drawn]
         kept |= {step.row.line for step in [*planned_rows(steps, known), *others]}
-    if kind not in _PLANNED:
-        kept = {row.line for row in rows}
     lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(line for at, line in enumerate(lines, 1) if at == 1 or at in kept))
+    return path
 
 
 def _residual(row: StepRow) -> float:
@@ -109,8 +109,9 @@ def _residual(row: StepRow) -> float:
 
 def deviations(rows: Sequence[Away], rates: FloatArray) -> FloatArray:
     """Each row's standard deviation: ``rates`` at a known run, and for a doubling of each kind."""
-    least, *by = rates**2
-    return np.sqrt([least + float((row.doublings @ np.array(by)).min()) for row in rows])
+    least, by = rates[0], rates[1:]
+    away = [float(variance_away(row.doublings, by).min()) for row in rows]
+    return np.asarray(np.sqrt(least**2 + np.array(away)))
 
 
 def fitted_rates(rows: Sequence[Away]) -> FloatArray:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpsim.base.doubt import Doubt, PredictionInterval
-from dpsim.engine import Run, StepDoubts, calibrated_doubt, doubts_interval, step_doubts
+from dpsim.base.doubt import PredictionInterval
+from dpsim.engine import Run, calibrated_doubt, doubts_interval, of_whole_steps, step_doubts
 from dpsim.hardware import KnownRun
 from dpsim.studies.calibrate import plan
 from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
@@ -84,8 +84,7 @@ def _measures(run: Run, width: float) -> Iterator[Measure]:
     four = tuple(each.run for each in plan(job.scenario))
     fitted = calibrated_doubt(job, four, fitted=True)
     how = "dpsim calibrate --plan FILE, then dpsim calibrate FILE STEPS.csv -o PROFILE.json"
-    whole = doubts.rest + doubts.exposed
-    together = StepDoubts(fitted, Doubt("communication with it"), whole, 0.0, 0.0)
+    together = of_whole_steps(fitted, doubts.rest + doubts.exposed)
     tried["the four steps of dpsim calibrate --plan"] = how, together
     for what, (how, then) in tried.items():
         interval = doubts_interval(then)
