@@ -156,10 +156,8 @@ class CollectiveModel(ABC):
         # The first rank mostly says already that there is time enough: the others only add to it.
         if starts[0] + busiest - outcome.finishes[0] <= _ROUNDING * busiest:
             return outcome
-        short = float(starts.min()) + busiest - float(outcome.finishes.max())
-        if short <= _ROUNDING * busiest:
-            return outcome
-        return replace(outcome, finishes=outcome.finishes + short)
+        short = _short(float(starts.min()), float(outcome.finishes.max()), busiest)
+        return replace(outcome, finishes=outcome.finishes + short) if short else outcome
 
     def _busiest_seconds(self, loads: FloatArray) -> float:
         """What the busiest link needs for its bytes (s); of loads asked for lately, as then."""
@@ -235,6 +233,12 @@ class CollectiveModel(ABC):
         return self.schedule.algorithm
 
 
+def _short(begin: float, end: float, busiest: float) -> float:
+    """What the busiest link, at work from ``begin``, needs beyond ``end`` (s); 0 for rounding."""
+    short = begin + busiest - end
+    return short if short > _ROUNDING * busiest else 0.0
+
+
 class LeavingTogether(CollectiveModel):
     """All ranks that meet leave together, so long after the last of them has entered.
 
@@ -258,8 +262,7 @@ class LeavingTogether(CollectiveModel):
             known[nbytes] = seconds, busiest
         seconds, busiest = known[nbytes]
         end = begin + seconds
-        short = begin + busiest - end
-        return end + short if short > _ROUNDING * busiest else end
+        return end + _short(begin, end, busiest)
 
     def algorithm_for(self, nbytes: int) -> str:
         """What carries it out at this size."""
