@@ -28,7 +28,7 @@ from dpsim.base.doubt import (
 from dpsim.base.shipped import shipped_json
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
-from dpsim.hardware import STEPS, Gpu, KnownRun
+from dpsim.hardware import STEPS, Gpu, KnownRun, tell_network
 from dpsim.network import machine_doubt
 from dpsim.workload import (
     Model,
@@ -235,7 +235,7 @@ def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> D
         f"{nearest.batch}"
     )
     apart: tuple[str, ...] = ()
-    if fitted and len(nodes) > 1 and all(run.nodes == 1 for run in runs):
+    if fitted and len(nodes) > 1 and not tell_network(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
     return Doubt(

@@ -26,6 +26,7 @@ from dpsim.hardware.calibration import (
     Residuals,
     StepConstants,
     load_profile,
+    tell_network,
 )
 from dpsim.hardware.catalogue import OWN_FOLDER, Catalogue, normalised
 from dpsim.hardware.gpu import (
@@ -111,5 +112,6 @@ __all__ = [
     "normalised",
     "pcie_link_name",
     "pcie_rate",
+    "tell_network",
     "typical_gpus",
 ]

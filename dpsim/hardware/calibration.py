@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -261,6 +261,11 @@ class KnownRun(Config):
             abs(math.log2(self.gpus_per_node / other.gpus_per_node)),
             abs(math.log2(self.batch / other.batch)),
         )
+
+
+def tell_network(runs: Iterable[KnownRun]) -> bool:
+    """Whether any of ``runs`` went over several nodes, so that they tell of the network."""
+    return any(run.nodes > 1 for run in runs)
 
 
 class StepConstants(Config):

@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import Any
 
 from dpsim.engine import prepare, simulate
-from dpsim.hardware import CalibrationProfile
+from dpsim.hardware import CalibrationProfile, tell_network
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.exposed import exposed_seconds
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
@@ -75,7 +75,7 @@ class Calibration:
         """What the runs cannot tell, or do not fit."""
         found, said = self.found, []
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
-        if several and all(run.known.nodes == 1 for run in found.runs):
+        if several and not tell_network(run.known for run in found.runs):
             said.append(_NO_NODES)
         rms = float((found.residuals**2).mean() ** 0.5)
         if rms > _HIGH:
