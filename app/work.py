@@ -162,7 +162,7 @@ class Task(Generic[T]):
         except OverTimeError:
             if self.is_long:
                 raise DpsimError(
-                    f"stopped after {limit:.0f} s of the processor, {self.done:,} of "
+                    f"takes more than {limit:.0f} s of the processor, {self.done:,} of "
                     f"{self.total:,} done: too long for a page; use the command"
                 ) from None
             raise

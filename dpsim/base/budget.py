@@ -38,9 +38,11 @@ _WAY_OUT = "take fewer nodes or steps, or larger buckets"
 class _Limit:
     """When a simulation has had its time.
 
-    ``end`` is in s of its thread; before ``look``, in s of the clock, it cannot come.
+    ``seconds`` is what it was given, ``end`` is in s of its thread; before ``look``, in s of the
+    clock, it cannot come.
     """
 
+    seconds: float
     end: float
     look: float
 
@@ -65,7 +67,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
     is_first = limit is None
     if limit is None:
         seconds = time_limit() if seconds is None else seconds
-        limit = _Limit(thread_time() + seconds, monotonic() + seconds)
+        limit = _Limit(seconds, thread_time() + seconds, monotonic() + seconds)
     token = _limit.set(limit)
     asks = is_first and _signal_asks() and math.isfinite(time_left())
     try:
@@ -73,11 +75,11 @@ def limited(seconds: float | None = None) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
         yield
     except _TimeIsUp:
-        raise over_time(time_limit() if seconds is None else seconds) from None
+        raise over_time(limit.seconds) from None
     except Exception as error:
         # A library in C may turn what the signal raised into an error of its own, as DuckDB does.
         if asks and not isinstance(error, DpsimError) and not time_left():
-            raise over_time(time_limit() if seconds is None else seconds) from None
+            raise over_time(limit.seconds) from None
         if not isinstance(error, MemoryError):
             raise
         said = f": {error}" if str(error) else ""
@@ -126,7 +128,7 @@ def check() -> None:
     now = thread_time()
     limit.look = monotonic() + limit.end - now
     if now > limit.end:
-        raise over_time(time_limit())
+        raise over_time(limit.seconds)
 
 
 class OverTimeError(FailedError):
@@ -197,7 +199,7 @@ class Forecast:
     def done(self, done: int) -> None:
         """So many are done.
 
-        Raises FailedError where all would take more than twice the time that is left.
+        Raises OverTimeError where all would take more than twice the time that is left.
         """
         self._check(done)
         self.progress(done)
@@ -209,18 +211,18 @@ class Forecast:
             return
         self._look = clock + _LOOKS
         limit, now = _limit.get(), thread_time()
-        end = math.inf if limit is None else limit.end
         if not self._first:
             self._begun, self._first = now, done
         spent, counted = now - self._begun, done - self._first
-        if not counted or spent < _SURE * (end - self._begun):
+        if limit is None or not counted or spent < _SURE * (limit.end - self._begun):
             return
         whole = spent / counted * self.total
-        if self._begun + whole / _DOUBT > end:
-            raise FailedError(
+        if self._begun + whole / _DOUBT > limit.end:
+            # Not a plain FailedError: who gave it a short time may give it a longer one.
+            raise OverTimeError(
                 f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "
                 f"({counted:,} took {spent:.2g} s), "
-                f"the limit is {time_limit():,.4g} s: {_WAY_OUT}, or set {TIME_LIMIT} (s)"
+                f"the limit is {limit.seconds:,.4g} s: {_WAY_OUT}, or set {TIME_LIMIT} (s)"
             )
 
 

@@ -65,19 +65,25 @@ class RefittedModel(CollectiveModel):
         self.saved = base.saved
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        return self._refitted(self.base.finish(starts, nbytes), starts)
+        return self._refitted(self.base.finish(starts, nbytes), starts, nbytes)
 
     def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        return self._refitted(self.base.finish_after(starts, nbytes, rested_at), starts)
+        found = self.base.finish_after(starts, nbytes, rested_at)
+        return self._refitted(found, starts, nbytes)
 
-    def _refitted(self, found: Outcome, starts: FloatArray) -> Outcome:
-        whole = float(found.finishes.max() - starts.max())
+    def _refitted(self, found: Outcome, starts: FloatArray, nbytes: int) -> Outcome:
+        if self.joins_all:
+            whole = float(found.finishes.max() - starts.max())
+        else:
+            # A rank that leaves before others enter cannot be later because of them.
+            whole = self.base.time_together(nbytes)
         # At most the whole, so that no message is left less than no time for its bytes.
         empty = min(self._without_bytes, whole)
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
         # Later by the same for all: in what order ranks leave is up to the base.
         later = float(refitted) - whole
-        return replace(found, finishes=found.finishes + later, rested_at=found.rested_at + later)
+        finishes = np.maximum(found.finishes + later, starts)
+        return replace(found, finishes=finishes, rested_at=found.rested_at + later)
 
     @cached_property
     def _without_bytes(self) -> float:

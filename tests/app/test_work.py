@@ -222,3 +222,8 @@ class TestApart:
             task.value()
         assert monotonic() - begin < 10
         assert tasks.start("next", work_apart.process, "a").value()
+
+    def test_what_foresees_that_it_is_not_short_goes_on_with_long_work(self, tasks):
+        task = tasks.start("key", work_apart.steady, "a")
+        assert task.value() == 100
+        assert task.is_long
