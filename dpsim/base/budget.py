@@ -25,7 +25,9 @@ from dpsim.base.errors import DpsimError, FailedError
 # The environment's variable that says how many seconds one simulation may take.
 TIME_LIMIT = "DPSIM_TIME_LIMIT"
 MOST_SECONDS = 3600.0
-_SURE = 0.02  # the part of the limit after which the steps done so far say how long all will take
+# The part of the limit, and the seconds at most, after which the steps done so far say how long all
+# will take.
+_SURE, _SURE_S = 0.02, 0.5
 _ASKS_EVERY = 0.1  # s of the processor between two signals beyond the limit
 _LOOKS = 0.002  # s between two looks at how long all will take
 _A_WHILE = 5.0  # s from which a forecast is worth a word
@@ -185,13 +187,15 @@ class Budget:
 
 @dataclass(slots=True)
 class Forecast:
-    """Tells from the parts done of ``total`` equal ones how long all will take.
+    """Forecast from the first of ``total`` equal steps how long all of them will take.
 
-    The first, which prepares, does not count. ``progress`` is told, too, how many are done.
+    The first step, which prepares, does not count. ``progress`` is called with the steps done.
+    ``quicker`` names a setting that takes less time, or is empty; it is asked only before a refusal.
     """
 
     total: int
     progress: Callable[[int], None]
+    quicker: Callable[[], str] = lambda: ""
     _begun: float = field(default_factory=thread_time, init=False)
     _first: int = field(default=0, init=False)
     _look: float = field(default=-math.inf, init=False)  # s of the clock
@@ -214,15 +218,17 @@ class Forecast:
         if not self._first:
             self._begun, self._first = now, done
         spent, counted = now - self._begun, done - self._first
-        if limit is None or not counted or spent < _SURE * (limit.end - self._begun):
+        if limit is None or not counted:
+            return
+        if spent < min(_SURE * (limit.end - self._begun), _SURE_S):
             return
         whole = spent / counted * self.total
         if self._begun + whole / _DOUBT > limit.end:
             # Not a plain FailedError: who gave it a short time may give it a longer one.
             raise OverTimeError(
                 f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "
-                f"({counted:,} took {spent:.2g} s), "
-                f"the limit is {limit.seconds:,.4g} s: {_WAY_OUT}, or set {TIME_LIMIT} (s)"
+                f"({counted:,} took {spent:.2g} s), the limit is {limit.seconds:,.4g} s: "
+                f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
             )
 
 

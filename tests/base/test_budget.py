@@ -81,6 +81,17 @@ def test_a_simulation_of_too_many_steps_is_refused_at_once(tiny, monkeypatch):
     assert time.thread_time() - started < 3
 
 
+def test_a_refusal_names_the_engine_that_says_the_same_in_less_time(tiny, monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "5")
+    unlike = {"jitter": {"kind": "lognormal", "sigma": 0.1}}
+    run = {"steps": 100_000, "engine": "events"}
+    with pytest.raises(
+        FailedError,
+        match=r"the limit is 5 s: set run.engine: auto \(the same answer in about [\d,.]+ s\), or take",
+    ):
+        simulate(tiny(run=run, disturbance=unlike))
+
+
 @pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan"])
 def test_a_limit_that_is_none(text, monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, text)
