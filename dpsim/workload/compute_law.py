@@ -21,8 +21,8 @@ their traffic more.
 A board with fewer watts for its peak than its generation's first keeps less of its clock, since
 power grows with the clock and with the square of the voltage, which rises with it.
 
-Each constant is a product over parts: what all rows share, the precision, the GPU's generation, how
-kernels are launched, the tier of the software, the year of its kernels. They stand in
+Each constant is a product over parts: what all rows share, the precision, the GPU's generation, its
+plain cores where products do not run on matrix units, how kernels are launched, the tier of the software, the year of its kernels. They stand in
 ``compute_law.yaml`` beside this module with their errors; ``python -m tools.refits.compute_refit``
 fits them to published steps and writes that file.
 """
@@ -321,6 +321,7 @@ def members_of(model: Model, generation: str, precision: str, software: Software
         "shared": "every",
         "precision": family,
         "generations": standing_for(generation),
+        "cores": standing_for(generation) if precision == "fp32" else "matrix units",
         "fusion": casts if eager else "compiled",
         "execution": software.execution,
         "software": tier,
@@ -389,6 +390,7 @@ PARTS = (
     "shared",
     "precision",
     "generations",
+    "cores",
     "fusion",
     "execution",
     "software",

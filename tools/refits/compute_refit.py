@@ -107,8 +107,9 @@ def without_generations(rows: Sequence[PublishedWork], values: Values) -> FloatA
     for generation in sorted({row.work.members["generations"] for row in rows}):
         at = [i for i, row in enumerate(rows) if row.work.members["generations"] == generation]
         other = stand.get(generation, "volta" if generation == "ampere" else "ampere")
-        known = values["generations"]
-        others = {**values, "generations": {**known, generation: known[other]}}
+        others = dict(values)
+        for part in ("generations", "cores"):
+            others[part] = {**values[part], generation: values[part].get(other, {})}
         seconds[at] = predicted([rows[index] for index in at], others)
     return seconds
 
