@@ -1,8 +1,8 @@
 """Fit step constants of a cluster to a few measured steps: maximum a posteriori, by the engine.
 
 Each measured run is a scenario; the engine predicts its step with trial constants. The fitted
-constants minimise ln(predicted / measured) and the distances from the priors. The posterior is
-approximated by a normal distribution (of logarithms), from the curvature at the minimum.
+constants minimise the squares of ln(predicted / measured) and of the distances from the priors. The
+posterior is approximated by a normal distribution (of logarithms), from the curvature there.
 """
 
 from __future__ import annotations
