@@ -1,4 +1,4 @@
-"""``dpsim converge``: really train a small model in a scenario's simulated time."""
+"""``dpsim converge``: train a small model for real in a scenario's simulated time."""
 
 from __future__ import annotations
 

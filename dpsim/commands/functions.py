@@ -40,7 +40,7 @@ def explain(
 def memory(
     scenario: Scenario | str | os.PathLike[str], *, overrides: Iterable[str] = ()
 ) -> MemoryUse:
-    """Return what a scenario, or the one in a file, holds on each GPU, and whether it fits.
+    """Return the memory use of a scenario, or the one in a file, and whether it fits.
 
     Raises ScenarioError for an invalid file.
     """

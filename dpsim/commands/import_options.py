@@ -56,7 +56,7 @@ def summarise(taken: Iterable[str], assumed: Iterable[str], ignored: Iterable[st
 
 
 def summarise_notes(taken: Iterable[str], notes: Iterable[str]) -> None:
-    """Summarise with notes that state assumptions or, without that prefix, ignored parts."""
+    """Report what was taken, and notes, sorted into assumptions and ignored parts."""
     notes = list(notes)
     assumed = [note.removeprefix(_ASSUMED) for note in notes if note.startswith(_ASSUMED)]
     ignored = [note.removeprefix("ignored: ") for note in notes if not note.startswith(_ASSUMED)]

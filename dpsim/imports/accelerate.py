@@ -1,7 +1,7 @@
 """A scenario from a configuration of Hugging Face: accelerate's YAML, or Trainer's arguments.
 
-Keys: "Fully Sharded Data Parallel" of accelerate's and of transformers' documentation. What
-accelerate calls fsdp_backward_prefetch, Trainer's fsdp_config calls backward_prefetch.
+Keys: "Fully Sharded Data Parallel" of accelerate's and of transformers' documentation. The
+key fsdp_backward_prefetch of accelerate is backward_prefetch in Trainer's fsdp_config.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _precision(draft: ScenarioDraft, settings: Settings) -> str:
 
 
 def _program(draft: ScenarioDraft, settings: Settings) -> None:
-    """Set compilation, activation checkpointing and the optimizer."""
+    """Set compilation, activation checkpointing and the optimiser."""
     backend = settings.section("dynamo_config").word("dynamo_backend")
     if backend in _COMPILERS:
         draft.set("workload.execution", _COMPILERS[backend], "dynamo_config.dynamo_backend")
@@ -244,7 +244,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
     asked = [f"fsdp_config.{key}"] if key and config.flag(key) else []
     asked += ["fsdp: offload"] if "offload" in trainer.split() else []
     for source in asked[:1]:
-        # torch's CPUOffload includes the optimizer.
+        # torch's CPUOffload includes the optimiser.
         offload(draft, "parameters", "cpu", source)
         offload(draft, "optimizer", "cpu", source)
 

@@ -76,7 +76,8 @@ class NodeDraft:
     def sources(self) -> list[str]:
         """Return the source of each part.
 
-        ``gpu v100-sxm2-16gb: assumed: 6 NVLinks at a GPU``; links written out have their own.
+        Such as ``gpu v100-sxm2-16gb: assumed: 6 NVLinks at a GPU``; links written out contain
+        theirs.
         """
         named = [link for link in self.links if not link.value.startswith("{")]
         cards = (

@@ -323,7 +323,7 @@ def _is_config(model: str) -> bool:
 
 
 def _optimizer(answers: Answers) -> str:
-    """Return the usual optimizer of such models."""
+    """Return the usual optimiser of such models."""
     if answers.input:
         return "momentum"
     if _is_config(answers.model) or build_model(answers.model).tokens is not None:

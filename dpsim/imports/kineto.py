@@ -198,7 +198,7 @@ def _numbered(root: Event, counts: dict[tuple[int, str], int], step: int) -> str
 def _add(
     step: _Step, kernel: Event, operator: Event, owners: _Owners, updates: Collection[int]
 ) -> bool:
-    """Add a kernel's seconds to a layer or to the optimizer; return whether it belongs to one."""
+    """Add a kernel's seconds to a layer or to the optimiser; return whether it belongs to one."""
     root = operator.root()
     if id(root) in updates:
         step.optimizer += kernel.seconds

@@ -174,7 +174,7 @@ def _numbered(read: Sequence[_Rank]) -> dict[int, _Rank]:
 
 
 def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, list[float | None]]:
-    """Return seconds waited in collectives (steps, ranks), and how often each rank came last."""
+    """Return seconds waited in collectives (steps, ranks), and each rank's share of being last."""
     waits = np.zeros((len(common), len(ranks)))
     met, last = np.zeros(len(ranks)), np.zeros(len(ranks))
     for row, step in enumerate(common):

@@ -32,7 +32,7 @@ class Guess:
 def first_batch(operators: Iterable[Event]) -> int | None:
     """Return the first dimension of the input of the first layer.
 
-    That is the first convolution, linear layer or embedding.
+    Only convolutions, linear layers and embeddings count.
     """
     for root in operators:
         for event in root.walk():
@@ -112,7 +112,7 @@ def _linear(event: Event) -> Guess | None:
 
 
 def _addmm(event: Event) -> Guess | None:
-    """Infer ``aten::addmm(bias, input, weight)``: a linear layer, such as in older versions."""
+    """Infer ``aten::addmm(bias, input, weight)``: a linear layer in some versions and models."""
     bias, left, right = (_at(event.dims, index) for index in range(3))
     if len(left) != 2 or len(right) != 2:
         return None

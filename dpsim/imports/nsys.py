@@ -79,7 +79,7 @@ def read_nsys_profile(
     """Read the steps and the layers of an SQLite export of nsys.
 
     ``steps``: the prefix of NVTX ranges around steps; by default names such as ``step 7``. Raises
-    DpsimError, beginning with the path, without kernels.
+    DpsimError, beginning with the path, if there are no kernels.
     """
     with open_nsys(path) as tables:
         process, notes = _busiest(tables)
@@ -154,7 +154,7 @@ def _trace(tables: NsysTables, process: int | None, steps: str | None) -> Trace:
 
 
 def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Event], list[Event]]:
-    """Return the NVTX ranges of torch's operators, and the marks of steps and of optimizers."""
+    """Return the NVTX ranges of torch's operators, and the marks of steps and of optimisers."""
     operators: list[Event] = []
     marks: list[Event] = []
     for row in rows:

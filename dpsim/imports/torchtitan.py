@@ -130,7 +130,7 @@ def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) ->
 
 
 def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bool:
-    """Set compilation, recomputation and the optimizer; return whether linear layers are in fp8."""
+    """Set compilation, recomputation and the optimiser; return whether linear layers are in fp8."""
     compiled = settings.section("compile").flag("enable")
     if compiled or training.flag("compile"):
         source = "compile.enable" if compiled else "training.compile"

@@ -42,8 +42,8 @@ class CollectiveRow:
     Times are in s from time 0 until the last rank is done, rates in B/s, traffic in bytes.
 
     ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
-    ``max_utilisation`` is the share of that time in which the busiest link transfers. ``interval``
-    is the interval of the time; None on a switch that is described by its numbers. ``kin`` are the
+    ``max_utilisation`` is the busiest link's share of its rate over that time. ``interval`` is the
+    interval of the time; None on a switch that is described by its numbers. ``kin`` are the
     measured machines whose residuals correct the model; None for a model without such a correction.
     """
 

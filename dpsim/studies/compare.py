@@ -279,7 +279,7 @@ class Scaling(Shown):
 
     @property
     def saturates_at_nodes(self) -> int | None:
-        """The number of nodes of the highest throughput, None where that is the last one."""
+        """The number of nodes of the highest throughput, None if that is the largest number."""
         reached = (result.throughput_samples_per_s for result in self.results)
         return saturation(list(zip(self.nodes, reached, strict=True)))
 

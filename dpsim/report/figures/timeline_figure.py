@@ -49,7 +49,7 @@ def timeline_figure(
 
     Times are in a suitable unit, from the first interval on. Each worker has rows for computing,
     communication and loading. ``called`` has names of workers, by default their numbers. Passes are
-    numbered if there are several. A worker that computes nothing within the step waits.
+    numbered if there are several. Gaps in a worker's computing are waiting.
     """
     import plotly.graph_objects as go
 

@@ -38,7 +38,7 @@ def plan(scenario: Scenario) -> tuple[Proposed, ...]:
     """Return four runs that determine most about a cluster.
 
     They are one GPU with the smallest and with the largest batch, then one full node and two full
-    nodes with a middle one. On a single node, the last is half of its GPUs.
+    nodes with a middle batch. On a single node, the last is half of its GPUs.
     """
     part, batch = scenario.cluster.parts[0], scenario.workload.batch_per_gpu
     full = part.gpus_per_node or part.node.gpus

@@ -80,7 +80,7 @@ def runs_of_table(
 
 
 class _Reader(NamedTuple):
-    """A reader that makes runs of rows."""
+    """A reader that makes a run from each row."""
 
     folder: Path
     base: Scenario

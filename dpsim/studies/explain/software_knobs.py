@@ -1,4 +1,4 @@
-"""Knobs of the software: memory format, kernel launches, optimizer kernels."""
+"""Knobs of the software: memory format, kernel launches, optimiser kernels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def execution(scenario: Scenario) -> Options:
 
 
 def optimizer_kernels(scenario: Scenario) -> Options:
-    """Use one kernel for the whole optimizer step."""
+    """Use one kernel for the whole optimiser step."""
     measured = scenario.build_model().measured
     if measured is not None and measured.optimizer() is not None:
         return _MEASURED

@@ -31,7 +31,7 @@ class UncertainInput:
     ``low`` and ``high`` are its 90 % interval in ``unit``. ``alone_s`` is the step's interval if
     only this input were uncertain, ``without_s`` if only all others were. ``first_order`` is the
     share of the variance that vanishes if the input is known, ``total`` the share that remains if
-    all others are; None if nothing is uncertain.
+    all others are known; None if nothing is uncertain.
     """
 
     name: str

@@ -163,7 +163,7 @@ def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Fault
 def _tried(
     machine: Machine, centre: float, seconds: float, drawn: Sequence[Faults]
 ) -> list[tuple[float, float]]:
-    """Try the plan's interval and some around ``centre``; return (interval, mean useful share)."""
+    """Return mean useful shares by interval, ascending: the plan's and some around ``centre``."""
     plan = machine.plan
     least = plan.write - plan.cost  # no checkpoint begins before the one before is written
     rows = []

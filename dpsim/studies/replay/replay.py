@@ -1,11 +1,11 @@
-"""Really train the model of a scenario.
+"""Train a small model for real, with the timing of a scenario.
 
 The simulation decides which worker reads which parameters when, and real gradients are computed on
 them.
 
-Workers and their timing are the scenario's. The trained model is the small one of ``replay``; each
-of its gradients takes the time of one of the large model's. Codecs are applied to whole gradients.
-A worker's learners form a larger batch if gradients are averaged, and have models of their own if
+Workers and their timing are the scenario's. The trained model is that of ``replay``; each of its
+gradients takes the time of one of the scenario's model. Codecs are applied to whole gradients. A
+worker's learners form a larger batch if gradients are averaged, and have models of their own if
 models are.
 """
 

@@ -51,7 +51,7 @@ def tune(
     results: MutableMapping[str, Result] | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Tuning:
-    """Search the best configuration of the scenario file at ``path`` for one of `OBJECTIVES`.
+    """Search for the best configuration of the scenario at ``path``, by one of `OBJECTIVES`.
 
     Only configurations within ``limits`` count.
 
