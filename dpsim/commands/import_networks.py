@@ -1,4 +1,4 @@
-"""``dpsim import``: networks, from what schedulers and fabric managers know of them."""
+"""``dpsim import``: import networks from schedulers and fabric managers."""
 
 from __future__ import annotations
 

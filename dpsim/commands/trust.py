@@ -1,4 +1,4 @@
-"""``dpsim trust``: how far a prediction may be off, why, and what would narrow that."""
+"""``dpsim trust``: the error of a prediction, its sources, and what would reduce it."""
 
 from __future__ import annotations
 

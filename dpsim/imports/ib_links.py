@@ -1,8 +1,8 @@
-"""Reads what ``ibnetdiscover`` prints: switches and cards of an InfiniBand fabric, and its links.
+"""Parse the output of ``ibnetdiscover``: devices of an InfiniBand fabric, and its links.
 
 A line ``Switch 36 "S-guid" # "description"`` (``Ca``, ``Rt``) begins a device, and each line
-``[port] "H-guid"[port] # ... 4xHDR`` after it is a link, which both its ends list. Source of the
-format: the manual page ibnetdiscover(8) of rdma-core.
+``[port] "H-guid"[port] # ... 4xHDR`` after it is a link, which is listed at both ends. Source of
+the format: the manual page ibnetdiscover(8) of rdma-core.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dpsim.imports.reading import ImportFileError, text_lines
 
-# Gbit/s of data a lane, encoding taken off: 8 of 10 bits up to QDR, 64 of 66 from FDR10 on
+# Gbit/s of data per lane, without encoding: 8 of 10 bits up to QDR, 64 of 66 from FDR10 on
 # (InfiniBand Trade Association).
 LANE_GBITS = {
     "SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 13.64, "EDR": 25.0, "HDR": 50.0,
@@ -27,12 +27,12 @@ _LINK = re.compile(
 _QUOTED = re.compile(r'"([^"]*)"')
 _SPEED = re.compile(r"\b(1|2|4|8|12)x(\w+)")
 
-Port = tuple[str, int]  # a device's GUID with its S-, H- or R-, and the number of a port
+Port = tuple[str, int]  # a device's GUID with its S-, H- or R-, and a port number
 
 
 @dataclass(frozen=True, slots=True)
 class IbLink:
-    """A link between two ports: its lanes, and their speed as InfiniBand calls it."""
+    """A link between two ports: its number of lanes, and InfiniBand's name of their speed."""
 
     ends: tuple[Port, Port]
     lanes: int
@@ -40,22 +40,22 @@ class IbLink:
 
     @property
     def gbits(self) -> float:
-        """Gbit/s of data in each direction."""
+        """The data rate in each direction, in Gbit/s."""
         return self.lanes * LANE_GBITS[self.speed]
 
 
 @dataclass(frozen=True, slots=True)
 class IbFabric:
-    """The links of a fabric, each once, and what devices say of themselves."""
+    """The links of a fabric, each once, and the devices' descriptions."""
 
     links: tuple[IbLink, ...]
     descriptions: dict[str, str]
 
 
 def parse_ibnetdiscover(content: bytes) -> IbFabric:
-    """The fabric in an output of ibnetdiscover.
+    """Return the fabric in an output of ibnetdiscover.
 
-    Raises ImportFileError, with the line, for a link that does not say its ends or its speed.
+    Raises ImportFileError, with the line, for a link without its ends or its speed.
     """
     links: dict[frozenset[Port], IbLink] = {}
     descriptions: dict[str, str] = {}
@@ -85,7 +85,7 @@ def parse_ibnetdiscover(content: bytes) -> IbFabric:
 
 
 def _link(text: str, device: str | None, number: int) -> tuple[IbLink, str]:
-    """The link that a line states, and what its other end is called there."""
+    """Return the link on a line, and the description of its other end."""
     found = _LINK.match(text)
     if device is None or found is None:
         raise ImportFileError(
@@ -95,7 +95,7 @@ def _link(text: str, device: str | None, number: int) -> tuple[IbLink, str]:
     ends = ((device, int(found[1])), (found[2].lower(), int(found[3])))
     if ends[0] == ends[1]:
         raise ImportFileError("must join two ports, but both are the same one", number)
-    # A description may hold anything, a speed among it.
+    # A description may contain anything, even a speed.
     speeds = _SPEED.findall(_QUOTED.sub("", found[4]))
     lanes, speed = speeds[-1] if speeds else ("", "")
     if speed not in LANE_GBITS:
@@ -108,6 +108,6 @@ def _link(text: str, device: str | None, number: int) -> tuple[IbLink, str]:
 
 
 def _quoted(text: str) -> str:
-    """The first text in quotes, or none."""
+    """Return the first text in quotes, or an empty one."""
     found = _QUOTED.search(text)
     return found[1].strip() if found else ""

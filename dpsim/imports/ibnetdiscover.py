@@ -1,7 +1,8 @@
-"""An InfiniBand fabric, as ibnetdiscover found it, as a scenario with that network.
+"""Import an InfiniBand fabric found by ibnetdiscover as a scenario with that network.
 
-Cards of one host are told by their descriptions (``gpu01 mlx5_0``). Several links between two
-switches are one of their rates' sum. Switches and cables reach as much of a link's rate as a card.
+Cards are assigned to hosts by their descriptions (``gpu01 mlx5_0``). Parallel links between two
+switches become one with the sum of their rates. Switches and cables reach the same share of a
+link's rate as a card.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from dpsim.imports.network_draft import (
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import Edge, ScenarioDraft
 
-# HOST CARD, where a card's name ends with its number; drivers that say no host begin with MT4123.
+# HOST CARD, where the card's name ends with its number; drivers without a host begin with MT4123.
 _OF_HOST = re.compile(r"(?!MT\d)(\S+)\s+(\S*\d)")
-_SAME_RATE = 0.05  # of a rate: tools round it
-_TYPICAL = "HDR"  # whose achievable part and latency a link has that the catalogue does not know
+_SAME_RATE = 0.05  # relative difference: tools round rates
+_TYPICAL = "HDR"  # gives the achievable share and latency of links unknown to the catalogue
 
 Hosts = dict[str, list[Port]]
 
@@ -38,10 +39,10 @@ Hosts = dict[str, list[Port]]
 def scenario_from_ibnetdiscover(
     content: bytes, name: str, options: NetworkOptions, hosts: str | None = None
 ) -> ScenarioDraft:
-    """The scenario of an output of ibnetdiscover.
+    """Return the scenario of an output of ibnetdiscover.
 
-    ``hosts``: which are nodes, a hostlist; else those with as many cards as most have. Raises
-    ImportFileError, with the line where there is one.
+    ``hosts``: a hostlist of the nodes; by default the hosts with the most common number of cards.
+    Raises ImportFileError, with the line if there is one.
     """
     fabric = parse_ibnetdiscover(content)
     draft = start_draft(name, "ibnetdiscover", options)
@@ -61,13 +62,13 @@ def scenario_from_ibnetdiscover(
 
 
 def _hosts(draft: ScenarioDraft, fabric: IbFabric) -> Hosts:
-    """The connected ports of each host's cards, both in the order of their names."""
+    """Return the connected ports of each host's cards, both in the order of their names."""
     found: dict[str, list[tuple[str, Port]]] = defaultdict(list)
     ports = {end for link in fabric.links for end in link.ends if end[0].startswith("h-")}
     unnamed = 0
     for port in sorted(ports):
         said = fabric.descriptions.get(port[0], "")
-        # A switch that reduces answers as a card of its own.
+        # A switch that reduces also appears as a card.
         if "Aggregation Node" in said:
             continue
         match = _OF_HOST.fullmatch(said)
@@ -88,7 +89,7 @@ def _hosts(draft: ScenarioDraft, fabric: IbFabric) -> Hosts:
 
 
 def _chosen(draft: ScenarioDraft, found: Hosts, wanted: str | None) -> Hosts:
-    """The hosts that are nodes: those asked for, or those of the most common number of cards.
+    """Return the hosts used as nodes: the given ones, or those with the most common card count.
 
     Raises ImportFileError for none, an unknown one, or nodes of unequal cards.
     """
@@ -105,7 +106,7 @@ def _chosen(draft: ScenarioDraft, found: Hosts, wanted: str | None) -> Hosts:
         raise ImportFileError(
             f"--hosts: must be hosts of equally many cards, but they have {sorted(counts)}"
         )
-    # Hosts for storage or login are fewer, and have fewer cards; of a tie the more cards.
+    # Hosts for storage or login are fewer, and have fewer cards; ties go to more cards.
     most = max(counts, key=lambda count: (counts[count], count))
     chosen = {host: ports for host, ports in found.items() if len(ports) == most}
     if len(chosen) < len(found):
@@ -118,7 +119,7 @@ def _chosen(draft: ScenarioDraft, found: Hosts, wanted: str | None) -> Hosts:
 
 
 def _edges(fabric: IbFabric, cards: dict[Port, str]) -> Iterator[Edge]:
-    """Links of the cards, then those between switches."""
+    """Yield links of the cards, then those between switches."""
     between: dict[tuple[str, str], float] = defaultdict(float)
     part = links()[_TYPICAL].achievable.value
     for link in fabric.links:
@@ -128,7 +129,7 @@ def _edges(fabric: IbFabric, cards: dict[Port, str]) -> Iterator[Edge]:
             continue
         if any(end in cards for end in link.ends):
             yield {"between": sorted([first, second]), **_of_card(link)}
-        # Parallel links between two switches are one of their rates together.
+        # Parallel links between two switches become one with the sum of their rates.
         elif first != second:
             pair = (min(first, second), max(first, second))
             between[pair] += link.gbits * 1e9 / 8 * part
@@ -137,17 +138,17 @@ def _edges(fabric: IbFabric, cards: dict[Port, str]) -> Iterator[Edge]:
 
 
 def _end(end: Port, cards: dict[Port, str]) -> str | None:
-    """What an end is called; None for what is no part of the cluster."""
+    """Return the name of an end; None if it is not part of the cluster."""
     return switch_name(end[0]) if end[0].startswith("s-") else cards.get(end)
 
 
 def _of_card(link: IbLink) -> Edge:
-    """The catalogue's link of this width and speed, or its rate."""
+    """Return the catalogue's link of this width and speed, or the link's rate."""
     catalogue = links()
     typical = catalogue[_TYPICAL]
     if link.speed in catalogue:
         known = catalogue[link.speed]
-        # A speed names a link of the usual width, which this one need not have.
+        # A speed names a link of the usual width, which this one may not have.
         if abs(known.rate.value * 8e-9 / link.gbits - 1) < _SAME_RATE:
             return {"link": known.name}
     rate = link.gbits * 1e9 / 8 * typical.achievable.value
@@ -155,7 +156,7 @@ def _of_card(link: IbLink) -> Edge:
 
 
 def _check_joined(edges: list[Edge], cards: dict[Port, str]) -> None:
-    """Raise ImportFileError where the links do not join all cards."""
+    """Raise ImportFileError if the links do not connect all cards."""
     graph: nx.Graph[str] = nx.Graph([edge["between"] for edge in edges])
     first = next(iter(cards.values()))
     joined = nx.node_connected_component(graph, first)
@@ -168,6 +169,6 @@ def _check_joined(edges: list[Edge], cards: dict[Port, str]) -> None:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Numbers in a name by their value: gpu9 before gpu10."""
+    """Return a sort key with numbers by their value: gpu9 before gpu10."""
     pieces = re.split(r"(\d{1,18})", text)
     return [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in pieces]

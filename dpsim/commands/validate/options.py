@@ -1,4 +1,4 @@
-"""Options that several of the validating commands have."""
+"""Options shared by several of the validating commands."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dpsim.commands.options import read_option
 
 
 def timeout_seconds(text: str) -> float:
-    """Seconds in the text of ``--timeout``. Raises DpsimError for what is no time above 0."""
+    """Return the seconds in the text of ``--timeout``. Raises DpsimError unless above 0."""
     from dpsim.base.units import TIME, parse
 
     seconds = read_option("--timeout", lambda value: parse(value, TIME), text)

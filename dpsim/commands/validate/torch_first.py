@@ -1,6 +1,6 @@
-"""Imports torch for the commands that need it.
+"""Import torch for the commands that need it.
 
-With a hint where it is missing, and without its own logs beside our messages.
+Gives a hint if it is missing, and silences torch's own logs.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ import os
 
 
 def torch_first(command: str) -> None:
-    """Imports torch for a command of ``dpsim validate``.
+    """Import torch for a command of ``dpsim validate``.
 
-    Its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it.
-
-    Raises DpsimError where it is missing.
+    Its C++ log is silent unless TORCH_CPP_LOG_LEVEL is set. Raises DpsimError if torch is missing.
     """
     from dpsim.workload import import_torch
 

@@ -1,8 +1,8 @@
-"""A schedule as MSCCL's interpreter runs it: thread blocks of steps, as XML or JSON.
+"""Export a schedule for MSCCL's interpreter: thread blocks of steps, as XML or JSON.
 
 A thread block of a GPU sends to one peer and receives from one, in one channel, step after step. A
-step of another block that must be done before is named by the step that waits; all but one of
-several by `nop` steps before it. Types: `s` send, `r` receive, `rrc` receive and add, `rcs` and
+step names the step of another block that must be done before it; if there are several, all but one
+are named by preceding `nop` steps. Types: `s` send, `r` receive, `rrc` receive and add, `rcs` and
 `rrcs` the same and send on. Format and limits: microsoft/msccl, Azure/msccl-executor-nccl
 (msccl_parser.cc).
 """
@@ -26,7 +26,7 @@ _MOST_PEERS = 32  # to which a GPU sends in a channel
 _MOST_COUNT = 64  # chunks of a step; the parser takes up to 71
 _MOST_CHANNELS = 32
 _ALL_SIZES = 2**63 - 1
-# MSCCL's names, and the buffer that holds the whole vector where an operation is done in place.
+# MSCCL's names, and the buffer that holds the whole vector for an in-place operation.
 _COLLECTIVES = {
     "all-reduce": ("allreduce", "i"),
     "reduce-scatter": ("reducescatter", "i"),
@@ -53,7 +53,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Block:
-    """A thread block; a peer of -1 is none."""
+    """A thread block; a peer of -1 means none."""
 
     number: int
     send: int
@@ -63,7 +63,7 @@ class _Block:
 
 
 class _Piece(NamedTuple):
-    """What is sent in a round, no longer than a step may be."""
+    """A part of a transfer in a round, no longer than a step allows."""
 
     round: int
     channel: int
@@ -75,7 +75,7 @@ class _Piece(NamedTuple):
 
 
 class _Chunk:
-    """Who wrote a chunk of a GPU last, and who has read it since."""
+    """The last step that wrote a chunk of a GPU, and the steps that have read it since."""
 
     def __init__(self) -> None:
         self.written: _At | None = None
@@ -92,7 +92,7 @@ class _Gpu:
         self._chunks = [_Chunk() for _ in range(schedule.chunks)]
         own = [piece for piece in pieces if rank in (piece.source, piece.destination)]
         self._lay_out(own, rank)
-        # What is sent in a round is read before anything that is received in it is written.
+        # Chunks sent in a round are read before those received in it are written.
         for piece in sorted(own, key=lambda piece: (piece.round, piece.source != rank)):
             if piece.source == rank:
                 self._send(piece)
@@ -100,7 +100,7 @@ class _Gpu:
                 self._receive(piece)
 
     def _lay_out(self, own: list[_Piece], rank: int) -> None:
-        """One block a channel where it has one peer each way, so that it can send on; else two."""
+        """Create a block for a channel with one peer each way, so that it can forward; else two."""
         to: dict[int, set[int]] = defaultdict(set)
         of: dict[int, set[int]] = defaultdict(set)
         for piece in own:
@@ -129,7 +129,7 @@ class _Gpu:
         chunks = self._of(piece)
         before = _others(block, (chunk.written for chunk in chunks))
         last = block.steps[-1] if block.steps else None
-        # What has just come, whole, goes on in the same step.
+        # A chunk that has just arrived, whole, is forwarded in the same step.
         if last is not None and not before and _goes_on(last, piece):
             last.type = _THEN_SEND[last.type]
             at = _At(block.number, len(block.steps) - 1)
@@ -141,7 +141,7 @@ class _Gpu:
     def _receive(self, piece: _Piece) -> None:
         block = self._receives[piece.channel, piece.source]
         chunks = self._of(piece)
-        # Written over only after whoever wrote it and whoever reads what stood there.
+        # Overwritten only after the steps that wrote it and that read it.
         used = [at for chunk in chunks for at in (chunk.written, *chunk.read)]
         step = _Step("rrc" if piece.reduce else "r", piece.chunk, piece.length)
         at = self._add(block, step, _others(block, used))
@@ -152,11 +152,10 @@ class _Gpu:
         return self._chunks[piece.chunk : piece.chunk + piece.length]
 
     def _add(self, block: _Block, step: _Step, before: list[_At]) -> _At:
-        """``step`` at the block's end, after all steps of ``before``."""
+        """Append ``step`` to the block, after all steps of ``before``."""
         for at in before:
             self.blocks[at.block].steps[at.step].is_waited_for = True
-        # A step can wait for one other: what waits for several is led by steps that do nothing
-        # else.
+        # A step can wait for one other only; for several, `nop` steps come first.
         for at in before[:-1]:
             block.steps.append(_Step("nop", waits_for=at))
         step.waits_for = before[-1] if before else None
@@ -165,7 +164,7 @@ class _Gpu:
 
 
 def _others(block: _Block, steps: Iterable[_At | None]) -> list[_At]:
-    """The last of ``steps`` in each other block: those before it are done then, too."""
+    """Return the last of ``steps`` in each other block; those before it are done by then too."""
     last: dict[int, int] = {}
     for at in steps:
         if at is not None and at.block != block.number:
@@ -178,9 +177,9 @@ def _goes_on(last: _Step, piece: _Piece) -> bool:
 
 
 def msccl(schedule: Schedule) -> dict[str, Any]:
-    """The schedule as MSCCL has it: attributes of the algorithm, its ``gpus``, ``tbs``, ``steps``.
+    """Return MSCCL's form of the schedule: its attributes, ``gpus``, ``tbs`` and ``steps``.
 
-    Done in place. Raises DpsimError for an operation or a schedule that MSCCL cannot say.
+    It is done in place. Raises DpsimError for an operation or a schedule that MSCCL cannot express.
     """
     _check(schedule)
     collective, buffer = _COLLECTIVES[schedule.operation]
@@ -210,7 +209,7 @@ def msccl(schedule: Schedule) -> dict[str, Any]:
 
 
 def msccl_text(schedule: Schedule, path: Path) -> str:
-    """The schedule as the content of ``path``, whose ending is .xml or .json."""
+    """Return the schedule as the content of ``path``, which ends in .xml or .json."""
     if path.suffix not in (".xml", ".json"):
         raise DpsimError(f"--msccl: must end in .xml or .json, but got {str(path)!r}")
     content = msccl(schedule)
@@ -222,11 +221,11 @@ def msccl_text(schedule: Schedule, path: Path) -> str:
 def _xml(
     name: str, content: dict[str, Any], inner: tuple[str, ...], indent: str = ""
 ) -> Iterator[str]:
-    """An element with what stands in it; ``inner`` names the elements below it."""
+    """Yield an element with its content; ``inner`` names the elements below it."""
     attributes = " ".join(
         f'{key}="{value}"' for key, value in content.items() if not isinstance(value, list)
     )
-    # All values are numbers, or names of the registry: nothing in them has to be escaped.
+    # All values are numbers or names of the registry, so nothing needs escaping.
     if not inner:
         yield f"{indent}<{name} {attributes}/>"
         return
@@ -259,7 +258,7 @@ def _block_content(block: _Block, buffer: str) -> dict[str, Any]:
 
 
 def _chunks_of(schedule: Schedule) -> tuple[int, int]:
-    """Chunks of a GPU's input and output."""
+    """Return the number of chunks of a GPU's input and output."""
     whole, own = schedule.chunks, schedule.chunks // schedule.ranks
     return {
         "all-reduce": (whole, whole),
@@ -269,7 +268,7 @@ def _chunks_of(schedule: Schedule) -> tuple[int, int]:
 
 
 def _pieces(schedule: Schedule) -> Iterator[_Piece]:
-    """All transfers by round; both ends of a channel have theirs in one order."""
+    """Yield all transfers by round; both ends of a channel have theirs in the same order."""
     for number, each in enumerate(schedule.each_round()):
         columns = (
             each.channel,
@@ -281,7 +280,7 @@ def _pieces(schedule: Schedule) -> Iterator[_Piece]:
         )
         rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
         for channel, source, destination, first, count, reduce in rows:
-            # A step's count is bounded; the parts of one transfer follow each other on its channel.
+            # A step's count is limited; the parts of one transfer follow each other on its channel.
             for chunk in range(first, first + count, _MOST_COUNT):
                 length = min(_MOST_COUNT, first + count - chunk)
                 yield _Piece(number, channel, source, destination, chunk, length, reduce)
@@ -304,7 +303,7 @@ def _check(schedule: Schedule) -> None:
 
 
 def _check_blocks(schedule: Schedule, blocks: list[_Block]) -> None:
-    """Raise DpsimError where MSCCL's interpreter has no room for a GPU's thread blocks."""
+    """Raise DpsimError if a GPU's thread blocks exceed the limits of MSCCL's interpreter."""
     peers = [sum(block.channel == each.channel for block in blocks) for each in blocks]
     steps = max(len(block.steps) for block in blocks)
     for what, number, most in (

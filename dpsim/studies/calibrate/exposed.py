@@ -1,4 +1,4 @@
-"""Exposed communication of a run: what its step takes beyond computing with nothing sent."""
+"""Exposed communication of a run: its step time beyond computing without communication."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dpsim.hardware import StepConstants
 
 
 def exposed_seconds(job: Job, constants: StepConstants, step: float) -> float:
-    """Exposed communication (s) of ``job``, whose step takes ``step`` s with these constants.
+    """Return the exposed communication (s) of ``job``, whose step takes ``step`` s.
 
-    What computing loses beside communication counts too: with nothing sent it loses nothing.
+    The slowdown of computing beside communication counts too.
     """
     alone = adjusted(job, constants.model_copy(update={"overlap": 1.0}))
     return step - max(times.step for times in alone.times)

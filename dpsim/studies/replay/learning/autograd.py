@@ -1,4 +1,4 @@
-"""The same networks with torch, whose own differentiation finds the gradients."""
+"""The same networks in torch, with its automatic differentiation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dpsim.workload import import_torch
 
 
 class TorchNetwork(Network):
-    """A network that torch computes.
+    """A network computed by torch.
 
-    Raises DpsimError, with how to install it, where it is missing.
+    Raises DpsimError, with a hint on installing it, if it is missing.
     """
 
     def __init__(self, network: Network) -> None:
@@ -22,15 +22,14 @@ class TorchNetwork(Network):
     def gradients(
         self, parameters: RealArray, images: RealArray, labels: IntArray
     ) -> tuple[RealArray, RealArray]:
-        """As of the network that it was made from."""
         torch = self._torch
-        # A row of weights for each worker, also where all share one: gradients come out apart.
+        # A row of weights for each worker, even if all share one: the gradients stay separate.
         weights = torch.tensor(parameters).expand(len(images), -1).contiguous().requires_grad_()
         scores = self.scores(weights, torch.tensor(images))
-        # (n, classes, batch): torch wants the classes second.
+        # Shaped (n, classes, batch): torch expects the classes second.
         losses = torch.nn.functional.cross_entropy(
             scores.transpose(1, 2), torch.tensor(labels), reduction="none"
         ).mean(dim=1)
-        # Each row of weights is in its own worker's loss alone, so the sum mixes no gradients.
+        # Each row of weights is only in its own worker's loss, so the sum mixes no gradients.
         losses.sum().backward()
         return losses.detach().numpy(), weights.grad.numpy()
