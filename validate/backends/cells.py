@@ -3,7 +3,7 @@
 Verdicts are exchanged through the store by which ranks met, so that they arrive whatever the
 backend does. After a failure the process group is destroyed and the next operation gets a new one.
 
-  python -m validate.backends.cells BACKEND DEVICE TIMEOUT OPERATION...
+    python -m validate.backends.cells BACKEND DEVICE TIMEOUT OPERATION...
 
 in processes that `validate.ranks.launch.launch` started.
 """

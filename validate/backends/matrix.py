@@ -65,8 +65,7 @@ class Cell:
     """One operation of one backend on one kind of tensor.
 
     ``detail`` is the first line of the error, or why it was not tried; ``documented`` is the
-    verdict
-    of torch's current documentation, ``classic`` that of torch 2.0's.
+    verdict of torch's current documentation, ``classic`` that of torch 2.0's.
     """
 
     backend: str

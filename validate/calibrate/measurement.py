@@ -43,8 +43,7 @@ def measure(
     """Yield a record of each case, by testbed; ``done`` is called with the number so far.
 
     Raises TestbedError if the machine lacks something, RunFailed if a rank fails, and DpsimError
-    for
-    a wrong sum.
+    for a wrong sum.
     """
     count = 0
     for testbed in dict.fromkeys(case.testbed for case in cases):

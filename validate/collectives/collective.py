@@ -17,10 +17,9 @@ class Collective(ABC):
     """One collective operation, from the view of one rank.
 
     It takes ``elements_in`` and gives ``elements_out``, of ``dtype``, reduced by ``redop``.
-    ``parts``
-    are the promised parts of the output. ``in_place`` says whether input and output may be the same
-    tensor, ``out_of_place`` whether they may differ (an operation of torch that works in place is
-    then preceded by a copy, which is part of its time).
+    ``parts`` are the promised parts of the output. ``in_place`` says whether input and output may
+    be the same tensor, ``out_of_place`` whether they may differ (an operation of torch that works
+    in place is then preceded by a copy, which is part of its time).
     """
 
     in_place = True

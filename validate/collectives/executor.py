@@ -9,8 +9,7 @@ first the two directions take turns.
 A send is done when the library says so; for gloo, when the kernel has taken the last byte. With
 socket buffers of megabytes a rank then begins its next round long before its message has arrived,
 and both share its link: a binomial broadcast of 1 MiB then takes the time of 2.6 messages instead
-of
-2 (4 ranks, 200 Mbit/s; 1.95 with ``tcp_wmem`` of at most 64 KiB).
+of 2 (4 ranks, 200 Mbit/s; 1.95 with ``tcp_wmem`` of at most 64 KiB).
 
 Three ways, by backend and device:
 

@@ -83,8 +83,8 @@ def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed
     """Run ``job`` to its end. ``before`` precedes the launcher's command, such as ``chrt -f 5``.
 
     With ``forked`` ranks are forks of the launcher: none loads torch on a restart, which then takes
-    a
-    tenth of its time. Raises FailedError if ranks do not start, do not restart, or get a wrong sum.
+    a tenth of its time. Raises FailedError if ranks do not start, do not restart, or get a wrong
+    sum.
     """
     with own_folder() as folder, ProcessGroup() as group:
         words = [job.model_dump_json(), str(folder)]

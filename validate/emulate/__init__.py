@@ -2,10 +2,10 @@
 
 Passes are timed waits; all communication is real.
 
-  case = Case("scenarios/testbed/allreduce.yaml")
-  with Testbed(case.job().scenario.testbed) as testbed:         # from validate.ranks.testbed
-    (measured,), failure = run_cases([case], testbed.hosts, timeout=60)
-  measured.steps                                                # as dpsim.engine.steps.Steps
+    case = Case("scenarios/testbed/allreduce.yaml")
+    with Testbed(case.job().scenario.testbed) as testbed:         # from validate.ranks.testbed
+        (measured,), failure = run_cases([case], testbed.hosts, timeout=60)
+    measured.steps                                                # as dpsim.engine.steps.Steps
 
 Each worker draws the simulator's jitter and slow-downs from the same seed, computes in timed waits
 that sleep until absolute times, and has a thread that carries out its calls in order: all-reduces

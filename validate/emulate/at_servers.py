@@ -23,8 +23,7 @@ class AtServers(MeetingPoint):
     """A worker under SSP or ASP, or one of backup workers.
 
     Of several servers, the one with the longest wait determines the noted wait. Versions are those
-    of
-    the first server; a gradient is handed over when the last server has it.
+    of the first server; a gradient is handed over when the last server has it.
     """
 
     def __init__(self, job: Job, client: Client) -> None:

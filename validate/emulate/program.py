@@ -33,8 +33,7 @@ def emulate(job: Job, world: World, case: int, say: Say) -> None:
     """Run ``job``; all ranks of ``world`` must call this.
 
     This rank's notes are reported with the number ``case``. Raises DpsimError for what cannot be
-    run,
-    or if ranks are on several machines, whose clocks are not comparable.
+    run, or if ranks are on several machines, whose clocks are not comparable.
     """
     check(job)
     placed = placement(job.scenario)

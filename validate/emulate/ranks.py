@@ -43,8 +43,7 @@ class Measured:
     """The measurements of one case.
 
     ``steps`` are all its steps, warm-up included, ``collectives`` the mean seconds of each call,
-    and
-    ``failed`` is the reason if they are incomplete.
+    and ``failed`` is the reason if they are incomplete.
     """
 
     steps: Steps

@@ -11,11 +11,9 @@ class Row:
     """One step of one worker.
 
     ``begin``: when it began to compute; ``done``: when its gradient was ready; ``end``: when the
-    step
-    ended. ``waits``: begin and end of each wait for communication, in order. ``encode``, ``input``,
-    ``exposed_comm``, ``straggler_wait`` and ``busy`` are seconds, the last three only of workers
-    that
-    act alone, as are ``passed`` (when its work was with the others) and ``versions``.
+    step ended. ``waits``: begin and end of each wait for communication, in order. ``encode``,
+    ``input``, ``exposed_comm``, ``straggler_wait`` and ``busy`` are seconds, the last three only of
+    workers that act alone, as are ``passed`` (when its work was with the others) and ``versions``.
     """
 
     step: int

@@ -33,9 +33,8 @@ class Size:
     """The sizes of a plan.
 
     ``variants`` are words of the workload, the most useful first, each measured at ``batches``
-    batch
-    sizes of each model; ``measured`` are the models of the profile. ``seconds`` is the approximate
-    duration of an item: a step by one rank, or by several, and a trace.
+    batch sizes of each model; ``measured`` are the models of the profile. ``seconds`` is the
+    approximate duration of an item: a step by one rank, or by several, and a trace.
     """
 
     models: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Scenarios on the devices of this node, GPUs or CPUs, beside their prediction.
 
-  run = on_node(Case("scenario.yaml"), device="cuda", backend="nccl")     # from validate.emulate
-  run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.memory
+    run = on_node(Case("scenario.yaml"), device="cuda", backend="nccl")     # from validate.emulate
+    run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.memory
 
 Needs torch. The parts for CUDA and NCCL have only run against a fake of ``torch.cuda``.
 """

@@ -106,9 +106,8 @@ def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
     """Return the case on the hardware of this node, all else unchanged.
 
     On GPUs, the catalogue's node that has them, with as many as there are, or else its PCIe box
-    with
-    such GPUs; on a processor, a host of the testbed for each rank. Raises DpsimError for GPUs that
-    the catalogue does not know.
+    with such GPUs; on a processor, a host of the testbed for each rank. Raises DpsimError for GPUs
+    that the catalogue does not know.
     """
     scenario = case.scenario()
     servers = placement(scenario).servers

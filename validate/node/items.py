@@ -32,10 +32,8 @@ class Item(Config):
     """One measurement: microbenchmarks by ``settings``, or a ``scenario`` with ``set`` changes.
 
     ``seconds`` is its approximate duration. With ``variants`` (further changes by name), the
-    scenario
-    is run once for each; ``alone``: only computing without communication. ``traced`` is the file
-    for
-    a Kineto trace of the scenario, if that is wanted instead of its times.
+    scenario is run once for each; ``alone``: only computing without communication. ``traced`` is
+    the file for a Kineto trace of the scenario, if that is wanted instead of its times.
     """
 
     name: str

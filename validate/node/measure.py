@@ -141,8 +141,7 @@ class _Maker:
         """Return steps of a model over batch sizes on all ranks at once, by default with layers.
 
         Layer times come from all ranks at once; runs with fewer ranks show how much faster they
-        are.
-        ``words`` are changes of the usual software settings.
+        are. ``words`` are changes of the usual software settings.
         """
         return self._item(
             ", ".join([f"{model} in {precision}", *words.values()]),

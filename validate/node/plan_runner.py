@@ -42,9 +42,8 @@ def carry(
     """Measure the items that ``rows`` lacks, and return those left over.
 
     The first ones are most useful; those cut off or failed in an earlier call come last. A rank
-    that
-    fails, or an item that takes far longer than expected, ends that item on all ranks, and the next
-    one follows.
+    that fails, or an item that takes far longer than expected, ends that item on all ranks, and the
+    next one follows.
     """
     end = time.monotonic() + 60 * minutes
     rows.refresh()

@@ -195,8 +195,7 @@ def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
     """Return the measured models, with a catalogue model's own layers.
 
     The time of torch's twin is divided among the catalogue's layers in the predicted proportions,
-    as
-    names and cuts differ.
+    as names and cuts differ.
     """
     precision = run.settings.precision
     name = run.settings.model

@@ -1,8 +1,7 @@
 """The interface of a rank's device: its clock, its memory, and work that takes a given time.
 
 One for the CPU and one for CUDA; all measurements use this interface. A mark on a GPU is an event
-on
-the compute stream, so that work of another stream (NCCL's, say) does not count as computing. The
+on the compute stream, so that work of another stream (NCCL's, say) does not count as computing. The
 CUDA part has only run against a fake of ``torch.cuda``.
 """
 

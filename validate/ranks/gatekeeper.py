@@ -15,8 +15,7 @@ class Gatekeeper:
     A waiting worker is released at the moment when the gate allows it, before any thread can hand
     over more: workers that wait for the same update continue with the same version, however late
     their threads wake up. ``goes_on(worker, staleness, version)`` is called at that moment, with
-    the
-    staleness of its last gradient; like the ``count`` of `hand_over` it blocks all others.
+    the staleness of its last gradient; like the ``count`` of `hand_over` it blocks all others.
     """
 
     def __init__(self, gate: Gate, goes_on: Callable[[int, int, int], None]) -> None:

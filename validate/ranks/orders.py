@@ -46,8 +46,7 @@ class Orders(ABC):
         """Run ``program`` on ``ranks`` ranks until all have ended well.
 
         ``look`` is called several times a second; an exception in it ends the ranks. Raises
-        FailedError
-        in one line if a rank fails: all others are ended then.
+        FailedError in one line if a rank fails: all others are ended then.
         """
 
     def close(self) -> None:  # noqa: B027 - only a launcher's processes wait for orders

@@ -186,10 +186,8 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
     """Return the backend and the device: NCCL and CUDA if there are GPUs.
 
     Otherwise the available ones. Ranks share GPUs in turn if there are fewer GPUs; NCCL cannot do
-    so,
-    which `agreed` handles once the ranks have met. Raises DpsimError for a choice that is unknown
-    or
-    not available on this machine.
+    so, which `agreed` handles once the ranks have met. Raises DpsimError for a choice that is
+    unknown or not available on this machine.
     """
     _known("backend", backend, (AUTO, *BACKENDS))
     _known("device", device, (AUTO, *DEVICES))

@@ -1,8 +1,8 @@
 """Scenarios run on real ranks and predicted, side by side.
 
-  cases = [Case("scenarios/testbed/allreduce.yaml")]                  # from validate.emulate
-  for run in on_testbed(cases, repetitions=3):
-    run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.error["step_time"]
+    cases = [Case("scenarios/testbed/allreduce.yaml")]                  # from validate.emulate
+    for run in on_testbed(cases, repetitions=3):
+        run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.error["step_time"]
 
 `here` does the same in a run that torchrun started. `run_plan` runs a whole plan of variants and
 yields the records that `validate.compare` reads.

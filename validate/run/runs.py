@@ -36,8 +36,7 @@ def on_testbed(
 
     Cases that need the same ranks share a testbed. ``timeout_s`` is for one testbed's cases; by
     default 180 s and 4 times the prediction. Raises PartialRunError as soon as a run fails,
-    DpsimError
-    for a scenario that cannot be run.
+    DpsimError for a scenario that cannot be run.
     """
     jobs = {case: case.job() for case in dict.fromkeys(cases)}
     groups: dict[tuple[TestbedConfig, Placement], dict[Case, Job]] = {}
@@ -105,8 +104,7 @@ def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
     """Run ``case`` as one of the ranks that a launcher started.
 
     All of them must call this; returns the result on rank 0, None elsewhere. Raises DpsimError if
-    the
-    ranks are not those of the scenario.
+    the ranks are not those of the scenario.
     """
     job = case.job()
     check(job)

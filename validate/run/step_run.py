@@ -21,12 +21,9 @@ class StepRun:
     """One scenario predicted, and measured in some repetitions.
 
     ``collectives`` has mean seconds of each, predicted and measured. ``failed`` is the reason if
-    the
-    measurement is incomplete, else "". ``memory`` has the bytes of a rank, predicted and measured,
-    if
-    they were measured; ``hidden`` says whether overlapped communication was; ``notes`` is what
-    users
-    should know about the comparison.
+    the measurement is incomplete, else "". ``memory`` has the bytes of a rank, predicted and
+    measured, if they were measured; ``hidden`` says whether overlapped communication was; ``notes``
+    is what users should know about the comparison.
     """
 
     case: Case

@@ -20,8 +20,7 @@ def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
     """Return, for each step, the repetition with the median time (the lower of two in the middle).
 
     It is chosen for all workers at once, or if they act ``alone`` for each worker. Only steps that
-    all
-    repetitions have count.
+    all repetitions have count.
     """
     whole = min(len(each.compute) for each in repetitions)
     totals = np.stack([each.step[:whole] for each in repetitions])

@@ -1,8 +1,8 @@
 """Jitter and slow workers with real computing: waits that stretch each worker's step.
 
 A worker whose compute time should be f times its time alone, T, waits (f - 1) T before it computes.
-Real computing cannot be made shorter: if draws are below 1, everything is first stretched by
-1 / (the smallest draw), in the prediction too.
+Real computing cannot be made shorter: if draws are below 1, everything is first stretched by 1 /
+(the smallest draw), in the prediction too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training from first principles on real ranks, by every data-parallel method that dpsim simulates.
 
-  with joined() as world:                                      # from validate.ranks.processes
-    record = train(method_named("local-sgd", every=8), world, Training(model="transformer"))
+    with joined() as world:                                      # from validate.ranks.processes
+        record = train(method_named("local-sgd", every=8), world, Training(model="transformer"))
 
 `METHODS` names the methods; `replay` computes the result that a run should have given, from its
 records alone. Needs torch.

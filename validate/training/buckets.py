@@ -1,9 +1,9 @@
 """Buckets that overlap with the backward pass, as in torch DDP, by a hook on every parameter.
 
 A bucket whose gradients are all ready is averaged at once, in the background, during the backward
-pass. Buckets start in the same order on every rank, or ranks would average different ones with
-each other. The first step has one bucket of everything; then buckets are cut by size in the order
-in which gradients became ready in rank 0's first backward pass, as DDP rebuilds its own.
+pass. Buckets start in the same order on every rank, or ranks would average different ones with each
+other. The first step has one bucket of everything; then buckets are cut by size in the order in
+which gradients became ready in rank 0's first backward pass, as DDP rebuilds its own.
 
 Source: Li et al., "PyTorch Distributed", VLDB 13, 2020.
 """

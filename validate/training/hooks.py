@@ -66,8 +66,7 @@ class CodecHook:
     """Sends each bucket through a codec of dpsim, on the device, with error feedback.
 
     Payloads that sum in flight are all-reduced; others are gathered, and every worker decodes all
-    of
-    them. PowerSGD's two payloads are two all-reduces, the second computed from the result of the
+    of them. PowerSGD's two payloads are two all-reduces, the second computed from the result of the
     first.
     """
 

@@ -3,7 +3,7 @@
 As in Crossbow: a learner i moves by its own gradient and is drawn to the average model z; z moves
 by the learners' corrections and keeps its momentum:
 
-  c_i = a (w_i - z),   w_i -= rate x gradient_i + c_i,   z += sum of c_i + mu (z - z_prev)
+    c_i = a (w_i - z),   w_i -= rate x gradient_i + c_i,   z += sum of c_i + mu (z - z_prev)
 
 z of a step is computed while the learners already compute the next gradients: they need it only
 after those. On several ranks the sum of c_i is over all learners of all ranks, so that every rank

@@ -21,8 +21,7 @@ class Replica:
     ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views, so that
     a method of training that changes either vector in place has changed the model. If a library
     shards or wraps the model itself, it is not ``flat`` and has neither; if a library ``divides``
-    it,
-    it may have no weights at first (`Task.outline`).
+    it, it may have no weights at first (`Task.outline`).
     """
 
     def __init__(

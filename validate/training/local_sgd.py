@@ -6,8 +6,8 @@ since all started the step with the same weights and SGD is linear in the gradie
 averaged. Source: Stich, "Local SGD converges fast and communicates little", ICLR 2019; Lin et al.,
 "Don't use large mini-batches, use local SGD", ICLR 2020.
 
-With an outer step, workers average inside groups, and periodically over all groups: the mean of
-the groups' movements is the gradient for an outer optimiser, which moves a fragment of the model.
+With an outer step, workers average inside groups, and periodically over all groups: the mean of the
+groups' movements is the gradient for an outer optimiser, which moves a fragment of the model.
 Source: Douillard et al., "DiLoCo", 2023; "Streaming DiLoCo", 2025.
 """
 

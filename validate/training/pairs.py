@@ -1,10 +1,10 @@
 """Asynchronous gossip, AD-PSGD: pairs of workers average models without waiting for steps.
 
 Workers of even rank are active: each iteration they draw a passive worker, of odd rank, and both
-replace their models by the mean, atomically. Since active workers never wait for active ones,
-there is no deadlock. A passive worker computes meanwhile: its gradient is computed from the model
-read before, and applied to the current one. Source: Lian et al., "Asynchronous decentralized
-parallel stochastic gradient descent", ICML 2018 (algorithm 1, bipartite graph).
+replace their models by the mean, atomically. Since active workers never wait for active ones, there
+is no deadlock. A passive worker computes meanwhile: its gradient is computed from the model read
+before, and applied to the current one. Source: Lian et al., "Asynchronous decentralized parallel
+stochastic gradient descent", ICML 2018 (algorithm 1, bipartite graph).
 """
 
 from __future__ import annotations

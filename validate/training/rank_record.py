@@ -18,8 +18,7 @@ class Event:
     """An event at this rank, ``seconds`` after its run began.
 
     ``worker``, in its iteration ``clock``, did ``what``. ``version`` is the number of updates of
-    the
-    weights here so far, where counted.
+    the weights here so far, where counted.
     """
 
     seconds: float

@@ -69,8 +69,7 @@ def train(
 
     ``task`` is the model to train, by default the digits. If the machine lacks what the method
     needs, nothing is run, and the record has the reason. Raises DpsimError if there are too few
-    ranks
-    for the method or too few samples for the workers.
+    ranks for the method or too few samples for the workers.
     """
     how = method_named(chosen) if isinstance(chosen, str) else chosen
     if missing := how.missing():

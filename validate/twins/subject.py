@@ -27,8 +27,7 @@ class Subject:
     """A model to run: how to ``build`` it, and the ``shape`` and ``dtype`` of one sample.
 
     ``words`` is the number of tokens' values. ``drawn``: `draw` can create all tensors of
-    ``build``,
-    which it cannot if a user's own model computes some itself.
+    ``build``, which it cannot if a user's own model computes some itself.
     """
 
     name: str

@@ -36,10 +36,8 @@ class JobError:
     """The errors of `QUANTILES` of one job, as fractions, and of ``slowdown`` where it is known.
 
     The slow-down is the mean step over the step without stragglers. ``slowdown`` is the error of
-    the
-    fleet's mean, ``by_others`` that of the other jobs' mean, and ``by_own_steps`` that of the mean
-    of
-    the job's own whole steps over their fastest twentieth.
+    the fleet's mean, ``by_others`` that of the other jobs' mean, and ``by_own_steps`` that of the
+    mean of the job's own whole steps over their fastest twentieth.
     """
 
     job: str

@@ -131,8 +131,7 @@ def read_record(row: Row) -> PublishedTraining:
     """Return the record that a row of the table states.
 
     Raises NotPredictedError, in words for the user, where the hardware or the length of the
-    training
-    cannot be determined.
+    training cannot be determined.
     """
     hardware = _first(constants_file(SETTINGS)["hardware"], row.text("hardware"))
     if hardware is None:

@@ -4,9 +4,9 @@ One is `refined`, with constants fitted on the known sizes. The other is `descri
 that never saw the machine, shifted to the known sizes. The better the second predicts the change
 from one known size to the next, the more weight it gets:
 
-  r_k = ln(measured / described),    s^2 = (sum (r_(k+1) - r_k)^2 + K USUAL^2) / (n + K)
-  s_k^2 = (s^2 + (r_(k+1) - r_k)^2) / 2
-  trust_k = CLOSE^2 / (CLOSE^2 + s_k^2)
+    r_k = ln(measured / described),    s^2 = (sum (r_(k+1) - r_k)^2 + K USUAL^2) / (n + K)
+    s_k^2 = (s^2 + (r_(k+1) - r_k)^2) / 2
+    trust_k = CLOSE^2 / (CLOSE^2 + s_k^2)
 
 over all n pairs of neighbours of a machine, between sizes k and k + 1. A description that misses a
 switch between two known sizes is unreliable between these. The remaining weight goes to the refined

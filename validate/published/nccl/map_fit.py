@@ -2,7 +2,7 @@
 
 Soft-L1 on log time ratios, Gaussian priors on log constants.
 
-  minimise  sum_rows w softl1((ln t_model - ln t_measured) / sigma) + sum_k ((x_k - m_k) / s_k)^2
+    minimise  sum_rows w softl1((ln t_model - ln t_measured) / sigma) + sum_k ((x_k - m_k) / s_k)^2
 
 Each machine weighs at most as much as `MACHINE_ROWS` rows, so that a machine with thousands of rows
 does not dominate the others.
@@ -189,8 +189,7 @@ def _looseness(key: str, name: str) -> int:
     """Return how heavy the tail of a parameter's prior is.
 
     0 Gaussian, 1 soft-L1 (a machine's network), 2 Cauchy (its launch, whose floor is not stated,
-    and
-    its host's memory: some hosts are several times slower than others of the same description).
+    and its host's memory: some hosts are several times slower than others of the same description).
     """
     if name not in OWN_ONLY or key == COMMON:
         return 0

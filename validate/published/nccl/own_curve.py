@@ -22,7 +22,7 @@ _WIDTH, _NOTHING = 1.0, 0.1
 def by_other_sizes(scores: Sequence[Score]) -> list[Score]:
     """Correct each counted row by the residuals of all other sizes of its curve.
 
-      ln factor = sum_k w_k r_k / (sum_k w_k + nothing),   w_k = exp(-(octaves / width)^2 / 2)
+        ln factor = sum_k w_k r_k / (sum_k w_k + nothing),   w_k = exp(-(octaves / width)^2 / 2)
 
     with r_k = ln(measured / predicted) of size k, the mean of its rows.
     """

@@ -32,8 +32,7 @@ class Predicted:
     """A case with seconds for each of its sizes, and which of them count.
 
     Sizes count if nothing was fitted on them. ``neighbours`` are measured machines that corrected
-    it.
-    ``is_calibrated``: whether the other sizes are known.
+    it. ``is_calibrated``: whether the other sizes are known.
     """
 
     case: Case
@@ -114,8 +113,7 @@ def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
     """Return the case with every fourth size, and which sizes are left to count.
 
     A known time far above a later one is an outlier, such as a first call, and is limited to what
-    is
-    `credible`.
+    is `credible`.
     """
     keep = np.arange(len(case.nbytes)) % CALIBRATION_STRIDE == 0
     sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep]

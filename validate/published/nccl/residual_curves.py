@@ -2,9 +2,9 @@
 
 A Gaussian process on ln(measured / model).
 
-  covariance of two rows = sum over the levels at which both are in one group of
-              s^2 k(|log2 S - log2 S'| / l)
-  k(d) = (1 + sqrt(3) d) exp(-sqrt(3) d)
+    covariance of two rows = sum over the levels at which both are in one group of
+                             s^2 k(|log2 S - log2 S'| / l)
+    k(d) = (1 + sqrt(3) d) exp(-sqrt(3) d)
 
 k is Matern 3/2: smooth, but no smoother than curves of times are.
 
@@ -14,8 +14,8 @@ nothing about the other. Without a measured row nearby the correction falls back
 have little weight (Student's t with `_FREEDOM` degrees, by reweighting).
 
 Spreads, scale and noise are the same for all machines. They were chosen by hand among some twenty
-settings while looking at the public tables, not fitted on other machines; doubled spreads, half
-the scale and twice the noise moved group means by up to 0.5 points.
+settings while looking at the public tables, not fitted on other machines; doubled spreads, half the
+scale and twice the noise moved group means by up to 0.5 points.
 """
 
 from __future__ import annotations

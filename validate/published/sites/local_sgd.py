@@ -31,8 +31,7 @@ class _Stated:
 
     ``slowest`` and ``fastest`` are rates of links, ``reached`` is the rate that the run's library
     reached. ``commanded`` is the number of bytes per parameter in the run's published command,
-    where
-    it differs from the table.
+    where it differs from the table.
     """
 
     slowest: float
@@ -75,8 +74,7 @@ class ComputeShare:
     """The share of time that a run spent computing, as ``published`` and as predicted.
 
     ``by_table`` is with the table's number of bytes, ``by_command`` with that of the run's
-    published
-    command, where it differs. ``on_graphs`` is with the table's bytes and the median of
+    published command, where it differs. ``on_graphs`` is with the table's bytes and the median of
     `seconds_on_graphs`.
     """
 

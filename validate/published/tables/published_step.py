@@ -22,15 +22,14 @@ class PublishedStep:
     """One row of a table of step times.
 
     ``scenario`` is the content of a scenario file; it names the ``files`` beside it, which hold
-    these
-    texts. If a row does not say what is recomputed, the first of several ``checkpoints`` that fits
-    the memory is used. ``measured`` is in seconds per step. ``work`` is the work of a GPU in a step
-    (samples, or tokens where lengths differ): the naive prediction scales steps by it. Rows of one
-    ``series`` may be predicted from a known one. ``software`` is the software that the row states,
-    in a scenario's words, also those that scenarios do not know yet. ``constants`` says what its
-    constants were fitted on, ``memory`` is the measured peak in bytes, and ``steps`` is the number
-    of
-    steps if the row is about a whole training. ``shown`` are further entries of its JSON.
+    these texts. If a row does not say what is recomputed, the first of several ``checkpoints`` that
+    fits the memory is used. ``measured`` is in seconds per step. ``work`` is the work of a GPU in a
+    step (samples, or tokens where lengths differ): the naive prediction scales steps by it. Rows of
+    one ``series`` may be predicted from a known one. ``software`` is the software that the row
+    states, in a scenario's words, also those that scenarios do not know yet. ``constants`` says
+    what its constants were fitted on, ``memory`` is the measured peak in bytes, and ``steps`` is
+    the number of steps if the row is about a whole training. ``shown`` are further entries of its
+    JSON.
     """
 
     row: Row
@@ -92,9 +91,8 @@ class StepTable:
     no such regime. With ``plans`` it knows as many rows as requested, chosen as `dpsim calibrate
     --plan` proposes, and step constants are fitted to them. ``fitted`` is the public table that
     compute constants are fitted to, if any, and ``group`` returns the group left out of the fit
-    with
-    a row. ``beside`` takes all predicted rows and returns the rest of the answer: entries of its
-    JSON, and notes.
+    with a row. ``beside`` takes all predicted rows and returns the rest of the answer: entries of
+    its JSON, and notes.
     """
 
     required: Sequence[str]

@@ -21,9 +21,8 @@ class StepRow:
     """A row beside its prediction, the answer of ``dpsim run`` to its scenario.
 
     ``identity`` are the columns that identify it. ``naive`` is the step (s) if each sample takes
-    the
-    same time as in the row ``known``; both are None if no row is known. ``memory`` is the peak of a
-    GPU in bytes, and ``fits`` whether it has room.
+    the same time as in the row ``known``; both are None if no row is known. ``memory`` is the peak
+    of a GPU in bytes, and ``fits`` whether it has room.
     """
 
     step: PublishedStep

@@ -43,13 +43,10 @@ def launch(
 
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` is a limit within
     which every rank must call `connected`. ``preload`` names modules that take long to import:
-    ranks
-    of ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process that
-    has
-    imported them. ``look`` is called ten times a second; an exception in it ends all ranks and is
-    raised here. Raises RunFailed as soon as one rank fails or a limit is exceeded; DpsimError for
-    an
-    invalid command or argument.
+    ranks of ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process
+    that has imported them. ``look`` is called ten times a second; an exception in it ends all ranks
+    and is raised here. Raises RunFailed as soon as one rank fails or a limit is exceeded;
+    DpsimError for an invalid command or argument.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)

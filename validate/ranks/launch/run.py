@@ -20,8 +20,7 @@ class RankRun:
     """How one rank of a run ended, and its output.
 
     ``returncode`` is that of `subprocess`: below 0 for a signal; None if the rank still ran when
-    the
-    run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
+    the run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
     """
 
     rank: int

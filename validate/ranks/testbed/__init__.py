@@ -2,8 +2,8 @@
 
 Linux network namespaces in which real processes communicate over real TCP.
 
-  with Testbed(TestbedConfig(hosts=4, rate="100 Mbit/s")) as testbed:
-    launch(command, testbed.hosts)          # from validate.ranks.launch
+    with Testbed(TestbedConfig(hosts=4, rate="100 Mbit/s")) as testbed:
+        launch(command, testbed.hosts)          # from validate.ranks.launch
 
 The testbed is taken down however the block ends: normally, by an exception, Ctrl-C, SIGTERM or
 SIGHUP. The remains of a testbed whose process was killed with kill -9 are removed when the next one

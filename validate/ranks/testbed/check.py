@@ -50,8 +50,8 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
     The nominal time is that of the busiest link at its nominal rate.
 
     ``flow``: host 0 to 1; ``exchange``: hosts 0 and 1 to each other; ``incast``: all to host 0;
-    ``uplink``: every host of the first rack to one of the second; ``link N``, if rates differ:
-    host N and the fastest other one to each other. Raises RunFailed.
+    ``uplink``: every host of the first rack to one of the second; ``link N``, if rates differ: host
+    N and the fastest other one to each other. Raises RunFailed.
     """
     patterns = dict(_patterns(testbed.config))
     if not patterns:

@@ -21,10 +21,8 @@ class Testbed:
     """Hosts on this machine, each with its own network namespace and its own limited link.
 
     They share the machine's processors. ``hosts`` exist inside the ``with`` block, numbered as in
-    the
-    configuration; `validate.ranks.launch.launch` puts ranks on them. Entering raises TestbedError
-    if
-    the machine lacks something. Leaving kills all processes on the hosts.
+    the configuration; `validate.ranks.launch.launch` puts ranks on them. Entering raises
+    TestbedError if the machine lacks something. Leaving kills all processes on the hosts.
     """
 
     def __init__(self, config: TestbedConfig | None = None) -> None:
