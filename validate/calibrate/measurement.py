@@ -2,7 +2,7 @@
 
 Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, by the
 machine's clock, at which all begin. So links are idle and their limiters' buckets full at the
-start, and ranks begin together but for the time it takes to wake up.
+start, and ranks begin together except for the time it takes to wake up.
 """
 
 from __future__ import annotations

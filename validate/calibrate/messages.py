@@ -2,9 +2,12 @@
 
 This duplex factor is fitted to the ratio of seconds per byte, both ways over one way, of messages
 from `LARGE` bytes on: in the ratio, other costs of messages and the free bytes of limiters cancel.
-If no collectives were measured, latency and efficiency are fitted on messages one way: T = 2
-latency + max(0, S - burst) / (efficiency x rate), robustly (soft_l1 on relative errors). Intervals
-come from fits to repetitions drawn with replacement.
+If no collectives were measured, latency and efficiency are fitted on messages one way, robustly
+(soft_l1 on relative errors):
+
+    T = 2 latency + max(0, S - burst) / (efficiency x rate)
+
+Intervals come from fits to repetitions drawn with replacement.
 """
 
 from __future__ import annotations

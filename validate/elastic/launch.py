@@ -64,7 +64,7 @@ class _Launched:
         return [max(moments) for moments in zip(*by_rank, strict=False)]
 
     def kill(self, attempt: int, seconds: float) -> Kill:
-        """Kill the last rank so many seconds after the ranks have begun attempt ``attempt``.
+        """Kill the last rank ``seconds`` after all ranks have begun attempt ``attempt``.
 
         Waits until the launcher has ended all others.
         """

@@ -1,6 +1,6 @@
-"""When a collective may begin: when this worker is ready, or enough others are.
+"""Decides when a collective may begin: when this worker is ready, or enough others are.
 
-Then it takes part with what it has.
+A worker that is not ready then takes part with the data it has.
 
 Each worker tells all others, in a message of 8 bytes, that it is ready for a collective. Source: Li
 et al., "Taming unbalanced training workloads in deep learning with partial collective operations",

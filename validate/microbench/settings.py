@@ -23,7 +23,7 @@ _MOST_SIZES = 10_000
 class Settings(Config):
     """The options of ``dpsim validate microbench``.
 
-    Those of nccl-tests mean what they mean there.
+    Options named as in nccl-tests have the same meaning.
     """
 
     what: tuple[str, ...] = Field(min_length=1, description="Names of benchmarks.")

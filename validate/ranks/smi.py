@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PATIENCE_S = 20.0  # it waits for the driver, which may sleep
-_MPS = "/tmp/nvidia-mps"  # nosec B108 - where its control daemon listens, if not told else
+_MPS = "/tmp/nvidia-mps"  # nosec B108 - the default folder of its control daemon
 _IDLE = 0x1
 # Bits of the reasons for reduced clocks that slow work down; from NVML's header, nvml.h.
 _SLOWED_BY = {

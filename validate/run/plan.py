@@ -41,7 +41,7 @@ class Group(Config):
 
 
 class Plan(Config):
-    """What is run, and how often."""
+    """The cases to run, and how often."""
 
     repetitions: PositiveInt = Field(default=3, description="Runs of each case.")
     groups: tuple[Group, ...] = Field(min_length=1)

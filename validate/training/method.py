@@ -19,7 +19,7 @@ from validate.training.worker import Worker
 
 
 class Method(Config):
-    """How workers come to a common model. ``kind`` is its name; it runs with nothing but that."""
+    """How workers reach a common model. ``kind`` is its name; all other settings have defaults."""
 
     kind: str
     by_host: ClassVar[bool] = False

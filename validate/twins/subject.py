@@ -26,7 +26,7 @@ _NARROW = 0.02  # the standard deviation of all of GPT-2's weights
 class Subject:
     """A model to run: how to ``build`` it, and the ``shape`` and ``dtype`` of one sample.
 
-    ``words`` is the number of tokens' values. ``drawn``: `draw` can create all tensors of
+    ``words`` is the number of different tokens. ``drawn``: `draw` can create all tensors of
     ``build``, which it cannot if a user's own model computes some itself.
     """
 

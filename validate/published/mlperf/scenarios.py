@@ -64,7 +64,7 @@ def _is_data_parallel(row: Row) -> bool:
 
 
 def _length(row: Row) -> dict[str, int]:
-    """Return a sample's tokens, if any: the mean if no field says that padding is removed."""
+    """Return a sample's tokens, if any: the mean if padding is removed but no field says so."""
     length = constants_file(SETTINGS)["lengths"].get(row.text("benchmark"))
     if length is None:
         return {}

@@ -21,7 +21,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Score:
-    """One row of a table beside its prediction; ``constants`` names what they were fitted on.
+    """One row of a table beside its prediction; ``constants`` says how its constants were fitted.
 
     ``neighbours`` are the measured machines whose residuals corrected the prediction.
     ``is_calibrated``: whether other sizes of its curve are known.

@@ -15,11 +15,12 @@ _Measured = dict[float, dict[str, list[float]]]
 
 
 def beside_twins(scores: Sequence[Score]) -> tuple[list[Score], list[Score]]:
-    """Return the rows measured on another machine of the same description, and predictions by it.
+    """Return the rows that have twins, and the same rows as predicted by their twins.
 
-    The prediction of a row is the geometric mean over those machines, each of which counts once.
-    Properties that the model does not read, such as a machine's name, are not part of its
-    description; nor is NCCL's version.
+    A twin of a row is another machine of the same description with the same operation and size. The
+    prediction is the geometric mean over twins, each of which counts once. Properties that the
+    model does not read, such as a machine's name, are not part of its description; nor is NCCL's
+    version.
     """
     measured: dict[object, _Measured] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for score in scores:

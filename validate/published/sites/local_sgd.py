@@ -116,7 +116,7 @@ def _at_rates(stated: _Stated, nbytes: float) -> AtRates:
 
 
 def _computed(stated: _Stated, seconds: float) -> float:
-    """Return the computing share of time if workers wait so many seconds after inner steps."""
+    """Return the computing share of time if workers wait ``seconds`` after their inner steps."""
     return stated.inner / (stated.inner + seconds)
 
 
