@@ -20,7 +20,7 @@ from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter
 from dpsim.hardware import MeasuredModel, RankSpread
 from validate.microbench import RunFile
 
-EVERY = 3  # each so-manieth batch or message size is held out
+EVERY = 3  # one in this many batch and message sizes is held out
 _DRAWN = 20_000  # steps, for the slowest rank's mean within some thousandths
 
 
