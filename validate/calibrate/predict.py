@@ -1,4 +1,4 @@
-"""What dpsim predicts for a measured collective, over a transport."""
+"""Predictions of measured collectives, over a transport."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from validate.records import RunRecord
 
 
 def predicted_s(case: CollectiveCase, transport: Transport) -> float:
-    """Seconds until the last rank is done, all of them beginning together on links that are idle.
+    """Return the seconds until the last rank is done; all begin together on idle links.
 
-    Raises DpsimError where the transport says too little for that.
+    Raises DpsimError if the transport lacks parameters for that.
     """
     cluster = _cluster(case.testbed, transport)
     by_library = case.algorithm == LIBRARY
@@ -39,7 +39,7 @@ def with_predictions(
     profile: CalibrationProfile,
     done: Callable[[int], None] = lambda count: None,
 ) -> list[RunRecord]:
-    """The records with what ``profile`` predicts for collectives; others stay as they are."""
+    """Return the records with ``profile``'s predictions of collectives; others are unchanged."""
     transport = profile.transport()
     found = []
     for count, record in enumerate(records, 1):
@@ -51,7 +51,7 @@ def with_predictions(
     return found
 
 
-# A fit predicts many cases over the same few testbeds before it changes the transport.
+# A fit predicts many cases on the same few testbeds before it changes the transport.
 @lru_cache(maxsize=64)
 def _cluster(testbed: TestbedConfig, transport: Transport) -> Cluster:
     return build_cluster(cluster_over_transport(testbed.cluster(), transport))

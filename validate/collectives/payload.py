@@ -1,9 +1,9 @@
-"""What ranks put in, and what they must get out.
+"""The inputs of ranks and the outputs they must get.
 
-A rank's input is a fixed function of its rank and an element's place: small whole numbers,
-different from place to place and from rank to rank, whose sums and products over the ranks stay
-exact in the given type. So every rank can compute every other's input, and an output is right or
-wrong, whatever the order in which it was reduced.
+A rank's input is a fixed function of its rank and an element's index: small whole numbers,
+different for each index and rank, whose sums and products over the ranks are exact in the given
+type. So every rank can compute every other's input, and an output is right or wrong, whatever the
+order in which it was reduced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TYPES: Mapping[str, Any] = {
     "bfloat16": torch.bfloat16,
 }
 
-# How a rank reduces what it received, the second, into its own, the first.
+# How a rank reduces the received vector, the second, into its own, the first.
 REDUCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "sum": lambda own, received: own.add_(received),
     "prod": lambda own, received: own.mul_(received),
@@ -38,12 +38,12 @@ REDUCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "max": lambda own, received: torch.maximum(own, received, out=own),
 }
 
-_BLOCK = 2**20  # elements made at once: a hash takes 8 bytes of each, whatever its type
+_BLOCK = 2**20  # elements made at once: the hash takes 8 bytes for each, whatever its type
 _MASK = 2**32 - 1
 
 
 def reduction(name: str) -> Callable[[Any, Any], Any]:
-    """The function that reduces in place; raises UnknownNameError for an unknown name."""
+    """Return the function that reduces in place; raises UnknownNameError for an unknown name."""
     if name not in REDUCTIONS:
         raise UnknownNameError("reduction", name, REDUCTIONS)
     return REDUCTIONS[name]
@@ -52,10 +52,10 @@ def reduction(name: str) -> Callable[[Any, Any], Any]:
 def values(
     rank: int, start: int, end: int, dtype: Any, redop: str = "sum", device: Any = "cpu"
 ) -> Any:
-    """Elements ``start .. end - 1`` of the input of ``rank``, made on ``device``.
+    """Return elements ``start .. end - 1`` of the input of ``rank``, made on ``device``.
 
-    Seven values around 0 (from 0 up where the type has no sign), 1 and 2 for products; hashed, so
-    that no other place or rank has the same run of them.
+    Seven values around 0 (from 0 up if the type has no sign), 1 and 2 for products; hashed, so that
+    no other index or rank has the same sequence.
     """
     made = torch.empty(end - start, dtype=dtype, device=device)
     for first in range(start, end, _BLOCK):
@@ -70,7 +70,7 @@ def _block(rank: int, start: int, end: int, dtype: Any, redop: str, device: Any)
     mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & _MASK
     mixed ^= mixed >> 13
     if redop == "prod":
-        # Powers of two: floats hold products exactly, whole numbers wrap alike in any order.
+        # Powers of two: floats hold products exactly, whole numbers overflow alike in any order.
         return mixed % 2 + 1
     # At most 3 a rank: int8 holds the sum of 42 ranks, bfloat16 that of 85.
     return mixed % 7 - (0 if dtype == torch.uint8 else 3)
@@ -80,7 +80,7 @@ def _block(rank: int, start: int, end: int, dtype: Any, redop: str, device: Any)
 class Part:
     """Elements ``start .. end - 1`` of a rank's output.
 
-    The inputs of ``sources`` from ``origin`` on, reduced.
+    They are the inputs of ``sources`` from ``origin`` on, reduced.
     """
 
     start: int
@@ -89,20 +89,20 @@ class Part:
     origin: int
 
     def expected(self, dtype: Any, redop: str, device: Any = "cpu") -> Any:
-        """The elements, made on ``device``: on a GPU, a thousand times as fast as on its host."""
+        """Return the elements, made on ``device``: a GPU is 1,000 times as fast as its host."""
         reduce = reduction(redop)
         last = self.origin + self.end - self.start
         made = (values(rank, self.origin, last, dtype, redop, device) for rank in self.sources)
         first = next(made)
-        for other in made:  # one at a time: all of them would be as many vectors as ranks
+        for other in made:  # one at a time: all together would be as many vectors as ranks
             reduce(first, other)
         return first
 
 
 def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
-    """What `dpsim.collectives` promises for ``rank`` when ``operation`` has ended.
+    """Return the parts that `dpsim.collectives` promises ``rank`` at the end of ``operation``.
 
-    Elsewhere anything may stand.
+    All other elements are arbitrary.
     """
     everyone = range(ranks)
 
@@ -128,7 +128,7 @@ def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple
 class Check:
     """Counts elements of an output that are not as promised.
 
-    What they must be is made once and stays on ``device``.
+    The expected elements are made once and stay on ``device``.
     """
 
     def __init__(self, parts: Sequence[Part], dtype: Any, redop: str, device: Any) -> None:
@@ -137,10 +137,10 @@ class Check:
         ]
 
     def wrong(self, output: Any) -> int:
-        """How many promised elements of ``output`` differ, NaN included."""
+        """Return how many promised elements of ``output`` differ, NaN included."""
         return sum(int((output[place] != expected).sum()) for place, expected in self._parts)
 
 
 def poison(tensor: Any) -> None:
-    """Fills a tensor with what no right output has, so that a transfer left out is seen."""
+    """Fill a tensor with a value that no right output has, so that missing transfers show."""
     tensor.fill_(float("nan") if tensor.is_floating_point() else torch.iinfo(tensor.dtype).max)

@@ -1,4 +1,4 @@
-"""Predictions made anew, by the simulator as it is now: what was measured stays."""
+"""Predicts records again with the current simulator; measurements are unchanged."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def predict_again(
     profile: str | os.PathLike[str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> list[RunRecord]:
-    """The records with new predictions.
+    """Return the records with new predictions.
 
-    Those of steps come from their scenario files, those of collectives (with ``profile`` alone)
-    from its transport. Raises DpsimError where a scenario's file is not where the record says.
+    Steps are predicted from their scenario files, collectives (only with ``profile``) from its
+    transport. Raises DpsimError if a scenario's file is not where the record says.
     """
     loaded = None if profile is None else load_profile(profile)
     found = []
@@ -43,7 +43,7 @@ def _step(record: RunRecord, profile: str | os.PathLike[str] | None) -> RunRecor
         )
     own = record.case.get("set", [])
     sets = own if profile is None else [*own, f"calibration={os.path.abspath(profile)}"]
-    # What was measured had the warm-up of the file, settled or not.
+    # The measured run used the warm-up of the file, settled or not.
     scenario = load_scenario(record.case["scenario"], sets)
     result = run_scenario(scenario, settle=False).result.to_json()
     case = {**record.case, "predicted": {key: result[key] for key in OF_A_STEP}}

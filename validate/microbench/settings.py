@@ -1,4 +1,4 @@
-"""What microbenchmarks are asked to measure: sizes, types, repetitions, and a model."""
+"""The settings of microbenchmarks: sizes, types, repetitions, and a model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_SIZES = 10_000
 class Settings(Config):
     """The options of ``dpsim validate microbench``.
 
-    Those of nccl-tests mean what they mean there.
+    Options named as in nccl-tests have the same meaning.
     """
 
     what: tuple[str, ...] = Field(min_length=1, description="Names of benchmarks.")
@@ -87,9 +87,9 @@ class Settings(Config):
     )
 
     def sizes(self) -> list[int]:
-        """Bytes from ``begin`` to ``end``, by ``step`` or else by ``factor``.
+        """Return bytes from ``begin`` to ``end``, by ``step`` or else by ``factor``.
 
-        Raises DpsimError where that would not end.
+        Raises DpsimError for no sizes or too many.
         """
         if self.step is None:
             return size_range(self.begin, self.end, self.factor)
@@ -100,9 +100,9 @@ class Settings(Config):
         return list(sizes)
 
     def checked(self) -> Settings:
-        """The settings with ``all`` written out, repeated names once, and sizes in order.
+        """Return the settings with ``all`` expanded, duplicates removed, and sizes in order.
 
-        Raises DpsimError, naming the option, for a name that is not known.
+        Raises DpsimError, naming the option, for an unknown name.
         """
         datatypes = _names("-d", self.datatypes, _TYPE_NAMES)
         redops = _names("-o", self.redops, _REDOP_NAMES)
@@ -110,8 +110,8 @@ class Settings(Config):
         optimizers = _names("--optimizer", self.optimizers, OPTIMIZERS)
         schedules = [name for name in self.algorithms if name not in (LIBRARY, ALL)]
         for name, operation in product(schedules, operations):
-            algorithm(name, operation)  # raises for one that is not known
-        self.sizes()  # the same for sizes
+            algorithm(name, operation)  # raises for an unknown one
+        self.sizes()  # raises for invalid sizes
         named = {
             "what": tuple(dict.fromkeys(self.what)),
             "datatypes": datatypes,

@@ -1,4 +1,4 @@
-"""A run that torch's profiler follows: ranks train under DDP, and rank 0 writes the trace."""
+"""A run under torch's profiler: ranks train with DDP, and rank 0 writes the trace."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from validate.node.program import twin_of
 from validate.node.task import ScenarioTask
 from validate.ranks.processes import World
 
-_UNTRACED, _TRACED = 2, 2  # steps: the first ones are not like others
+_UNTRACED, _TRACED = 2, 2  # steps: the first ones are not typical
 
 
 def trace(job: Job, world: World, file: str) -> None:
     """Write the trace of some steps to ``file``."""
-    # The last step before those that are traced warms up the profiler itself.
+    # The last step before the traced ones warms up the profiler itself.
     marks = profiler.schedule(wait=_UNTRACED - 1, warmup=1, active=_TRACED)
     with products_in(job.scenario.workload.precision):
         words = job.scenario.workload.words

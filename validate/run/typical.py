@@ -1,8 +1,8 @@
-"""Several repetitions of the same steps as one: of each step, the one of the median time.
+"""Merges several repetitions of the same steps: for each step, the one with the median time.
 
-The steps of a scenario are the same ones in every repetition, since seeds are; what differs is the
-machine's doing. A step that something else on the machine held up is so left out, and steps that
-communicate more than others stay.
+The steps of a scenario are the same in every repetition, as seeds are; the differences come from
+the machine. So a step delayed by something else on the machine is left out, and steps that
+communicate more than others are kept.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dpsim.engine import Steps
 
 
 def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
-    """Of each step the repetition with the median time, the lower of the two in the middle.
+    """Return, for each step, the repetition with the median time (the lower of two in the middle).
 
-    It is chosen for all workers at once, or where they act ``alone`` for each worker. Only steps
-    that all repetitions have count.
+    It is chosen for all workers at once, or if they act ``alone`` for each worker. Only steps that
+    all repetitions have count.
     """
     whole = min(len(each.compute) for each in repetitions)
     totals = np.stack([each.step[:whole] for each in repetitions])

@@ -1,8 +1,8 @@
-"""Jitter and slow workers beside real computing: waits that stretch each worker's step.
+"""Jitter and slow workers with real computing: waits that stretch each worker's step.
 
-A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it
-computes. Real computing cannot be made shorter: where draws are below 1, everything is stretched by
-1 / (the smallest draw) first, in the prediction too.
+A worker whose compute time should be f times its time alone, T, waits (f - 1) T before it computes.
+Real computing cannot be made shorter: if draws are below 1, everything is first stretched by 1 /
+(the smallest draw), in the prediction too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsim.engine import Job, slow_downs
 class Waits:
     """The seconds that each worker waits in each step.
 
-    All computing counts as ``stretch`` times as long as it takes.
+    Predicted compute times are multiplied by ``stretch``.
     """
 
     stretch: float
@@ -24,14 +24,14 @@ class Waits:
 
 
 def waits_of(job: Job) -> Waits:
-    """The waits in all steps of ``job``, warm-up included.
+    """Return the waits in all steps of ``job``, warm-up included.
 
-    Its times must be those of the computing alone.
+    Its times must be those measured alone.
     """
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)
-    # The last position of a worker's kind is where its step ends: all that it computes.
+    # The last position of a worker's kind is the end of its step: its whole compute time.
     alone = job.positions[-1, job.kind_of]
-    # Rounding may leave a wait just below nothing.
+    # Rounding may leave a wait slightly below zero.
     seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
     return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))

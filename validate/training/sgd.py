@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with momentum on one flat vector, as torch.optim.SGD.
+"""Stochastic gradient descent with momentum on one flat vector, equal to torch.optim.SGD.
 
 The equations: v = mu v + gradient, w -= rate v.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Sgd:
-    """Moves ``weights`` by what is in ``gradient``, both changed in place by others too.
+    """Updates ``weights`` by ``gradient``; others also change both in place.
 
     Momentum is ``velocity``, v.
     """
@@ -25,16 +25,16 @@ class Sgd:
         self.velocity = torch.zeros_like(weights)
 
     def step(self) -> None:
-        """One step."""
+        """Take one step."""
         # In place: the model's parameters are views of the weights.
         self.velocity.mul_(self.momentum).add_(self.gradient)
         self.weights.add_(self.velocity, alpha=-self.rate)
 
     def state_dict(self) -> dict[str, Any]:
-        """Settings and state, as torch's optimisers give them."""
+        """Return settings and state, like torch's optimisers."""
         return {"rate": self.rate, "momentum": self.momentum, "velocity": self.velocity}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The reverse."""
+        """Load settings and state."""
         self.rate, self.momentum = state["rate"], state["momentum"]
         self.velocity.copy_(state["velocity"])

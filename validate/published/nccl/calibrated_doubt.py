@@ -1,4 +1,4 @@
-"""How far curves may be off of which every fourth size is known."""
+"""The uncertainty of calibrated curves, of which every fourth size is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CALIBRATED_FILE = "calibrated_residuals.json"
 
 
 def calibrated_doubt(is_one_node: bool, large: bool) -> Doubt:
-    """What calibration left of the sizes between, of machines that no fit before it saw.
+    """Return the calibration's residuals at the sizes between, on held-out machines.
 
     ``large``: of sizes from 1 MiB on.
     """

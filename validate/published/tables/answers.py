@@ -1,4 +1,4 @@
-"""What the answers for all tables share: rows that count, that stand apart, and fitted ones."""
+"""Parts common to the answers for all tables: rows that count, rows set apart, and fitted ones."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Protocol, TypeVar
 
 
 class Scored(Protocol):
-    """A row beside its prediction; ``constants`` says what its prediction's were fitted on."""
+    """A row beside its prediction; ``constants`` says what the constants were fitted on."""
 
     @property
     def constants(self) -> str:
-        """In words."""
+        """What the prediction's constants were fitted on, in words."""
 
     def to_json(self) -> dict[str, Any]:
-        """The row in the command's JSON."""
+        """Return the row in the command's JSON."""
 
 
 AnyRow = TypeVar("AnyRow", bound=Scored)
@@ -24,7 +24,7 @@ Summary = Callable[[Sequence[AnyRow]], Errors]
 
 
 def constants_of(rows: Iterable[Scored]) -> dict[str, int]:
-    """How many rows were predicted with which constants."""
+    """Return the number of rows predicted with each source of constants."""
     return dict(sorted(Counter(row.constants for row in rows).items()))
 
 
@@ -34,7 +34,7 @@ def rows_json(
     fitted: Sequence[AnyRow],
     summary: Summary[AnyRow],
 ) -> dict[str, Any]:
-    """The rows in JSON, and the errors of those that stand apart."""
+    """Return the rows in JSON, and the errors of those set apart."""
     return {
         "rows": [row.to_json() for row in counted],
         "rows_apart": [row.to_json() for row in apart],
