@@ -1,4 +1,4 @@
-"""How far a prediction may be off, by what models left of measurements that no fit saw.
+"""How far a prediction may be off, by what models left of held-out measurements.
 
 A `Doubt` is one source of error, a `PredictionInterval` what doubts make of a prediction. A doubt's
 spread is a split-conformal one: it holds quantiles of ln(measured / predicted) of left-out rows, so

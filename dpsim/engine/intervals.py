@@ -1,4 +1,4 @@
-"""How far a predicted step may be off, by what the models leave of measurements no fit saw.
+"""How far a predicted step may be off, by the models' residuals on held-out measurements.
 
 Each family of fitted constants keeps the spread of ln(measured / predicted) of machines, models and
 sources that were left out of its fit, and of whole generations. Errors of computing and of

@@ -30,7 +30,7 @@ PARTS: Mapping[PartName, Part] = {
     "compute": Part("computing (forward, backward, optimiser)", "computing", "blue"),
     "input": Part("waiting for input", "waiting for input", "sky blue"),
     "encode": Part("encoding and decoding", "encoding and decoding", "reddish purple"),
-    "exposed_comm": Part("communication that nothing hides", "exposed communication", "orange"),
+    "exposed_comm": Part("exposed communication", "exposed communication", "orange"),
     "straggler_wait": Part("waiting for slower workers", "waiting for slower workers", "vermilion"),
     "other": Part("other", "other", "grey"),
 }

@@ -71,7 +71,7 @@ def explanation_notes(found: Explanation) -> list[str]:
         verdict(found.base),
         "what to try:",
         *(f"  {line}" for line in found.advice),
-        *(["nothing to turn:"] if absent else []),
+        *(["does not apply here:"] if absent else []),
         *(f"  {line}" for line in absent),
     ]
 

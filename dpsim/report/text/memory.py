@@ -16,9 +16,9 @@ PART_NAMES = {
     "gradients": "gradients",
     "optimizer": "optimiser state",
     "activations": "activations kept for backward",
-    "loss": "the loss in fp32, for a moment",
+    "loss": "fp32 logits (temporary)",
     "buckets": "communication buffers",
-    "fragmentation": "allowance for fragments",
+    "fragmentation": "fragmentation allowance",
     "context": "framework and CUDA context",
 }
 

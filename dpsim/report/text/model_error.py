@@ -42,7 +42,7 @@ def trust_notes(interval: PredictionInterval) -> list[str]:
 def interval_notes(interval: PredictionInterval, shown: Callable[[float], str]) -> list[str]:
     """Return the interval, its ends formatted by ``shown``, and extrapolations, a line each."""
     line = (
-        f"model error {shown(interval.low)} to {shown(interval.high)} "
-        f"({100 * interval.confidence:.0f} % of what no fit saw)"
+        f"{100 * interval.confidence:.0f}% interval {shown(interval.low)} to {shown(interval.high)} "
+        "(from held-out measurements)"
     )
     return [line, *(f"            extrapolated: {each}" for each in interval.extrapolated)]

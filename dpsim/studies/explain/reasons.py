@@ -30,7 +30,7 @@ def reason(knob: Knob, change: Change, before: Result, after: Result, instead: s
 
 def _same(after: Result) -> str:
     algorithms = ", ".join(after.traffic.algorithms)
-    return f"it comes to the same ({algorithms})" if algorithms else "it comes to the same"
+    return f"the step stays the same ({algorithms})" if algorithms else "the step stays the same"
 
 
 def _shift(before: Result, after: Result, step: float) -> str | None:

@@ -33,7 +33,7 @@ def library(scenario: Scenario) -> Options:
     path = "strategy.aggregation.library"
     if now != "ideal":
         return (
-            Change(f"library {now} -> ideal: the algorithm alone on the links", {path: "ideal"}),
+            Change(f"library {now} -> ideal, without the library's overheads", {path: "ideal"}),
         )
     found = prepare(_with_library(scenario, "auto")).setting.library
     if found == "ideal":
@@ -75,7 +75,8 @@ def codec(scenario: Scenario) -> Options:
     models = cast("dict[str, type[Codec]]", shape_of(CompressionConfig).kinds())
     changes = [
         Change(
-            f"gradients by {kind}, which changes updates", {"strategy.compression": {"kind": kind}}
+            f"{kind} gradient compression (changes convergence)",
+            {"strategy.compression": {"kind": kind}},
         )
         for kind, model in models.items()
         # The other codecs hardly change the updates; they have a knob of their own.
@@ -100,7 +101,7 @@ def averaging(scenario: Scenario) -> Options:
         )
     changes = [
         Change(
-            f"models averaged every {period} steps, which changes updates",
+            f"models averaged every {period} steps (changes convergence)",
             {"strategy.sync": {"kind": "local-sgd", "every": period}},
         )
         for period in _PERIODS
@@ -115,7 +116,7 @@ def _whole_models_of_nodes(scenario: Scenario) -> list[Change]:
     groups = {"kind": "local-sgd", "every": 1, "group": "node"}
     return [
         Change(
-            f"a model sharded in each node, nodes meet every {period} steps, which changes updates",
+            f"a model sharded in each node, nodes meet every {period} steps (changes convergence)",
             {"strategy.sync": {**groups, "outer": {"every": period}}},
         )
         for period in _PERIODS
@@ -127,12 +128,12 @@ def _between_groups(scenario: Scenario) -> list[Change]:
     outer = scenario.strategy.sync.outer_step
     assert outer is not None, "groups have an outer step"
     rarely = Change(
-        f"groups meet every {outer.every} -> {2 * outer.every} averagings, which changes updates",
+        f"groups meet every {outer.every} -> {2 * outer.every} averagings (changes convergence)",
         {"strategy.sync.outer.every": 2 * outer.every},
     )
     half = outer.every // 2
     if outer.overlap or not half:
         return [rarely]
     several = "s" if half > 1 else ""
-    words = f"groups meet beside {half} step{several}, which changes updates"
+    words = f"groups meet beside {half} step{several} (changes convergence)"
     return [rarely, Change(words, {"strategy.sync.outer.overlap": half})]

@@ -73,7 +73,7 @@ def _computing(result: Result, shares: Mapping[PartName, float]) -> str:
     if result.traffic.busiest_link is None:
         return f"{said}: nothing is sent that could slow it."
     if shares["exposed_comm"] >= _SOME:
-        return f"{said}, {shares['exposed_comm']:.0%} communication that nothing hides."
+        return f"{said}, {shares['exposed_comm']:.0%} exposed communication."
     waits = shares["straggler_wait"]
     late = f"; {waits:.0%} waits for slower workers" if waits >= _SMALL else ""
     return f"{said}: the network is not your problem{late}."
@@ -88,10 +88,10 @@ def _largest(result: Result, shares: Mapping[PartName, float]) -> str:
         return _BEHIND[part].format(share=share, computing=f"{shares['compute']:.0%}")
     traffic = result.traffic
     if traffic.busiest_link is None:
-        return f"{share} of the step is communication that nothing hides."
+        return f"{share} of the step is exposed communication."
     words = link_words(traffic.busiest_link)
     busy = f"{words} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the step"
-    return f"{share} of the step is communication that nothing hides; {busy}."
+    return f"{share} of the step is exposed communication; {busy}."
 
 
 _BEHIND = {

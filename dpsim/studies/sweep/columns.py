@@ -234,7 +234,7 @@ COLUMNS = (
     _total("price", "its price"),
     _total("energy_kwh", "its energy in kWh"),
     Column("calibration", "where times come from", str, lambda result: _text(result.calibration)),
-    Column("notes", "doubts about the model", str, lambda result: "; ".join(result.notes)),
+    Column("notes", "notes on the prediction", str, lambda result: "; ".join(result.notes)),
 )
 
 
