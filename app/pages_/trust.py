@@ -60,7 +60,8 @@ def _said(given: Scenario) -> str:
     found = computing_errors()
     return (
         "compute times are from the GPU's figures and fitted constants, not measured. Published "
-        f"steps whose publisher no fit saw are off by {found['median']:.0%} in the median and "
+        "steps whose publisher was left out of the fit are off by "
+        f"{found['median']:.0%} in the median and "
         f"{found['mean']:.0%} on average ({found['n']:,} rows)."
     )
 

@@ -190,7 +190,7 @@ class Forecast:
     """Forecast from the first of ``total`` equal steps how long all of them will take.
 
     The first step, which prepares, does not count. ``progress`` is called with the steps done.
-    ``quicker`` names a setting that takes less time, or is empty; it is asked only before a refusal.
+    ``quicker`` is called before a refusal: it names a setting that takes less time, if any.
     """
 
     total: int

@@ -48,8 +48,8 @@ class _FileOrCommand(Group):
 
 
 explain_app = Commands(
-    "Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain "
-    "collective of one collective.",
+    "Explain a prediction: dpsim explain FILE for a scenario, dpsim explain collective for one "
+    "collective.",
     cls=_FileOrCommand,
 )
 _TERMS = {
@@ -61,10 +61,7 @@ _TERMS = {
 
 @explain_app.callback()
 def _explain() -> None:
-    """Say why a prediction is what it is.
-
-    Dpsim explain FILE of a scenario, dpsim explain collective of one collective.
-    """
+    """Explain a prediction: of a scenario (FILE), or of one collective."""
 
 
 @explain_app.command(_OF_A_FILE)

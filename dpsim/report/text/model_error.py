@@ -41,8 +41,6 @@ def trust_notes(interval: PredictionInterval) -> list[str]:
 
 def interval_notes(interval: PredictionInterval, shown: Callable[[float], str]) -> list[str]:
     """Return the interval, its ends formatted by ``shown``, and extrapolations, a line each."""
-    line = (
-        f"{100 * interval.confidence:.0f}% interval {shown(interval.low)} to {shown(interval.high)} "
-        "(from held-out measurements)"
-    )
+    ends = f"{shown(interval.low)} to {shown(interval.high)}"
+    line = f"{100 * interval.confidence:.0f}% interval {ends} (from held-out measurements)"
     return [line, *(f"            extrapolated: {each}" for each in interval.extrapolated)]
