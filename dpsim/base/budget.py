@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, thread_time
 from types import FrameType
 
@@ -100,8 +102,20 @@ def ask_by_signal() -> None:
 
     For a program that is ours alone: it takes the signal SIGPROF, where the system has it.
     """
-    if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
+    if not hasattr(signal, "setitimer") or signal.getsignal(signal.SIGPROF) is _ask:
+        return
+    if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGPROF, _ask)
+        sys.unraisablehook = partial(_ignored, sys.unraisablehook)
+
+
+def _ignored(
+    hook: Callable[[sys.UnraisableHookArgs], object], what: sys.UnraisableHookArgs
+) -> None:
+    # Python swallows what is raised in a finalizer or a weak reference's callback. The next signal
+    # asks again.
+    if not isinstance(what.exc_value, _TimeIsUp):
+        hook(what)
 
 
 def _signal_asks() -> bool:
