@@ -60,19 +60,20 @@ def direct_rings(
 
 @cache
 def full_nvlink_rate(capability: int) -> float:
-    """`nvlink_rate` of the GPUs of a compute capability (times ten) that have all their links.
+    """Return the `nvlink_rate` of full GPUs of a compute capability (times ten).
 
-    Of a capability without such GPUs that of the latest before it, or else of the first after it.
+    If no such GPU has this capability, the rate of the latest before it, or else of the first after
+    it.
     """
     rates = {capability_of(gpu): nvlink_rate(gpu) for gpu in typical_gpus() if nvlink_rate(gpu)}
     return rates[max((known for known in rates if known <= capability), default=min(rates))]
 
 
 def pcie_generation(gpu: Gpu) -> int:
-    """The generation of its PCIe link; 3 where the catalogue does not say it."""
+    """Return the generation of its PCIe link; 3 if the catalogue does not state it."""
     return 3 if gpu.pcie is None else gpu.pcie.generation
 
 
 def network_rate(gpu: Gpu) -> float:
-    """B/s one way of the network card that stands beside it in its maker's machine."""
+    """Return the one-way B/s of the network card beside it in its maker's machine."""
     return _NETWORK if gpu.network is None else gpu.network.value
