@@ -11,7 +11,7 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_tree(layout: RankLayout) -> Schedule:
-    """L rounds up, L rounds down, the whole vector in every message."""
+    """Compile L rounds up and L rounds down, with the whole vector in every message."""
     ranks = layout.ranks
     phases = binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1)
     return Schedule("all-reduce", "tree", ranks, 1, phases)
