@@ -261,7 +261,7 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
 
 
 def _long_time(seconds: float, digits: int) -> str:
-    """Return it in the first unit that is exact, or else the first of which there are two."""
+    """Return the time in the first unit that is exact, or else in the first with at least two."""
     texts = []
     for unit, length in _LONG_TIMES:
         if abs(seconds) < 2 * length:

@@ -139,7 +139,7 @@ _BY_OPERATION: dict[str, Registry[str]] = {
     operation: Registry(f"{operation} algorithm", homes) for operation, homes in _HOMES.items()
 }
 
-# All-reduces that are models of their own, in addition to the algorithms above.
+# All-reduces without a schedule, in addition to the algorithms above.
 IN_NETWORK = "in-network"
 AUTO = "auto"
 NOT_SCHEDULES = (IN_NETWORK, AUTO)

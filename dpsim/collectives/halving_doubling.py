@@ -18,7 +18,7 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_a
 
 
 def compile_halving_doubling(layout: RankLayout) -> Schedule:
-    """Fold, halve over distances 1 .. p/2, double over distances p/2 .. 1, unfold.
+    """Compile the fold, halving over distances 1 .. p/2, doubling over p/2 .. 1, and the unfold.
 
     The largest blocks go to the nearest ranks.
     """

@@ -96,7 +96,7 @@ def _all_to_all(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
 
 
 def _nothing(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
-    """A barrier moves no data."""
+    """Expect nothing, because a barrier moves no data."""
 
 
 def _all_of_it(ranks: int) -> float:

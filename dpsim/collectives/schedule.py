@@ -41,7 +41,7 @@ class Cyclic:
     def longest(self) -> IntArray:
         """Return the first integer of each transfer's cycle.
 
-        As a chunk number, it is at least as long as the others on the cycle (see `Chunking`).
+        The chunk with this number is at least as long as the others on the cycle (see `Chunking`).
         """
         if self.shift == 0:
             return self.at(0)
@@ -278,7 +278,7 @@ class Schedule:
     channels: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Count how many channels run side by side: asked for at every turn."""
+        """Count the channels that run side by side, because every turn asks for them."""
         last = max((int(np.max(phase.channel, initial=0)) for phase in self.phases), default=0)
         object.__setattr__(self, "channels", last + 1)
 

@@ -4,7 +4,8 @@ Each worker is a SimPy process; its transfers are flows on one shared network.
 
 A worker that has finished its steps continues, to keep the load on the others, until all workers
 have finished (or it has done `MOST_ROUNDS` times as many). In each step a worker waits for input,
-computes, pushes its gradients, waits until its gate lets it continue, and pulls the weights.
+computes, hands over its result, waits until it may continue, and fetches the parameters for the
+next step.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ MOST_ROUNDS = 8
 
 
 class MeetingPoint(ABC):
-    """What asynchronous workers share: where they push gradients and pull weights."""
+    """The exchange between asynchronous workers, through servers or in pairs.
+
+    Workers hand over their results and fetch the parameters with which they continue.
+    """
 
     network: SharedNetwork
     gate: Gate
 
     @abstractmethod
     def begin(self, worker: Worker) -> None:
-        """Start a step: ``worker`` begins to compute on the weights it has pulled."""
+        """Start a step: ``worker`` begins to compute on the parameters that it has fetched."""
 
     @abstractmethod
     def ready(self, worker: Worker, call: StagedCall) -> None:
@@ -46,7 +50,7 @@ class MeetingPoint(ABC):
 
     @abstractmethod
     def end(self, worker: Worker) -> Process:
-        """End the compute part of a step: push what is left, wait, and pull."""
+        """Finish a step of ``worker``: hand over its result, wait, and fetch."""
 
     @abstractmethod
     def leave(self, worker: Worker) -> None:
@@ -124,7 +128,7 @@ class Worker:
         yield from self.spend("compute", seconds, "update")
 
     def decode(self) -> Process:
-        """Decode the weights that were pulled."""
+        """Decode the fetched parameters."""
         seconds = sum(self.world.coding(self.rank, call.decode) for call in self.world.calls)
         yield from self.spend("encode", seconds, "decode")
 

@@ -45,7 +45,7 @@ class AtServers(MeetingPoint):
         self._pulled = sum(_staged(call, "pull") for call in job.calls(0))
 
     def begin(self, worker: Worker) -> None:
-        """Do nothing: workers send only at the end of a step."""
+        """Do nothing: workers push only when calls become ready."""
 
     def ready(self, worker: Worker, call: StagedCall) -> None:
         """Push ``call`` after the worker's earlier pushes."""

@@ -41,7 +41,7 @@ _MEETING_POINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Which steps' intervals to keep, and whether to log which versions workers read and gave.
+    """The steps whose intervals to keep, and whether to log versions read and given.
 
     ``steps``: how many steps to keep from step ``first`` on; None for as many as there is room for.
     Step 0 is the first after warm-up. ``workers``: keep only the first so many; None for all.

@@ -1,4 +1,4 @@
-"""What each link carries over time: the transfers of recorded steps, mapped to their links."""
+"""The transfers of recorded steps on each link over time."""
 
 from __future__ import annotations
 

@@ -75,8 +75,7 @@ class RefittedModel(CollectiveModel):
         if self.joins_all:
             whole = float(found.finishes.max() - starts.max())
         else:
-            # If ranks may leave before others enter, the start of the last says nothing of the
-            # time.
+            # If ranks may leave before others enter, the last start does not determine the time.
             whole = self.base.time_together(nbytes)
         # At most the whole, so that the time for bytes is never negative.
         empty = min(self._without_bytes, whole)

@@ -213,7 +213,7 @@ class Result(Shown):
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample whose gradient counted."""
-        # Traffic has a time of its own, which may differ from every worker's step.
+        # Traffic has its own time, which may differ from every worker's step.
         samples = self.throughput_samples_per_s * self.traffic.links.time_s
         return self.traffic.sent_in_total / samples if samples else 0.0
 
@@ -292,7 +292,7 @@ class Result(Shown):
 
     @property
     def total(self) -> Total | None:
-        """The total for the scenario's tokens, samples or epochs to pay for; None without them."""
+        """Time, price and energy of the scenario's tokens, samples or epochs, if it has any."""
         samples = samples_to_pay(self.job.scenario, self.job.model.tokens)
         if samples is None:
             return None
@@ -326,7 +326,7 @@ class Result(Shown):
 
     @cached_property
     def provenance(self) -> dict[str, str]:
-        """The versions and settings that produced the result, and when it was first asked for."""
+        """The versions that produced the result, and the date of the first request for them."""
         return provenance()
 
     def _input_json(self) -> dict[str, Any] | None:

@@ -80,7 +80,7 @@ def run_together(
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """Detection of steps that do the same work as the previous one, to simulate them in one go.
+    """Detection of equal consecutive steps, which are simulated in one go.
 
     The clocks are a max-plus system: once a step has moved all of them by the same time, equal
     steps after it do so too. ``unlike`` are the steps in which some worker's compute time changes.

@@ -389,7 +389,7 @@ class CalibrationProfile(Config):
 
     @property
     def residuals_of(self) -> str:
-        """What `residuals` are the errors of: "all-reduce by gloo", messages, layers."""
+        """The rows that `residuals` are about: "all-reduce by gloo", messages, layers."""
         for what, each in self.residuals_by.items():
             if each == self.residuals:
                 return what

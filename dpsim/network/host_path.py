@@ -73,6 +73,7 @@ class HostPathModel(CollectiveModel):
         return True
 
     def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+        """Start each GPU's copy as it enters."""
         return _Run(self, shared, nbytes, leave)
 
     def traffic(self, nbytes: int) -> Traffic:

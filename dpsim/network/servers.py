@@ -169,6 +169,7 @@ class ServersModel(CollectiveModel):
         return True
 
     def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+        """Start each worker's push or pull as it enters."""
         return _Run(self, shared, nbytes, leave)
 
     def arriving(self, ends: FloatArray, nbytes: int) -> float:

@@ -324,7 +324,7 @@ class Worker:
         there = self.env.now
         for sending in until:
             group = sending.call.group
-            # Calls are numbered from 0: the stream is through with those below ``received``.
+            # Calls are numbered from 0: the stream has finished those below ``received``.
             if self._received[group] <= sending.number:
                 arrived = self.env.event()
                 self._awaits[group] = sending.number, arrived

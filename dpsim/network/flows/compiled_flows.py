@@ -245,7 +245,7 @@ def _sorted(of: IntArray, count: int) -> tuple[IntArray, IntArray]:
 
 
 def _function(kernel: ctypes.CDLL, name: str, answers: Any, *takes: Any) -> Callable[..., Any]:
-    # By item, not by attribute, to get a separate function object with types of its own.
+    # By item, not by attribute, to get a separate function object with separate types.
     function = kernel[name]
     function.restype, function.argtypes = answers, takes
     return function

@@ -137,7 +137,7 @@ class FluidNetwork:
     def send_one(
         self, routes: Routes, row: int, nbytes: float, done: Done, reroute: Reroute | None = None
     ) -> None:
-        """`send` of one flow over one row, many times faster."""
+        """Do the same as `send` for one flow over one row, many times faster."""
         number = self._calls
         self._calls += 1
         self._batches[number] = _Batch(None, done, reroute, 1)

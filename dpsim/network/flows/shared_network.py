@@ -86,7 +86,7 @@ class SharedNetwork:
     def send_one(
         self, routes: Routes, row: int, nbytes: float, done: Callable[[IntArray], None]
     ) -> None:
-        """`send` over one row, many times faster."""
+        """Do the same as `send` over one row, many times faster."""
         self.fluid.send_one(routes, row, nbytes, done)
 
     @contextmanager

@@ -85,7 +85,6 @@ class GlooModel(LeavingTogether):
         return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives."""
         return traffic(self._ring.schedule, nbytes, self.itemsize)
 
     def _time(self, nbytes: int) -> tuple[float, str]:

@@ -90,7 +90,6 @@ class MpiModel(LeavingTogether):
         return self._models[name].loads(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives."""
         return traffic(self._models[self.algorithm_for(nbytes)].schedule, nbytes, self.itemsize)
 
     def seconds(self, nbytes: int) -> dict[str, float]:

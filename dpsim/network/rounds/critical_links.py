@@ -4,11 +4,11 @@ Between the slowest links the other links only keep pace. A round takes rank i o
 o + g + max(r_i + max(t_i, t_{i-1}), r_{i+1} + t_i, r_{i-1} + t_{i-1}), with t_i the seconds of its
 message to rank i+1: a linear map in max-plus algebra. After R rounds rank i is at the maximum of
 r_j plus the seconds of a walk of R turns from j to i, which in a turn crosses link e in t_e, or
-stays at a rank for the slower of its two links. Relative to R (o + g + T), with T of the slowest,
-or critical, links, staying at an end of a critical link costs nothing, and crossing link e costs T
-- t_e. So the optimal walk goes the cheapest way to a critical link, stays there, and goes on to i.
-Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, section 3.7
-(powers of a matrix by its critical graph).
+stays at a rank for the slower of its two links. With T the seconds of the slowest, or critical,
+links, a walk loses, relative to R (o + g + T), nothing where it stays at an end of a critical link,
+and T - t_e where it crosses link e. So the optimal walk goes the cheapest way to a critical link,
+stays there, and goes on to i. Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and
+Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class RoundsInChain:
         self._laid_out: dict[int, _LaidOut | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is laid out, whose pointers mean nothing in another process."""
+        """Return the state without the layouts, whose pointers are invalid in another process."""
         return {**self.__dict__, "_laid_out": {}}
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:

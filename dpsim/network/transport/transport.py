@@ -122,9 +122,10 @@ class TransportModel(CollectiveModel):
 
     @cached_property
     def _limits(self) -> NDArray[np.bool_]:
-        """Which links can be full.
+        """The links that can be full, as a mask.
 
-        A link cannot if its rate is that of any pair's slowest link times the number of ranks.
+        A link cannot if its rate is at least that of any pair's slowest link times the number of
+        ranks.
         """
         ranks = np.arange(self.network.ranks)
         routes = self.network.routes(ranks, np.roll(ranks, 1))

@@ -64,6 +64,7 @@ class Custom(Fabric):
         return self._found[source, destination]
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Return the shortest paths of the graph."""
         pairs = zip(source.tolist(), destination.tolist(), strict=True)
         found = [self._path(a, b) for a, b in pairs]
         hops = max(map(len, found), default=0)

@@ -126,7 +126,7 @@ class Work:
 
     @cached_property
     def warmth(self) -> FloatArray:
-        """From 0 to 1, how far the size exceeds the few KiB at which more channels start."""
+        """How far the size exceeds the few KiB at which more channels start, from 0 to 1."""
         return _hill(self.nbytes / WARM_BYTES)
 
     @cached_property
