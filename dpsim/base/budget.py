@@ -25,8 +25,8 @@ from dpsim.base.errors import DpsimError, FailedError
 # The environment variable with the seconds that one simulation may take.
 TIME_LIMIT = "DPSIM_TIME_LIMIT"
 MOST_SECONDS = 3600.0
-_SURE = 0.02  # part of the limit after which the steps so far allow a forecast
-_ASKS_EVERY = 0.1  # CPU seconds between two signals beyond the limit
+_SURE = 0.02  # the part of the limit after which the steps done so far say how long all will take
+_ASKS_EVERY = 0.1  # s of the processor between two signals beyond the limit
 _LOOKS = 0.002  # s between two forecasts
 _A_WHILE = 5.0  # s from which a forecast is reported
 _DOUBT = 2.0  # safety factor, because later steps may be faster than the first ones
@@ -184,10 +184,9 @@ class Budget:
 
 @dataclass(slots=True)
 class Forecast:
-    """Forecast of the total time of ``total`` equal parts from the parts done so far.
+    """Tells from the parts done of ``total`` equal ones how long all will take.
 
-    The first part, which includes preparation, does not count. ``progress`` is called with the
-    number of parts done.
+    The first, which prepares, does not count. ``progress`` is told, too, how many are done.
     """
 
     total: int
@@ -218,7 +217,7 @@ class Forecast:
             return
         whole = spent / counted * self.total
         if self._begun + whole / _DOUBT > limit.end:
-            # Not a plain FailedError, because a caller that set a short limit may raise it.
+            # Not a plain FailedError: who gave it a short time may give it a longer one.
             raise OverTimeError(
                 f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "
                 f"({counted:,} took {spent:.2g} s), "

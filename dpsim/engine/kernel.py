@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dpsim.engine.log import Log
     from dpsim.engine.timeline import Timeline
 
-_MOST_INTERVALS = 4_000_000  # of all steps together, if the recording asks for all that fit
-_STAGGERED = 10  # upper limit, in steps' compute times of the fastest worker
+_MOST_INTERVALS = 4_000_000  # of all steps together, where as many are asked for as have room
+_STAGGERED = 10  # times what the fastest computes in a step, at the most
 _INTERVALS_OF_A_STEP = 5  # per worker, without collectives: input, passes, update, decoding
 _INTERVALS_OF_A_COLLECTIVE = 4  # computing until it is ready, encoding, its collective, waiting
 
