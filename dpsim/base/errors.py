@@ -2,11 +2,11 @@
 
 Their tree::
 
-DpsimError (ValueError)    what the user gave cannot be used: where, rule and value
-├── ScenarioError          a scenario file, with file:line:column of every problem in it
-├── UnknownNameError       a name that is not known, with the nearest known one
-└── FailedError            what was asked for is right, but did not succeed or cannot be
-done on this machine
+    DpsimError (ValueError)    the input cannot be used: place, rule and value
+    ├── ScenarioError          a scenario file, with file:line:column of every problem in it
+    ├── UnknownNameError       an unknown name, with the nearest known one
+    └── FailedError            the input is valid, but the request failed or cannot be done on
+                               this machine
 """
 
 from __future__ import annotations

@@ -52,4 +52,4 @@ def _keep(path: Path, content: str) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         made.write_text(content, encoding="utf-8")
-        made.replace(path)  # in one go: another process may read it now
+        made.replace(path)  # atomic, because another process may be reading it

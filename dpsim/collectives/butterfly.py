@@ -18,7 +18,7 @@ from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed, ranks_array
 
-_MOST = 2**20  # the degree that joins the most ranks in one round
+_MOST = 2**20  # the largest degree
 
 
 def degrees(ranks: int, degree: int) -> tuple[list[int], int]:

@@ -153,7 +153,7 @@ def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
 def _exact_time(
     algorithm: Algorithm, groups: Groups, layout: RankLayout, split: Chunking, costs: Costs
 ) -> float:
-    """Seconds of one of the collectives, because they are independent."""
+    """Seconds: those of one of the collectives, because they are independent."""
     return algorithm.exact_time(groups.among(layout), split, costs)
 
 

@@ -29,7 +29,7 @@ class Traffic:
 
     @property
     def busiest_both_ways(self) -> int:
-        """Bytes sent plus received by the rank for which that is most."""
+        """The largest sum of bytes sent and received by a rank."""
         return int((self.sent + self.received).max(initial=0))
 
     @property

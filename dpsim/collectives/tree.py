@@ -18,7 +18,7 @@ def compile_tree(layout: RankLayout) -> Schedule:
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: the reduction's and then the broadcast's."""
+    """Seconds: the reduction's plus the broadcast's."""
     return reduce.exact_time(layout, chunking, costs) + broadcast.exact_time(
         layout, chunking, costs
     )

@@ -252,7 +252,7 @@ def _kept_part(scenario: Scenario, model: Model) -> float:
     """
     strategy = scenario.strategy
     if strategy.aggregation.kept_away.optimizer != "none":
-        return 0.0  # the processors do
+        return 0.0  # the processors update
     if strategy.aggregation.shards:
         return strategy.aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version

@@ -14,7 +14,7 @@ from dpsim.strategy.aggregation import Meeting
 MOST_RECORDS = 20_000_000  # steps x workers
 _LEAST_JITTER = LognormalJitterConfig(kind="lognormal", sigma=0.01)
 _BYTES_A_WORKER = 2_500.0
-_BYTES_A_RECORD = 8.0 * 12  # twelve arrays of a number a step and worker
+_BYTES_A_RECORD = 8.0 * 12  # twelve arrays with a number per step and worker
 
 
 def settled_length(scenario: Scenario) -> Scenario:

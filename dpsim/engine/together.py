@@ -240,7 +240,7 @@ class _Run:
         self.gate = job.gate()
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
-        self.begun = self.ended = 0.0  # when the last collective had all workers, and was over
+        self.begun = self.ended = 0.0  # when the last collective had all workers, and when it ended
         self.spans: list[tuple[float, float]] = []  # of all collectives of a step
         self.through = np.zeros(factors.shape[1])  # when workers finished the last call
         # The last position of a step, where the optimiser's step ends.

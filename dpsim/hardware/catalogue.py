@@ -150,7 +150,7 @@ class Catalogue(Registry[M]):
         for word in _WORD.findall(text.casefold()):
             squeezed += word
             edges.append(len(squeezed))
-        found: dict[str, None] = {}  # in the order in which the text has them
+        found: dict[str, None] = {}  # in the order of the text
         reached = 0
         for place, start in enumerate(edges):
             ends = edges[place + 1 : place + 1 + _MOST_WORDS]

@@ -107,7 +107,7 @@ class MpiModel(LeavingTogether):
 
     @cached_property
     def _farther(self) -> float:
-        """Seconds that routes longer than any measured add to one message to each partner."""
+        """Extra seconds of one message to each partner on routes longer than any measured."""
         heads = self.cluster.first_rank[None, :-1]
         shifts = [2**step for step in range((self.nodes - 1).bit_length())]
         return to_partners(self.cluster, heads, shifts, LONGEST_HOP)

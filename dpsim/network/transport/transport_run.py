@@ -130,7 +130,7 @@ class _Pair:
         self.path = run.model.paths[source][destination]
         self.back = run.model.paths[destination][source]
         self._sends: deque[tuple[int, Callable[[], None]]] = deque()  # posted
-        self._receives: deque[Callable[[], None]] = deque()  # announced, and heard of
+        self._receives: deque[Callable[[], None]] = deque()  # announced, and known to the source
         self._ready: deque[tuple[float, Callable[[], None], Callable[[], None]]] = deque()
         self._busy = False
 
