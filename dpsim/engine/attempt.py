@@ -1,4 +1,4 @@
-"""A prediction that may not be possible, for studies that leave out what cannot be simulated."""
+"""Predictions that may fail, for studies that leave out what cannot be simulated."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dpsim.scenario import Scenario
 
 
 def try_simulate(scenario: Scenario) -> Result | DpsimError:
-    """The prediction of ``scenario``, or why there is none: it does not fit in memory, say.
+    """Return the prediction of ``scenario``, or the error, such as running out of GPU memory.
 
-    Raises FailedError where this machine's time or memory is at its end, for others too.
+    Raises FailedError if this machine runs out of time or memory, which would stop other runs too.
     """
     try:
         return simulate(scenario)

@@ -1,7 +1,7 @@
-"""How far a peak of memory may be off: what published peaks are over what is predicted.
+"""Error of the predicted memory peak, from published peaks over predicted ones.
 
-Few were published, of one model under one kind of sharding. What has other traits is further off
-than they show, so that of it one more generation of GPUs is the draw, not one more configuration.
+Few peaks were published, of one model with one kind of sharding. Predictions with other traits err
+more than these show, so for them a draw is a generation of GPUs instead of a configuration.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsim.workload import STAGE_NAMES, Setup
 
 
 def memory_doubt(setup: Setup, model: str, gpu: str, architecture: str) -> Doubt:
-    """Return the error of the bytes that a model takes in all; no part has one of its own."""
+    """Return the error of the total bytes that a model takes; parts have no error of their own."""
     table = shipped_json("dpsim.engine", "memory_residuals.json")
     apart = tuple(_unlike_the_measured(table, setup, model, gpu, architecture))
     basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
@@ -29,7 +29,7 @@ def memory_doubt(setup: Setup, model: str, gpu: str, architecture: str) -> Doubt
 def _unlike_the_measured(
     table: Mapping[str, Any], setup: Setup, model: str, gpu: str, architecture: str
 ) -> list[str]:
-    """Return what no measured peak had, a sentence each."""
+    """Return the traits that no measured peak had, a sentence each."""
     stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
     measured = {
         f"of {model}": model in table["models"],

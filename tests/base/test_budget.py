@@ -177,7 +177,8 @@ class Slow:
         while time.thread_time() < end: pass
 try:
     with budget.limited(0.1):
-        while True: Slow()
+        Slow()
+        while True: pass
 except errors.FailedError as error:
     print(error)
 """
