@@ -1,6 +1,6 @@
-"""How many steps a task takes to its target at a global batch, and its learning rate.
+"""The steps a task needs to reach its target at a global batch, and the learning rate to use.
 
-It knows only `base`.
+Depends only on `base`.
 """
 
 from __future__ import annotations
