@@ -1,4 +1,4 @@
-"""How the gradients of sharded training travel."""
+"""The format and the collective of gradients in sharded training."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ class GradientsConfig(Config):
     )
 
     def width(self, model: Model) -> int:
-        """Bytes of an element of ``model``'s gradients on its way."""
+        """Return the bytes of an element of ``model``'s gradients as they are sent."""
         return model.parameter_bytes if self.dtype is None else 4 if self.dtype == "fp32" else 2
