@@ -1,4 +1,4 @@
-"""What GPU time costs: its price, and the power that is drawn."""
+"""The cost of GPU time: its price, and the power it draws."""
 
 from __future__ import annotations
 
