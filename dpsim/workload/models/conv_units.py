@@ -1,4 +1,4 @@
-"""What the Inception family is built of.
+"""The building blocks of the Inception family.
 
 Units of convolution, batch norm and ReLU, alone, in chains and in forks.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dpsim.workload.builder import Builder, Size
 from dpsim.workload.layer_stack import Shape
 
-# What keeps an image's size.
+# Padding that keeps an image's size.
 _PADDING: dict[Size, Size] = {
     1: 0,
     3: 1,
@@ -32,7 +32,7 @@ class Units:
         """Convolution, batch norm, ReLU."""
         self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
         self.b.batch_norm(f"{name}.bn")
-        # In place, as torchvision has it: nothing more is kept.
+        # In place, as in torchvision: no additional activation is kept.
         self.b.activation(f"{name}.relu")
 
     def chain(self, name: str, *units: tuple[int, Size]) -> None:
@@ -41,7 +41,7 @@ class Units:
             self.unit(f"{name}_{index}", channels, kernel, padding=_PADDING[kernel])
 
     def pooled(self, name: str, channels: int) -> None:
-        """Average over 3x3, then a 1x1 unit."""
+        """A 3x3 average, then a 1x1 unit."""
         self.b.pool(f"{name}.avg_pool", 3, 1, 1)
         self.unit(f"{name}.branch_pool", channels, 1)
 
@@ -60,7 +60,7 @@ class Units:
         )
 
     def head(self, classes: int) -> None:
-        """Average over the image, dropout, and the linear layer of the classes."""
+        """An average over the image, dropout, and the linear layer of the classes."""
         self.b.adaptive_pool("avgpool", 1)
         self.b.activation("dropout", kept=True)
         self.b.flatten()

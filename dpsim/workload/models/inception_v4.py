@@ -39,7 +39,7 @@ class _InceptionV4(Units):
         )
         self.b.concatenate(
             "mixed_4a.cat",
-            # The branches shrink the image alike, so that their outputs can be joined.
+            # The branches shrink the image equally, so that their outputs can be concatenated.
             lambda: self._narrowed("mixed_4a.branch0", (64, 1)),
             lambda: self._narrowed("mixed_4a.branch1", (64, 1), (64, (1, 7)), (64, (7, 1))),
         )

@@ -14,7 +14,7 @@ _CHANNELS = (32, 64, 128, 256, 320, 320)
 
 
 def unet3d() -> Model:
-    """3D U-Net on patches of 128^3."""
+    """Build 3D U-Net for patches of 128^3."""
     b = Builder((1, 128, 128, 128))
     sizes: list[Shape] = []
     for level, channels in enumerate(_CHANNELS):
