@@ -266,7 +266,8 @@ def _entered(given: Field, key: str) -> None:
     if value == _INLINE:
         return
     if value is None or value == _NONE:
-        # Removes the value if the file has one; does nothing otherwise.
+        # Where the file itself has a value, removing the change is not enough: override it with
+        # null.
         spec = state.editable().without(given.path)
         if stated(spec, given.path) is not None:
             spec = spec.with_value(given.path, "null")

@@ -61,7 +61,7 @@ def with_model(spec: Spec, model: str) -> Spec:
 
 
 def with_gpus(spec: Spec, gpu: str, count: int) -> Spec:
-    """Return ``spec`` on ``count`` GPUs of a kind, in the catalogue's fullest machines for it.
+    """Return ``spec`` on ``count`` GPUs of a kind, in as few catalogue machines as possible.
 
     The network does not change.
     """

@@ -198,7 +198,7 @@ def _leave(key: Hashable) -> None:
 
 
 def _me() -> str:
-    """Return the session's identifier; Streamlit's tells when its tab is closed."""
+    """Return the session's identifier, from Streamlit if possible to detect closed tabs."""
     context = get_script_run_ctx(suppress_warning=True)
     if context is not None:
         return context.session_id

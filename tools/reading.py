@@ -5,10 +5,10 @@ Only lines that are not blank count. *Nodes a line* is the number of nodes of th
 *Comments* are lines with nothing else. A function's length is its lines from ``def`` to the end
 without its docstring.
 
-The last lines show how far a reader jumps who follows one run in a debugger: the functions of dpsim
-that a warm ``dpsim run scenarios/quickstart.yaml`` calls, at their first call, the number of their
-files, and how often the next one is in another file. Warm means that the same process has run it
-before, so that imports and caches do not count.
+The last lines show how far a reader who follows one run in a debugger has to jump: the functions of
+dpsim that a warm ``dpsim run scenarios/quickstart.yaml`` calls, at their first call, the number of
+their files, and how often the next one is in another file. Warm means that the same process has run
+it before, so that imports and caches do not count.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ JitterConfig = Annotated[
 
 
 class BackgroundConfig(Config):
-    """Traffic without end from one GPU to another, which takes its max-min fair share."""
+    """Endless traffic from one GPU to another, which takes its max-min fair share."""
 
     source: NonNegativeInt = Field(description="Rank of the GPU that sends.")
     destination: NonNegativeInt = Field(description="Rank of the GPU that receives.")
@@ -52,7 +52,7 @@ class BackgroundConfig(Config):
 
 
 class LinkChangeConfig(Config):
-    """From a given time on, links have another rate."""
+    """A change of links' rates from a given time on."""
 
     link: str = Field(
         min_length=1,
@@ -69,7 +69,7 @@ class LinkChangeConfig(Config):
 
 
 class DisturbanceConfig(Config):
-    """What keeps steps from being alike."""
+    """Disturbances that make steps differ."""
 
     jitter: JitterConfig | None = Field(
         default=None, description="Random variation of compute times; none if left out."

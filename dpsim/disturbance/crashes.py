@@ -29,7 +29,7 @@ from dpsim.disturbance.random_streams import random_streams
 
 # Finite, since Daly's interval would be infinite too, and a ratio of the two not a number.
 _NEVER = 1e15  # seconds between crashes of a job without any
-_USUAL_COST = 60.0  # seconds of a checkpoint where nothing is said; an assumption
+_USUAL_COST = 60.0  # default seconds of a checkpoint; an assumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Copies:
 class NeighbourConfig(Config):
     """Copies of the state in the memory of a neighbouring node, between checkpoints to storage.
 
-    After a fault the job goes back to the last copy, unless the neighbour is struck too. Source:
+    After a fault the job goes back to the last copy, unless the neighbour fails too. Source:
     Wang et al., "GEMINI", SOSP 2023. The defaults are assumptions.
     """
 
@@ -104,7 +104,7 @@ class NeighbourConfig(Config):
 
 
 class CrashesConfig(Config):
-    """Workers that fail, and what is done about it.
+    """Failures of workers, and the recovery from them.
 
     The default time between failures is that of a GPU and what belongs to it in a large run: 419
     unexpected interruptions in 54 days on 16,384 GPUs make 50,700 hours (Dubey et al., "The Llama 3

@@ -59,7 +59,7 @@ class Cause:
 
 
 class FaultConfig(Config):
-    """Faults of one cause: how often, who is struck together, and for how long."""
+    """Faults of one cause: how often they occur, who fails together, and for how long."""
 
     name: str = Field(default="fault", min_length=1, description="What the answer calls it.")
     mtbf: PositiveSeconds = Field(
@@ -133,7 +133,7 @@ class FaultConfig(Config):
 
 
 class FaultTraceConfig(Config):
-    """Faults as they were logged on servers like those of the scenario, by their kind."""
+    """Logged faults of servers like those of the scenario, by kind."""
 
     trace: FilePath = Field(
         description=(

@@ -1,10 +1,10 @@
 """Jitter from measurements.
 
-Factors are drawn from a table of measured times, in a file or in the scenario itself.
+Factors drawn from a table of measured times, in a file or in the scenario itself.
 
-A CSV file has a column ``value`` (or one column of any name) and optionally ``weight``; a JSON file
-holds a list of numbers or an object with ``values`` and optionally ``weights``. Values are divided
-by their mean, so times may be in any unit.
+A CSV file has a column ``value`` (or one column of any name) and perhaps ``weight``; a JSON file
+holds a list of numbers or an object with ``values`` and perhaps ``weights``. Values are divided by
+their mean, so times in any unit serve.
 """
 
 from __future__ import annotations

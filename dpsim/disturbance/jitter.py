@@ -148,7 +148,7 @@ class ParetoJitterConfig(Jitter):
 
 
 class CorrelatedJitterConfig(Jitter):
-    """What a worker, its node and the whole job have in common, over time; delays; stalls.
+    """Correlated variation of a worker, its node and the whole job; delays; stalls.
 
     Each level's logarithm is normal, and remembers: an autoregression of first order, in its
     long-run state from the first step on. The default stalls are those of three of the five runs

@@ -130,7 +130,7 @@ class MeasuredCell(ScaledCompute):
 
 
 class ComputeScale(ScaledCompute):
-    """Compute times as computed, times a factor that is known."""
+    """Computed times multiplied by a known factor."""
 
     compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         description="What compute times are multiplied by."

@@ -72,7 +72,7 @@ _Calibration = Literal["catalogue"] | MeasuredStep | ComputeScale | MeasuredCell
 
 
 def _cluster_or_testbed(schema: dict[str, Any]) -> None:
-    """In the JSON Schema, require one of the two."""
+    """Require one of the two in the JSON Schema."""
     schema["required"].remove("cluster")
     schema["anyOf"] = [{"required": ["cluster"]}, {"required": ["testbed"]}]
 

@@ -14,7 +14,7 @@ from dpsim.topology import Mesh
 
 
 class StrategyConfig(Config):
-    """How gradients meet, when, and what runs beside what."""
+    """How gradients are aggregated, when, and what overlaps."""
 
     aggregation: AggregationConfig = Field(
         default=AllReduceConfig(kind="allreduce"), description="How gradients meet."

@@ -32,7 +32,7 @@ class Builder(LayerStack):
         dilation: int = 1,
         tied: bool = False,
     ) -> None:
-        """Convolution of the incoming (channels, length...), in any number of dimensions.
+        """Add a convolution of the incoming (channels, length...), in any number of dimensions.
 
         Each of ``groups`` sees its share of the channels (as many groups as channels: depthwise).
         ``tied`` uses the weights of another layer, like a head that serves several sizes.
@@ -48,7 +48,7 @@ class Builder(LayerStack):
     def conv_transpose(
         self, name: str, channels: int, kernel: Size, stride: Size = 1, *, bias: bool = False
     ) -> None:
-        """Transposed convolution: each place of the input spreads a window over the output."""
+        """Add a transposed convolution: each input place spreads a window over the output."""
         sides, steps = self._each(kernel), self._each(stride)
         places = tuple(
             (side - 1) * step + window
@@ -81,7 +81,7 @@ class Builder(LayerStack):
         )
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
-        """Normalisation over the batch.
+        """Add a normalisation over the batch.
 
         Forward reads to compute the moments, then reads and writes to normalise; backward reads two
         tensors twice and writes one.
@@ -97,7 +97,7 @@ class Builder(LayerStack):
         )
 
     def group_norm(self, name: str, *, kept: bool = True) -> None:
-        """Normalisation over groups of one sample's channels, with the traffic of a batch norm.
+        """Add a normalisation over groups of one sample's channels, with a batch norm's traffic.
 
         With as many groups as channels it is an instance norm.
         """
@@ -106,14 +106,14 @@ class Builder(LayerStack):
     def pool(
         self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False
     ) -> None:
-        """Maximum or average over windows."""
+        """Add a pooling by maximum or average over windows."""
         entering = self.size
         window = self._window(self._each(kernel), stride, padding, ceil=ceil)
         self.shape = (self.shape[0], *window)
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
     def adaptive_pool(self, name: str, side: int) -> None:
-        """Average pooling to ``side`` x ``side``."""
+        """Add an average pooling to ``side`` x ``side``."""
         entering = self.size
         self.shape = (self.shape[0], *[side] * (len(self.shape) - 1))
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
@@ -136,7 +136,7 @@ class Builder(LayerStack):
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, kept=self.size)
 
     def upsample(self, name: str, factor: int) -> None:
-        """Nearest-neighbour upsampling: repeat each pixel ``factor`` x ``factor`` times."""
+        """Add nearest-neighbour upsampling: repeat each pixel ``factor`` x ``factor`` times."""
         entering = self.size
         self.shape = (self.shape[0], *(factor * side for side in self.shape[1:]))
         self._memory(
@@ -144,7 +144,7 @@ class Builder(LayerStack):
         )
 
     def squeeze_excite(self, name: str, squeezed: int) -> None:
-        """Squeeze-and-excitation: two small layers on means scale channels (Hu et al. 2018)."""
+        """Add squeeze-and-excitation: two small layers on means scale channels (Hu et al. 2018)."""
         entering = self.shape
         self.adaptive_pool(f"{name}.avgpool", 1)
         self.flatten()
@@ -194,14 +194,14 @@ class Builder(LayerStack):
         self._memory(name, "embedding", 2 * self.size, 2 * self.size, parameters=own)
 
     def layer_norm(self, name: str) -> None:
-        """Layer normalisation: backward reads two tensors twice and writes one."""
+        """Add a layer normalisation: backward reads two tensors twice and writes one."""
         width = self.shape[-1]
         self._memory(
             name, "norm", 2 * self.size, 5 * self.size, parameters=(width, width), kept=self.size
         )
 
     def rms_norm(self, name: str, *, heads: int | None = None, weights: bool = True) -> None:
-        """Layer normalisation without mean and bias, and optionally without weights.
+        """Add a layer normalisation without mean and bias, and optionally without weights.
 
         With ``heads`` each head of the width is normalised separately, all by the same weights.
         """
@@ -217,7 +217,7 @@ class Builder(LayerStack):
     def attention(
         self, name: str, heads: int, *, keys: int | None = None, relative: bool = False
     ) -> None:
-        """Softmax(Q K^T) V over all pairs of tokens, by kernels that materialise the scores.
+        """Add softmax(Q K^T) V over all pairs of tokens, by kernels that materialise the scores.
 
         The scores are T x K for each head, and 4 T K d FLOP are computed for T tokens of width d
         that attend to K ``keys`` (themselves if left out), whether causal or not: the masked half
@@ -240,7 +240,7 @@ class Builder(LayerStack):
         self._matrix(f"{name}.context", "attention", (), flop, moved + scores, kept=self.size)
 
     def weighted_sum(self, name: str, keys: int) -> None:
-        """Softmax over ``keys`` weights for each token, and the weighted sum of as many vectors.
+        """Add a softmax over ``keys`` weights per token, and the weighted sum of as many vectors.
 
         The vectors have the incoming width.
         """
@@ -250,7 +250,7 @@ class Builder(LayerStack):
         self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
 
     def pair_products(self, name: str) -> None:
-        """The dot product of each pair of incoming vectors, each pair once."""
+        """Add the dot product of each pair of incoming vectors, each pair once."""
         vectors, width = self.shape
         entering = self.size
         self.shape = (vectors * (vectors - 1) // 2,)
@@ -258,7 +258,7 @@ class Builder(LayerStack):
         self._matrix(name, "attention", (), flop, entering + self.size, kept=self.size)
 
     def selective_scan(self, name: str, state: int) -> None:
-        """Scan a state of ``state`` values for each channel over the tokens (Gu and Dao 2023).
+        """Add a scan of a state of ``state`` values per channel over tokens (Gu and Dao 2023).
 
         One kernel reads input, step, gate and the vectors that write and read the state, and never
         writes the states; backward recomputes them.
@@ -283,7 +283,7 @@ class Builder(LayerStack):
         keys: int | None = None,
         window: int | None = None,
     ) -> None:
-        """`attention` in one kernel that never materialises the scores.
+        """Add `attention` in one kernel that never materialises the scores.
 
         ``groups`` heads of keys and values serve all ``heads``; a token attends to K ``keys``, or
         to those in a ``window`` around it. Forward 4 T K d FLOP, backward 10 T K d, since it
@@ -309,7 +309,7 @@ class Builder(LayerStack):
         )
 
     def recurrent(self, name: str, width: int, *, gates: int = 4, suffix: str = "") -> None:
-        """One direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens.
+        """Add one direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens.
 
         It has two biases, as in torch. One product with the inputs covers all tokens; the products
         with the state are ``steps`` that wait for each other.
@@ -339,7 +339,7 @@ class Builder(LayerStack):
         )
 
     def both_ways(self, name: str, width: int, *, gates: int = 4, joined: bool) -> None:
-        """A recurrent layer in both directions.
+        """Add a recurrent layer in both directions.
 
         The outputs are concatenated if ``joined`` (twice the width), or summed.
         """
@@ -354,7 +354,7 @@ class Builder(LayerStack):
             self.add(f"{name}.sum", kept=True)
 
     def experts(self, name: str, count: int, active: int, inner: int) -> None:
-        """Gated feed-forward layers, ``active`` of ``count`` of which process each token.
+        """Add gated feed-forward layers, ``active`` of ``count`` of which process each token.
 
         All experts' weights are read, and gradients of all are written: a batch has tokens for
         each. The FLOP are those of the active ones. Tokens are sorted by expert into one grouped
@@ -373,7 +373,7 @@ class Builder(LayerStack):
         self.add(f"{name}.weighted_sum", terms=active)
 
     def _grouped(self, name: str, count: int, width: int) -> None:
-        """The product of tokens, sorted by expert, with each expert's own weights."""
+        """Add the product of tokens, sorted by expert, with each expert's own weights."""
         entering, inner = self.size, self.shape[-1]
         self.shape = (self.shape[0], width)
         flop = 2 * inner * self.size

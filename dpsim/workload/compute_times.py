@@ -229,10 +229,11 @@ def compute_times(
 
     The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is the activation
     checkpointing (None: everything is kept). ``constants`` replace the fitted ones. ``learners``
-    update their weights on the GPU at once; passes are those of one. ``updated`` is the part of the
-    model that is updated here. ``beside`` is seconds that the host adds to each step. ``searched``
-    is the number of autograd nodes that the host searches between a forward and its backward pass,
-    in ``each_pass`` or only in the last. Raises DpsimError for an invalid batch or precision.
+    update their weights on the GPU at once; passes are of a single one. ``updated`` is the part of
+    the model that is updated here. ``beside`` is seconds that the host adds to each step.
+    ``searched`` is the number of autograd nodes that the host searches between a forward and its
+    backward pass, in ``each_pass`` or only in the last. Raises DpsimError for an invalid batch or
+    precision.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:

@@ -72,7 +72,7 @@ class BlockFraction(Config):
 
 
 class MeanLength(Config):
-    """What is left of padded sequences."""
+    """The length of sequences without their padding."""
 
     mean_length: int = Field(ge=1, le=MOST_SAMPLES, description="Mean tokens of a sample.")
 
@@ -87,7 +87,7 @@ Checkpoint = Literal["none", "full", "selective"] | EveryBlock | BlockFraction
 
 
 def _batch_or_global_batch(schema: dict[str, Any]) -> None:
-    """In the JSON Schema, require one of the two."""
+    """Require one of the two in the JSON Schema."""
     schema["anyOf"] = [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
 
 
@@ -388,7 +388,7 @@ class WorkloadConfig(Config):
                 f" = {replicas * batch * passes:,} where all three are given, but got {together:,}"
             )
         values = {**dict(self), "batch_per_gpu": batch, "gradient_accumulation": passes}
-        # Keep the set fields, so that another number of workers divides the batch anew.
+        # Keep the set fields, so that the batch can be divided by another number of workers.
         return type(self).model_construct(_fields_set=set(self.model_fields_set), **values)
 
     @property

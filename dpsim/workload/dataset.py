@@ -47,7 +47,7 @@ class Epoch:
 
 
 class DatasetConfig(Config):
-    """The samples of one epoch, and who computes on which."""
+    """The samples of one epoch, and their division between workers."""
 
     samples: PositiveInt = Field(description="Samples in the data set.", examples=[1_281_167])
     partition: Partition = Field(

@@ -101,7 +101,7 @@ class ScriptInput(_Input):
 
 
 class StorageInput(_Input):
-    """Samples are read, decoded and copied while the step before computes.
+    """Samples are read, decoded and copied while the previous step computes.
 
     The defaults are ImageNet's, for PIL and torch.
     """

@@ -94,7 +94,7 @@ class LayerStack:
         )
 
     def parameter(self, name: str, elements: int) -> None:
-        """A separate tensor that is added or prepended to the input, such as learned positions."""
+        """Add a separate tensor that is added or prepended to the input, such as positions."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, parameters=(elements,))
 
     def linear(
@@ -106,7 +106,7 @@ class LayerStack:
         tied: bool = False,
         kept: bool = True,
     ) -> None:
-        """Matrix product with the last dimension.
+        """Add a matrix product with the last dimension.
 
         ``tied`` uses weights of another layer, and has no bias unless asked for.
         """
@@ -131,7 +131,7 @@ class LayerStack:
         )
 
     def activation(self, name: str, *, kept: bool = False) -> None:
-        """An element-wise function; without ``kept`` in place.
+        """Add an element-wise function; without ``kept`` in place.
 
         Backward reads gradient and output, and writes.
         """
@@ -140,14 +140,14 @@ class LayerStack:
         )
 
     def cross_entropy(self, name: str) -> None:
-        """The loss over the incoming words: a softmax and its logarithm.
+        """Add the loss over the incoming words: a softmax and its logarithm.
 
         Forward reads and writes; backward reads gradient and output, and writes.
         """
         self._memory(name, "loss", 2 * self.size, 3 * self.size, kept=self.size)
 
     def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
-        """Sum of ``terms`` tensors, such as a residual connection.
+        """Add a sum of ``terms`` tensors, such as a residual connection.
 
         Backward sums the gradients where the paths split.
         """

@@ -65,7 +65,7 @@ class StandIns:
         return self._torch.empty(args[0].numel(), dtype=args[0].dtype, device="meta")
 
     def _places(self, mask: Any) -> Any:
-        """Return indices of the elements that are not 0, at most all."""
+        """Return indices of the nonzero elements, assumed to be all."""
         self.guessed.setdefault("nonzero")
         return self._torch.empty(mask.numel(), mask.dim(), dtype=self._torch.int64, device="meta")
 

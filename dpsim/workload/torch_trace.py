@@ -177,7 +177,7 @@ class _Seen:
         return int(storage._cdata)
 
     def _here(self) -> _Amounts:
-        """The amounts of the innermost module in forward, or of the node's module in backward."""
+        """Return the amounts of the innermost forward module, or of the backward node's module."""
         return self.amounts.setdefault(self._stack[-1] if self._stack else self._node, _Amounts())
 
     def hooked(self) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Partly trained models: frozen weights, and adapters beside them.
+"""Partly trained models: frozen weights, and adapters.
 
 Backward of a frozen layer computes only the gradient by its input, and nothing before the first
 trained weights. Only trained weights have gradients, are communicated, updated, and have optimiser

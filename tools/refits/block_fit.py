@@ -174,7 +174,7 @@ def fit_blocks(
     rows = len(measured)
 
     def loss(squares: Any) -> Any:
-        """soft_l1 of the data, whose outliers are rows that differ in unpublished ways.
+        """Return soft_l1 of the data, whose outliers are rows that differ in unpublished ways.
 
         Squares of the priors: no constant leaves its physical range, however many rows require it.
         """

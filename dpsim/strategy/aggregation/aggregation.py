@@ -43,7 +43,7 @@ class AddingRate(NamedTuple):
 
 
 class Aggregation(Config):
-    """How gradients (or models) meet.
+    """The aggregation of gradients (or models).
 
     Class variables hold the properties of a kind. Where one depends on its fields, the kind defines
     a Python property of the same name.
@@ -182,7 +182,7 @@ class Aggregation(Config):
         return 1 if sums_in_flight else workers
 
     def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
-        """Return how often each asynchronous worker sends a turn's calls per iteration."""
+        """Return how often a turn's calls are sent per iteration of asynchronous workers."""
         return 1.0
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:

@@ -24,7 +24,7 @@ class HostCopies(NamedTuple):
 
 
 class OffloadConfig(Config):
-    """What is kept outside the GPUs' memory, and where."""
+    """The state that is kept outside the GPUs' memory, and where."""
 
     optimizer: Literal["none", "cpu", "nvme"] = Field(
         "none",

@@ -39,7 +39,7 @@ _COLLECTIVE = "push-pull"
 
 
 class ParameterServerConfig(Aggregation):
-    """Servers hold the parameters: workers push gradients and pull what has become of them."""
+    """Servers hold the parameters: workers push gradients and pull updated parameters."""
 
     meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
     updates_elsewhere: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Sharded data parallelism: workers divide among them what all-reduce keeps m times over.
+"""Sharded data parallelism: workers divide the state that all-reduce replicates m times.
 
 These are ZeRO's stages 1 to 3, FSDP being stage 3. Stage 1 divides the optimiser's state, 2 the
 gradients too, 3 the weights too. Gradients are reduce-scattered, so that each worker updates its

@@ -11,7 +11,7 @@ from dpsim.workload import Model
 
 
 class GradientsConfig(Config):
-    """How gradients travel, and what becomes of them in passes before the last."""
+    """How gradients are sent, and whether passes before the last reduce them."""
 
     dtype: Literal["fp32", "bf16"] | None = Field(
         default=None,

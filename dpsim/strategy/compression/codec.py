@@ -172,7 +172,7 @@ class Codec(Config):
 
 
 class LossyCodec(Codec):
-    """A codec that loses something, which may be fed back."""
+    """A lossy codec, whose error may be fed back."""
 
     error_feedback: bool = Field(
         default=False, description="What encoding lost is added to the next step's vector."

@@ -1,4 +1,4 @@
-"""1-bit: of each element only the sign, of each column the means for plus and for minus.
+"""1-bit: the sign of each element, and the means of each column's plus and minus elements.
 
 The means make the column's squared error smallest, so that an encoded vector is never further from
 its own than 0 is; what is lost is fed back. 1 bit an element and 8 bytes a column. Columns of a
@@ -20,7 +20,7 @@ from dpsim.strategy.compression.packing import ceil_div, in_buckets, packed_byte
 
 
 class OneBitConfig(QuantisingCodec):
-    """Signs travel, and two means a column."""
+    """Signs are sent, and two means per column."""
 
     kind: Literal["onebit"] = Field(
         description="Signs travel, and two means per column, with error feedback; gathered."

@@ -41,7 +41,7 @@ def bert(
 
 
 def encoder_block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
-    """Attention and feed-forward, each with a norm of its sum with what entered."""
+    """Add attention and feed-forward, each with a norm of its sum with its input."""
     width = b.shape[1]
     for part in ("query", "key", "value"):
         b.linear(f"{name}.attention.self.{part}", width)

@@ -46,7 +46,7 @@ def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: in
 
 
 def _batch_norm(b: Builder, name: str) -> None:
-    """Batch norm over tokens: each of the width's values is a channel."""
+    """Add a batch norm over tokens: each of the width's values is a channel."""
     tokens, width = b.shape
     b.shape = (width, tokens)
     b.batch_norm(name)

@@ -15,7 +15,7 @@ class FrozenNorms(Builder):
     """A builder with constant batch norms, as in detectors with few images per GPU."""
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
-        """A scale and a shift of each channel; backward scales the gradient, and needs no input."""
+        """Add a scale and a shift per channel; backward scales the gradient, and needs no input."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size)
 
 
@@ -32,7 +32,7 @@ def resnet50(b: Builder, block: Callable[[str, int, int], None]) -> list[Shape]:
 
 
 def pyramid(b: Builder, stages: Sequence[Shape]) -> list[Shape]:
-    """A feature pyramid over ``stages`` (Lin et al. 2017), the finest first."""
+    """Add a feature pyramid over ``stages`` (Lin et al. 2017); return its levels, finest first."""
     levels: list[Shape] = []
     coarser: Shape | None = None
     for index, stage in reversed(list(enumerate(stages))):

@@ -54,7 +54,7 @@ def efficientnet(
 def _unit(
     b: Builder, name: str, channels: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> None:
-    """Convolution, batch norm, SiLU, whose backward needs its input."""
+    """Add a convolution, batch norm, SiLU, whose backward needs its input."""
     b.conv(f"{name}.conv", channels, kernel, stride, kernel // 2, groups=groups)
     b.batch_norm(f"{name}.bn")
     b.activation(f"{name}.silu", kept=True)

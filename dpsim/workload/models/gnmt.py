@@ -42,7 +42,7 @@ def gnmt(name: str, sequence_length: int) -> Model:
 
 
 def _attention(b: Builder, name: str, keys: int) -> None:
-    """Additive attention: scores v tanh(q + k), then the weighted sum of the keys.
+    """Add additive attention: scores v tanh(q + k), then the weighted sum of the keys.
 
     Every pair of tokens has a vector of the whole width, so memory traffic is high.
     """

@@ -24,7 +24,7 @@ _BLOCKS = {
 
 
 def googlenet() -> Model:
-    """GoogLeNet for 1,000 classes."""
+    """Build GoogLeNet for 1,000 classes."""
     net = Units((3, 224, 224))
     net.unit("conv1", 64, 7, 2, 3)
     net.b.pool("maxpool1", 3, 2, ceil=True)

@@ -55,7 +55,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ELSEWHERE_FAMILIES = ("timm_backbone", "timm_wrapper")
 _ELSEWHERE = ("backbone", "use_timm_backbone", "use_pretrained_backbone")
 _FOREIGN = re.compile(r"[/\\:\s]|.{101}")  # in paths, addresses and names of hubs; in no setting
-# What the class of all configurations reads that changes a model.
+# Keys of the common base class of configurations that change a model.
 _COMMON = (
     *("model_type", "num_labels", "is_encoder_decoder", "chunk_size_feed_forward"),
     *("tie_word_embeddings", "rope_parameters", "rope_theta", "rope_scaling"),

@@ -126,7 +126,7 @@ def _attention(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
 
 
 def _projections(b: Builder, name: str, sizes: Llama, each: int) -> None:
-    """Queries, keys and values: three products of the input, or one."""
+    """Add queries, keys and values: three products of the input, or one."""
     entering = b.shape
     groups = sizes.groups or sizes.heads
     if sizes.packed:

@@ -44,7 +44,7 @@ def _proposals(b: Builder, name: str, tied: bool) -> None:
 
 
 def _boxes(b: Builder) -> None:
-    """Two linear layers on each box's contents, then its class and its sides for each class."""
+    """Add two linear layers on each box's contents, then its class and its sides for each class."""
     b.shape = (256, 1, 1)
     b.roi_align("box.align", _BOXES, 7)
     b.shape = (_BOXES, 256 * 7 * 7)
@@ -58,7 +58,7 @@ def _boxes(b: Builder) -> None:
 
 
 def _masks(b: Builder) -> None:
-    """Four convolutions on each box with an object, doubled in size, and a mask of each class."""
+    """Add four convolutions on each box with an object, upsampling, and a mask of each class."""
     b.shape = (256, 1, 1)
     b.roi_align("mask.align", _MASKS, 14)
     for index in range(4):

@@ -84,7 +84,7 @@ def resnet_cifar(name: str, depth: int) -> Model:
 
 
 def stem(b: Builder) -> None:
-    """The stem before the first stage: a 7x7 convolution and a pool, each of stride 2."""
+    """Add the stem before the first stage: a 7x7 convolution and a pool, each of stride 2."""
     _unit(b, "conv1", "bn1", 64, 7, stride=2, padding=3)
     b.activation("relu")
     b.pool("maxpool", 3, 2, 1)
@@ -101,7 +101,7 @@ def _head(b: Builder, classes: int) -> None:
 
 
 def basic_block(b: Builder, name: str, width: int, stride: int, *, projected: bool = True) -> None:
-    """Two 3x3 convolutions beside a shortcut.
+    """Add two 3x3 convolutions beside a shortcut.
 
     The shortcut is ``projected`` to the new shape, or else strided and padded with zeros.
     """
@@ -126,7 +126,7 @@ def bottleneck(
     squeeze: bool = False,
     strided_first: bool = False,
 ) -> None:
-    """Convolutions of 1x1, 3x3 and 1x1, the last of 4 x ``width`` channels, beside a shortcut.
+    """Add 1x1, 3x3 and 1x1 convolutions, the last of 4 x ``width`` channels, beside a shortcut.
 
     The 3x3 convolution has ``inner`` channels (``width`` if left out) in ``groups``.
     ``strided_first``: the first convolution has the stride, as in the paper.

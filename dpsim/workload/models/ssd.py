@@ -37,7 +37,7 @@ def ssd300_resnet34() -> Model:
 
 
 def _backbone(b: Builder, block: Callable[[Builder, str, int, int], None]) -> None:
-    """A ResNet up to its third stage, which keeps its stride of 8."""
+    """Add a ResNet up to its third stage, which keeps its stride of 8."""
     stem(b)
     for stage, depth in ((1, 3), (2, 4), (3, 6)):
         for index in range(depth):
@@ -46,7 +46,7 @@ def _backbone(b: Builder, block: Callable[[Builder, str, int, int], None]) -> No
 
 
 def _scales(b: Builder, *, normed: bool) -> None:
-    """The extra blocks, and the predictions for the boxes of each scale."""
+    """Add the extra blocks, and the predictions for the boxes of each scale."""
     scales: list[Shape] = [b.shape]
     for index, (middle, last) in enumerate(_EXTRA):
         # The first three halve the image (38, 19, 10, 5), the others remove its border (3, 1).

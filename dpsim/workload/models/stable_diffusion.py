@@ -44,7 +44,7 @@ class _Unet:
         self._skips: list[Shape] = [b.shape]
 
     def down(self) -> None:
-        """Two residual blocks per level, with transformers on all levels except the last."""
+        """Add two residual blocks per level, with transformers on all levels except the last."""
         for level, channels in enumerate(_CHANNELS):
             for block in range(2):
                 self._pair(f"down_blocks.{level}", block, channels, attends=level < 3)
@@ -54,12 +54,12 @@ class _Unet:
                 self._skips.append(self._b.shape)
 
     def middle(self) -> None:
-        """A transformer between two residual blocks."""
+        """Add a transformer between two residual blocks."""
         self._pair("mid_block", 0, _CHANNELS[-1], attends=True)
         self._residual("mid_block.resnets.1", _CHANNELS[-1])
 
     def up(self) -> None:
-        """Three residual blocks per level, each joined with a skip connection."""
+        """Add three residual blocks per level, each joined with a skip connection."""
         for level, channels in enumerate(reversed(_CHANNELS)):
             for block in range(3):
                 self._join(f"up_blocks.{level}.cat.{block}")
@@ -79,7 +79,7 @@ class _Unet:
             self._transformer(f"{name}.attentions.{block}", channels)
 
     def _residual(self, name: str, channels: int) -> None:
-        """Norm, SiLU, convolution, twice, with the step added in between, and a shortcut."""
+        """Add norm, SiLU, convolution, twice, with the step added in between, and a shortcut."""
         b, entering = self._b, self._b.shape
         b.group_norm(f"{name}.norm1")
         b.activation(f"{name}.silu1", kept=True)
@@ -98,7 +98,7 @@ class _Unet:
         b.add(f"{name}.add", kept=True)
 
     def _transformer(self, name: str, channels: int) -> None:
-        """Self-attention over places, cross-attention to the text, and a gated feed-forward."""
+        """Add self-attention over places, cross-attention to the text, and a gated feed-forward."""
         b, image = self._b, self._b.shape
         b.group_norm(f"{name}.norm")
         b.shape = (image[1] * image[2], channels)

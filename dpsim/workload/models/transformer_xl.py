@@ -61,7 +61,7 @@ def of_sizes(
 
 
 def _words(b: Builder, sizes: TransformerXL) -> None:
-    """Tables of words.
+    """Add tables of words.
 
     Narrow tables are widened by a matrix each; the output shares all but the first.
     """

@@ -34,7 +34,7 @@ def unet3d() -> Model:
 
 
 def _unit(b: Builder, name: str, channels: int, stride: int = 1) -> None:
-    """Convolution, instance norm, ReLU."""
+    """Add a convolution, instance norm, ReLU."""
     b.conv(f"{name}.conv", channels, 3, stride, 1)
     b.group_norm(f"{name}.norm")
     b.activation(f"{name}.relu")

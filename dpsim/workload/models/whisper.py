@@ -53,7 +53,7 @@ def whisper(
 
 
 def _attention(b: Builder, name: str, heads: int, fused: bool, heard: int | None = None) -> None:
-    """Self-attention of tokens, or cross-attention to ``heard`` vectors of the encoder."""
+    """Add self-attention of tokens, or cross-attention to ``heard`` vectors of the encoder."""
     tokens, width = b.shape
     b.layer_norm(f"{name}_layer_norm")
     b.shape = (heard or tokens, width)

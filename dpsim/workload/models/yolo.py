@@ -27,7 +27,7 @@ def yolov3(name: str, classes: int) -> Model:
 
 
 def _darknet53(b: Builder) -> list[Shape]:
-    """The convolutions of the backbone; returns the output shape of each stage."""
+    """Add the convolutions of the backbone; return the output shape of each stage."""
     _unit(b, "stem", 32, 3)
     scales: list[Shape] = []
     for stage, depth in enumerate(_DEPTHS, start=1):
@@ -51,7 +51,7 @@ def _neck(b: Builder, name: str, width: int, finer: Shape) -> None:
 
 
 def _head(b: Builder, name: str, width: int, outputs: int) -> None:
-    """Five units that end in ``width`` channels, and the predictions of this scale.
+    """Add five units that end in ``width`` channels, and the predictions of this scale.
 
     The next head continues from the units, not from the predictions.
     """
@@ -68,7 +68,7 @@ def _head(b: Builder, name: str, width: int, outputs: int) -> None:
 
 
 def _unit(b: Builder, name: str, channels: int, kernel: int, stride: int = 1) -> None:
-    """Convolution, batch norm, leaky ReLU."""
+    """Add a convolution, batch norm, leaky ReLU."""
     b.conv(f"{name}.conv", channels, kernel, stride, kernel // 2)
     b.batch_norm(f"{name}.bn")
     b.activation(f"{name}.relu")
