@@ -39,9 +39,8 @@ def fit_law(
     Least absolute deviations of ln S beyond 10 %, squares below (soft L1), since one run in a few
     is off by an evaluation period or an unlucky seed. B_crit has a prior: ``noise_scale``, the
     gradients' noise scale measured in the same runs, times or over 3; without it ten times the
-    largest batch, times or over 30. One run is enough; B_crit is then
-    the prior alone. Raises DpsimError for no runs, for lists of different lengths, and for numbers
-    that are not above 0.
+    largest batch, times or over 30. One run is enough; B_crit is then the prior alone. Raises
+    DpsimError for no runs, for lists of different lengths, and for numbers that are not above 0.
     """
     from scipy.optimize import least_squares
 

@@ -1,10 +1,9 @@
 """Steps to a target against the global batch, in two forms.
 
-The law is S(B) = S_min (1 + B_crit / B). S_min is the number of steps with an infinite
-batch. B_crit is the batch that needs twice as many steps, and twice as many samples as the smallest
-batch:
-samples E(B) = B S(B) = E_min (1 + B / B_crit), E_min = S_min B_crit, so that (S / S_min - 1)
-(E / E_min - 1) = 1. Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018
+The law is S(B) = S_min (1 + B_crit / B). S_min is the number of steps with an infinite batch.
+B_crit is the batch that needs twice as many steps, and twice as many samples as the smallest batch:
+samples E(B) = B S(B) = E_min (1 + B / B_crit), E_min = S_min B_crit, so that (S / S_min - 1) (E /
+E_min - 1) = 1. Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018
 (arXiv:1812.06162).
 
 The gradient-noise form derives the progress of a step with a larger batch from the gradients'

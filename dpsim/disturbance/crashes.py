@@ -51,8 +51,7 @@ class Goodput:
 class Checkpoints:
     """Work of ``interval`` seconds, then a checkpoint that takes ``cost`` seconds of training.
 
-    A checkpoint can be restored ``write`` seconds later; until then the previous one is
-    used.
+    A checkpoint can be restored ``write`` seconds later; until then the previous one is used.
     """
 
     interval: float

@@ -1,8 +1,8 @@
 """Several learners on one GPU: replicas of the model, each with its own batch.
 
 Small batches leave a GPU partly idle; k replicas of batch b fill it as one batch of k b would. With
-``t(B)`` the seconds of forward and backward with B samples in flight (the
-utilisation curve is U(B) = B / t(B) samples per second), k learners take
+``t(B)`` the seconds of forward and backward with B samples in flight (the utilisation curve is U(B)
+= B / t(B) samples per second), k learners take
 
     max(k b / U(k b), t(b)) = max(t(k b), t(b)),
 

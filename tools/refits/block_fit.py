@@ -164,8 +164,8 @@ def fit_blocks(
 ) -> FitResult:
     """Fit the blocks to measured seconds, starting from the priors or from ``start``.
 
-    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals. An
-    ``elementwise`` model takes several sets of values at once, each (sets, rows), which is faster.
+    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals. An ``elementwise``
+    model takes several sets of values at once, each (sets, rows), which is faster.
     """
     from scipy.optimize import least_squares
 
