@@ -1,4 +1,4 @@
-"""The steps a task needs to reach its target at a global batch, and the learning rate to use.
+"""How many steps a task takes to its target at a global batch, and its learning rate.
 
 Depends only on `base`.
 """

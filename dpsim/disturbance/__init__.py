@@ -1,4 +1,4 @@
-"""Disturbances that make steps differ: jitter, slow workers, crashes, changes of links.
+"""What keeps steps from being alike: jitter, slow workers, crashes, links that change.
 
 Depends only on `base`, and not on the network models.
 """

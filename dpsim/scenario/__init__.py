@@ -1,4 +1,4 @@
-"""Scenarios: one YAML file per experiment, with its schema, loader and errors by line and column.
+"""One YAML file is one experiment: the schema, the loader, errors with line and column.
 
 Depends on the configuration models of the lower packages, and runs nothing.
 """

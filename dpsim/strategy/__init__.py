@@ -1,4 +1,4 @@
-"""Training strategies: aggregation, synchronisation, overlap and compression.
+"""How workers train together: what meets, when, beside what, and how it is packed.
 
 Depends on workload and network, not on scenarios.
 """

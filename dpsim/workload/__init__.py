@@ -1,4 +1,4 @@
-"""The workload of a training step: layers, their times on a GPU, memory and input.
+"""What a training step computes: layers, their seconds on a GPU, memory and input.
 
 Depends only on `base`, and not on the network models.
 """

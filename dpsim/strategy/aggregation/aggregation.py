@@ -128,7 +128,7 @@ class Aggregation(Config):
         raise NotImplementedError
 
     def searched_nodes(self, model: Model) -> float:
-        """Return the autograd nodes that the host searches before gradients are reduced."""
+        """Return how many autograd nodes the host searches before gradients are reduced."""
         return 0.0
 
     def copied_bytes(self, model: Model) -> tuple[float, float]:

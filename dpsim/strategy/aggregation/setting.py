@@ -154,7 +154,7 @@ class Setting:
         operation: str = "all-reduce",
         groups: Groups | None = None,
     ) -> tuple[str, CollectiveModel | None]:
-        """Return ``library``, or the library that "auto" selects for an algorithm ("auto" if any).
+        """Return ``library``, or the library that "auto" selects for an algorithm ("auto": any).
 
         Also returns the model of the operation, where it was built to find the library. "auto"
         selects no library where messages were measured, links are cut, or a network model is

@@ -30,7 +30,7 @@ class BackupConfig(Sync):
 
     @property
     def difference(self) -> str:  # type: ignore[override]
-        """The difference to plain training: late gradients are dropped, where there are backups."""
+        """The difference from plain training: late gradients are dropped if there are backups."""
         return "gradients are dropped" if self.backups else ""
 
     def gate(self, workers: int) -> Gate:

@@ -137,7 +137,7 @@ class Gate(ABC):
     @property
     @abstractmethod
     def turn(self) -> int:
-        """A number that waiting workers wait for: when it grows, some of them may go on."""
+        """A counter that waiting workers watch: when it grows, some of them may go on."""
 
     def counts(self, read: int | IntArray, update: int | IntArray) -> bool | NDArray[np.bool_]:
         """Return whether a gradient computed on ``read`` may be part of ``update``, the next one.

@@ -28,7 +28,7 @@ class SspConfig(Sync):
 
     @property
     def difference(self) -> str:  # type: ignore[override]
-        """The difference to plain training: gradients are stale, unless the staleness is 0."""
+        """The difference from plain training: gradients are stale, unless the staleness is 0."""
         return "gradients are stale" if self.staleness else ""
 
     @property
