@@ -39,7 +39,6 @@ import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
     "their profiles.",
     homes={
-        "ibnetdiscover": "dpsim.commands.import_networks:ibnetdiscover",
         "kineto": "dpsim.commands.import_profiles:kineto",
         "nsys": "dpsim.commands.import_profiles:nsys",
         "slurm-topology": "dpsim.commands.import_networks:slurm_topology",
