@@ -56,14 +56,6 @@ Nic = Annotated[
         "--nic", metavar="LINK", help="The network link of each card (dpsim catalogue links)."
     ),
 ]
-NvLink = Annotated[str | None, typer.Option("--nvlink", metavar="LINK", help="The kind of NVLink.")]
-Pcie = Annotated[
-    str | None,
-    typer.Option("--pcie", metavar="LINK", help="The PCIe links, where the file does not say."),
-]
-Between = Annotated[
-    str | None, typer.Option("--between-sockets", metavar="LINK", help="The link between sockets.")
-]
 Sockets = Annotated[
     int | None,
     typer.Option("--sockets", help="Number of CPU sockets; NUMA nodes are merged into that many."),
@@ -99,18 +91,13 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
             output: Output = None,
             gpu: GpuName = None,
             nic: Nic = None,
-            nvlink: NvLink = None,
-            pcie: Pcie = None,
-            between_sockets: Between = None,
             sockets: Sockets = None,
             use_nics: UseNics = None,
             as_json: Json = False,
         ) -> None:
             from dpsim.imports import NodeOptions
 
-            options = NodeOptions(
-                gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics)
-            )
+            options = NodeOptions(gpu, nic, sockets, _names(use_nics))
             _node(file, output, as_json, lambda content: build(content, options, file.name))
 
         return build
