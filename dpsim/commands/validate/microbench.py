@@ -15,8 +15,7 @@ from dpsim.base.errors import DpsimError, FailedError
 from dpsim.base.terminal import narrate, show, write_whole
 from dpsim.commands.options import read_option
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import Device
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import Device, torch_first
 
 if TYPE_CHECKING:
     from validate.microbench import RunFile, Settings

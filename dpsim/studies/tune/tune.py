@@ -59,7 +59,7 @@ def tune(
     are tried where there are at most ``evaluations``; otherwise so many are simulated that a seeded
     sampler suggests. Searched with few steps; the best few and the front are simulated again with
     all. ``overrides``: ``key=value`` for the file. ``results``: known results by
-    `dpsim.studies.sweep.key.scenario_key`, to which those found here are added. ``progress`` gets
+    `dpsim.studies.sweep.point.scenario_key`, to which those found here are added. ``progress`` gets
     what is done, how much of it, of how much.
 
     Raises DpsimError for what cannot be searched, and where no configuration can be; FailedError
