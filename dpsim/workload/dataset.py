@@ -41,11 +41,6 @@ class Epoch:
     repeated: int
     dropped: int
 
-    @property
-    def samples(self) -> int:
-        """Samples computed on, repeated ones each time."""
-        return self.distinct + self.repeated
-
 
 class DatasetConfig(Config):
     """The samples of one epoch, and who computes on which."""

@@ -85,11 +85,6 @@ class StateBytes:
     gradients: int
     optimizer: int
 
-    @property
-    def total(self) -> int:
-        """Bytes per parameter in all."""
-        return self.weights + self.gradients + self.optimizer
-
 
 def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) -> StateBytes:
     """Bytes per parameter of model state, before anything is divided.

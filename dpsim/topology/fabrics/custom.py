@@ -27,7 +27,6 @@ ResolvedEdge = tuple[str, str, float, float]  # one end, other end, B/s, s
 _CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
 _MOST_CARDS = 2**16  # each is looked at by name
 _MOST_BYTES = 2**24  # of a GraphML file
-_ATTRIBUTES = ("link", "rate", "latency", "window")  # of an edge, in GraphML
 
 
 class Custom(Fabric):

@@ -85,11 +85,6 @@ def group_of(row: Row) -> str:
     return f"llm model {row.text('model')}" if recent else f"llm {source}"
 
 
-def is_fused(step: PublishedStep) -> bool:
-    """Whether attention is one kernel."""
-    return bool(step.scenario["workload"]["attention"] == "flash")
-
-
 def _gpu(row: Row) -> Gpu:
     """The catalogue's GPU."""
     gpu = gpu_in(row.text("gpu"))
