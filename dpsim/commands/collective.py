@@ -12,7 +12,6 @@ from dpsim.base.terminal import show, show_json
 from dpsim.commands.collective_files import (
     algorithms_named,
     show_steps,
-    write_msccl,
     write_nccl_tuner,
     write_steps,
 )
@@ -107,13 +106,6 @@ Html = Annotated[
         help=("With --steps: write a page that plays the rounds, of two algorithms side by side.")
     ),
 ]
-Msccl = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write the rounds for MSCCL's interpreter to this file, .xml or .json.",
-    ),
-]
 NcclTuner = Annotated[
     Path | None,
     typer.Option(
@@ -145,7 +137,6 @@ def collective(
     seed: Seed = 0,
     steps: Steps = False,
     html: Html = None,
-    msccl: Msccl = None,
     nccl_tuner: NcclTuner = None,
     itemsize: Itemsize = 4,
     plot: Plot = None,
@@ -161,7 +152,6 @@ def collective(
     Example: dpsim collective --cluster dgx-h100 --nodes 4 -b 8 -e 8G --nccl-tuner tuner.csv
     Example: dpsim collective --steps --ranks 4 --algorithm ring
     Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
-    Example: dpsim collective --ranks 8 --algorithm ring --msccl ring.xml
     """
     check_plot(plot)
     if html is not None and not steps:
@@ -171,9 +161,6 @@ def collective(
         raise DpsimError("--set: must be given with --cluster, but got it without")
     # Rounds belong to a schedule, which needs a name; times may be of a library's choice.
     named = algorithm or "ring"
-    if msccl is not None:
-        write_msccl(msccl, ranks, cluster, nodes, sets, named, operation)
-        return
     if steps and html is None:
         show_steps(ranks, named, operation, as_json)
         return

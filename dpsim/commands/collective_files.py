@@ -82,38 +82,6 @@ def write_steps(
     narrate(f"wrote {html}")
 
 
-def write_msccl(
-    path: Path,
-    ranks: int | None,
-    cluster: str | None,
-    nodes: int | None,
-    sets: list[str],
-    algorithms: str,
-    operation: str,
-) -> None:
-    """Write the rounds of one algorithm for MSCCL, for ranks with a node each or a cluster's."""
-    from dpsim.collectives import algorithm as known
-    from dpsim.network import schedule_on
-    from dpsim.report.exports.msccl import MOST_RANKS, msccl_text
-    from dpsim.studies.collective import named_cluster
-
-    names = algorithms_named(algorithms, operation)
-    if len(names) > 1:
-        raise DpsimError(f"--algorithm: must name one with --msccl, but got {algorithms!r}")
-    of = known(names[0], operation)
-    if cluster is not None:
-        network, _ = named_cluster(cluster, nodes, sets)
-        ranks = network.ranks
-    if ranks is None:
-        raise DpsimError("--msccl: must have --ranks or --cluster, but got neither")
-    # Checked first, so that no schedule is made for too many ranks.
-    if ranks > MOST_RANKS:
-        raise DpsimError(f"--msccl: ranks must be from 2 to {MOST_RANKS}, but got {ranks}")
-    schedule = of.schedule(ranks) if cluster is None else schedule_on(network, of)
-    write_whole(path, msccl_text(schedule, path))
-    narrate(f"wrote {path}")
-
-
 def write_nccl_tuner(
     path: Path,
     cluster: str | None,

@@ -26,7 +26,6 @@ def converge(
         bool,
         typer.Option(
             "--gradients",
-            "--fates",
             help="List every gradient: the version it was computed on, the update that "
             "applied it, and when.",
         ),

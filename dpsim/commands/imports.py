@@ -39,7 +39,6 @@ import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
     "their profiles.",
     homes={
-        "ibnetdiscover": "dpsim.commands.import_networks:ibnetdiscover",
         "kineto": "dpsim.commands.import_profiles:kineto",
         "nsys": "dpsim.commands.import_profiles:nsys",
         "slurm-topology": "dpsim.commands.import_networks:slurm_topology",
@@ -56,14 +55,6 @@ Nic = Annotated[
     typer.Option(
         "--nic", metavar="LINK", help="The network link of each card (dpsim catalogue links)."
     ),
-]
-NvLink = Annotated[str | None, typer.Option("--nvlink", metavar="LINK", help="The kind of NVLink.")]
-Pcie = Annotated[
-    str | None,
-    typer.Option("--pcie", metavar="LINK", help="The PCIe links, where the file does not say."),
-]
-Between = Annotated[
-    str | None, typer.Option("--between-sockets", metavar="LINK", help="The link between sockets.")
 ]
 Sockets = Annotated[
     int | None,
@@ -100,18 +91,13 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
             output: Output = None,
             gpu: GpuName = None,
             nic: Nic = None,
-            nvlink: NvLink = None,
-            pcie: Pcie = None,
-            between_sockets: Between = None,
             sockets: Sockets = None,
             use_nics: UseNics = None,
             as_json: Json = False,
         ) -> None:
             from dpsim.imports import NodeOptions
 
-            options = NodeOptions(
-                gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics)
-            )
+            options = NodeOptions(gpu, nic, sockets, _names(use_nics))
             _node(file, output, as_json, lambda content: build(content, options, file.name))
 
         return build

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.config import Config
@@ -24,8 +23,6 @@ from dpsim.disturbance.faults import (
     WhichFaults,
     listed_faults,
 )
-from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.random_streams import random_streams
 
 # Finite, since Daly's interval would be infinite too, and a ratio of the two not a number.
 _NEVER = 1e15  # seconds between crashes of a job without any
@@ -331,22 +328,6 @@ class CrashesConfig(Config):
             (kept, copies.restart),
         )
         return plan.cost + segments * copies.cost, taken
-
-    def times(self, workers: int, seconds: float, seed: int) -> list[Factors]:
-        """Return the times at which each worker fails within ``seconds``, ascending.
-
-        The gaps are exponential; each worker has its own random stream.
-        """
-        streams = random_streams(seed, workers, "crashes")
-        return [self._times(generator, seconds) for generator in streams]
-
-    def _times(self, generator: np.random.Generator, seconds: float) -> Factors:
-        found: list[float] = []
-        moment = generator.exponential(self.mtbf)
-        while moment < seconds:
-            found.append(moment)
-            moment += generator.exponential(self.mtbf)
-        return np.array(found)
 
 
 def _mean_time(causes: Sequence[Cause]) -> float:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from dpsim.base.doubt import Doubt, PredictionInterval
 from dpsim.base.errors import DpsimError
+from dpsim.base.shipped import shipped_json
 from dpsim.base.units import DATA, human
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
@@ -24,7 +26,6 @@ from dpsim.workload import (
 )
 
 if TYPE_CHECKING:
-    from dpsim.base.doubt import PredictionInterval
     from dpsim.workload import Remedy, SplitWays
 
 
@@ -65,9 +66,7 @@ class MemoryUse:
 
     @property
     def interval(self) -> PredictionInterval:
-        """The interval of the peak, in bytes, from the errors on published peaks."""
-        from dpsim.engine.memory_interval import memory_doubt
-
+        """The bytes between which the peak lies, by the errors of published peaks."""
         doubt = memory_doubt(self.setup, self.model.name, self.gpu, self.architecture)
         return doubt.around(self.held.total)
 
@@ -350,3 +349,34 @@ def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
     if "learners" in changes:
         values["workload.learners_per_gpu"] = changes["learners"]
     return values
+
+
+def memory_doubt(setup: Setup, model: str, gpu: str, architecture: str) -> Doubt:
+    """Return the error of the bytes that a model takes in all; no part has one of its own.
+
+    It is what published peaks are over what is predicted. Few were published, of one model under
+    one kind of sharding. What has other traits is further off than they show, so that of it one
+    more generation of GPUs is the draw, not one more configuration.
+    """
+    table = shipped_json("dpsim.engine", "memory_residuals.json")
+    apart = tuple(_unlike_the_measured(table, setup, model, gpu, architecture))
+    basis = f"memory: {table['peaks']} published peaks of {', '.join(table['models'])}, of "
+    if apart:
+        basis += f"{len(table['architectures'])} generations of GPUs"
+    else:
+        basis += f"{table['configurations']} configurations"
+    return Doubt(basis, table["unlike" if apart else "alike"], apart, source="memory")
+
+
+def _unlike_the_measured(
+    table: Mapping[str, Any], setup: Setup, model: str, gpu: str, architecture: str
+) -> list[str]:
+    """Return what no measured peak had, a sentence each."""
+    stage = f"{setup.stage} ({STAGE_NAMES[setup.stage]})"
+    measured = {
+        f"of {model}": model in table["models"],
+        f"on {gpu} or its generation": architecture in table["architectures"],
+        f"in {setup.precision}": setup.precision in table["precisions"],
+        f"at sharding stage {stage}": setup.stage in table["stages"],
+    }
+    return [f"no peak {what} was measured" for what, known in measured.items() if not known]

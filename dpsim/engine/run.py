@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine.answer import answer
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job
@@ -338,3 +338,16 @@ class Run:
             unsettled=self.unsettled,
             notes=self.notes,
         )
+
+
+def try_simulate(scenario: Scenario) -> Result | DpsimError:
+    """The prediction of ``scenario``, or why there is none: it does not fit in memory, say.
+
+    Raises FailedError where this machine's time or memory is at its end, for others too.
+    """
+    try:
+        return simulate(scenario)
+    except FailedError:
+        raise
+    except DpsimError as error:
+        return error

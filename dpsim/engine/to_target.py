@@ -42,10 +42,6 @@ class Training:
     high_s: float
     gpu_hours: float
 
-    def cost(self, price_per_gpu_hour: float) -> float:
-        """Return the cost, in the currency of the price."""
-        return self.gpu_hours * price_per_gpu_hour
-
 
 @dataclass(frozen=True, slots=True)
 class TimeToTarget:

@@ -60,8 +60,7 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
     )
     usual = surroundings(gpus()[kind.value])
     nets, notes = _nets(root, options)
-    assumed_pcie = options.choose("pcie", usual.pcie, f"assumed: usual with {kind.value}").value
-    found = _Found(holders, nets, assumed_pcie)
+    found = _Found(holders, nets, usual.pcie)
     sockets, more = _sockets(root, found, options)
     nvlinks, unknown = _nvlinks(holders)
     cpu = next(root.all("cpu"))
@@ -70,8 +69,8 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
         sockets,
         nvlinks,
         kind,
-        options.choose("nvlink", usual.nvlink, f"assumed: usual with {kind.value}"),
-        options.choose("between_sockets", *smp_link(cpu.attributes, usual.between_sockets)),
+        Choice(usual.nvlink, f"assumed: usual with {kind.value}"),
+        Choice(*smp_link(cpu.attributes, usual.between_sockets)),
         [choice for _, choice in found.pcie.values()],
         _nic_bus(found, root),
         _nic_choice(nets, options, usual.nic, root),

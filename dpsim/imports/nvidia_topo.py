@@ -191,7 +191,7 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
     gpu = options.choose("gpu", *gpu_by_nvlinks(sums if sums <= most_nvlinks() else widest))
     usual = surroundings(gpus()[gpu.value])
     why = f"assumed: usual with {gpu.value}"
-    pcie = options.choose("pcie", usual.pcie, why)
+    pcie = Choice(usual.pcie, why)
     cards, notes = _used_cards(matrix, options)
     sockets, more = _sockets(matrix, cards, options, pcie.value)
     nvlinks: NvLinks = nvlink_plan(pairs, matrix.gpus, usual.most_nvlinks)
@@ -200,10 +200,10 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
         sockets,
         nvlinks,
         gpu,
-        options.choose("nvlink", usual.nvlink, why),
-        options.choose("between_sockets", usual.between_sockets, why),
+        Choice(usual.nvlink, why),
+        Choice(usual.between_sockets, why),
         [pcie],
-        Choice(pcie.value, pcie.source),
+        pcie,
         options.choose("nic", usual.nic, why),
         [*notes, *more],
     )

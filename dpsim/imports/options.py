@@ -27,9 +27,6 @@ class NodeOptions:
 
     gpu: str | None = None
     nic: str | None = None
-    nvlink: str | None = None
-    pcie: str | None = None
-    between_sockets: str | None = None
     sockets: int | None = None
     use_nics: frozenset[str] = field(default_factory=frozenset)
 
@@ -42,7 +39,7 @@ class NodeOptions:
         if given is None:
             return Choice(otherwise, source)
         known = gpus() if option == "gpu" else links()
-        return Choice(known.canonical(given), f"given as --{option.replace('_', '-')}")
+        return Choice(known.canonical(given), f"given as --{option}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,6 @@ class Epoch:
     repeated: int
     dropped: int
 
-    @property
-    def samples(self) -> int:
-        """Samples computed on, with repetitions."""
-        return self.distinct + self.repeated
-
 
 class DatasetConfig(Config):
     """The samples of one epoch, and their division between workers."""

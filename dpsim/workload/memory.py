@@ -83,11 +83,6 @@ class StateBytes:
     gradients: int
     optimizer: int
 
-    @property
-    def total(self) -> int:
-        """Total bytes per parameter."""
-        return self.weights + self.gradients + self.optimizer
-
 
 def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) -> StateBytes:
     """Return the bytes per parameter of model state, before sharding.

@@ -14,7 +14,7 @@ from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import copies_of, fit_copies
 from validate.calibrate.fit import MOST_PREDICTIONS
 from validate.calibrate.plan import full_plan, own_plan
-from validate.calibrate.predict import predicted_s, with_predictions
+from validate.calibrate.predict import predicted_s
 from validate.calibrate.profile import LEAST_CASES, fit_collectives
 from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
 
@@ -42,5 +42,4 @@ __all__ = [
     "predicted_s",
     "read_measurements",
     "step_errors",
-    "with_predictions",
 ]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine import reduction_cost
-from dpsim.hardware import CalibrationProfile, Transport
+from dpsim.hardware import Transport
 from dpsim.network import transport_model
 from dpsim.topology import Cluster, TestbedConfig, build_cluster, cluster_over_transport
-from validate.calibrate.cases import LIBRARY, CollectiveCase, case_of
-from validate.records import RunRecord
+from validate.calibrate.cases import LIBRARY, CollectiveCase
 
 
 def predicted_s(case: CollectiveCase, transport: Transport) -> float:
@@ -34,24 +32,7 @@ def predicted_s(case: CollectiveCase, transport: Transport) -> float:
     return model.time_together(case.bytes)
 
 
-def with_predictions(
-    records: Iterable[RunRecord],
-    profile: CalibrationProfile,
-    done: Callable[[int], None] = lambda count: None,
-) -> list[RunRecord]:
-    """Return the records with ``profile``'s predictions of collectives; others are unchanged."""
-    transport = profile.transport()
-    found = []
-    for count, record in enumerate(records, 1):
-        if record.kind == "collective":
-            seconds = predicted_s(case_of(record), transport)
-            record = record.model_copy(update={"predicted_s": seconds})  # noqa: PLW2901
-        found.append(record)
-        done(count)
-    return found
-
-
-# A fit predicts many cases on the same few testbeds before it changes the transport.
+# A fit predicts many cases over the same few testbeds before it changes the transport.
 @lru_cache(maxsize=64)
 def _cluster(testbed: TestbedConfig, transport: Transport) -> Cluster:
     return build_cluster(cluster_over_transport(testbed.cluster(), transport))

@@ -16,10 +16,10 @@ from validate.ranks.processes import World
 class Collective(ABC):
     """One collective operation, from the view of one rank.
 
-    It takes ``elements_in`` and gives ``elements_out``, of ``dtype``, reduced by ``redop``.
-    ``parts`` are the promised parts of the output. ``in_place`` says whether input and output may
-    be the same tensor, ``out_of_place`` whether they may differ (an operation of torch that works
-    in place is then preceded by a copy, which is part of its time).
+    ``elements_in`` go in and ``elements_out`` come out, of ``dtype``.
+    ``parts`` is what it promises. ``in_place`` says whether input and output may be the same
+    tensor, ``out_of_place`` whether they may differ (an operation of torch that works in place is
+    then preceded by a copy, which is part of its time).
     """
 
     in_place = True
@@ -33,7 +33,6 @@ class Collective(ABC):
         elements: tuple[int, int],
         parts: Sequence[Part],
         dtype: Any = torch.float32,
-        redop: str = "sum",
     ) -> None:
         self.operation = operation
         self.name = name
@@ -41,7 +40,6 @@ class Collective(ABC):
         self.elements_in, self.elements_out = elements
         self.parts = parts
         self.dtype = dtype
-        self.redop = redop
 
     @abstractmethod
     def run(self, source: Any, target: Any) -> None:
@@ -66,13 +64,11 @@ class Collective(ABC):
 
     @cached_property
     def _input(self) -> Any:
-        return values(
-            self.world.rank, 0, self.elements_in, self.dtype, self.redop, self.world.device
-        )
+        return values(self.world.rank, 0, self.elements_in, self.dtype, self.world.device)
 
     @cached_property
     def _check(self) -> Check:
-        return Check(self.parts, self.dtype, self.redop, self.world.device)
+        return Check(self.parts, self.dtype, self.world.device)
 
     def __repr__(self) -> str:
         amount = f"{self.elements_in} elements on {self.world.size} ranks"

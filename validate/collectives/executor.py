@@ -34,7 +34,7 @@ import torch.distributed as dist
 
 from dpsim.collectives import Schedule
 from validate.collectives.collective import Collective
-from validate.collectives.payload import poison, promised, reduction
+from validate.collectives.payload import poison, promised
 from validate.collectives.rank_rounds import RankRound, lockstep, rank_rounds
 from validate.ranks.processes import World
 
@@ -65,7 +65,6 @@ class Executor(Collective):
         elements: int,
         world: World,
         dtype: Any = torch.float32,
-        redop: str = "sum",
         *,
         through_host: bool | None = None,
         first_tag: int = 0,
@@ -78,7 +77,7 @@ class Executor(Collective):
         total = elements * schedule.vectors
         parts = promised(schedule.operation, world.rank, world.size, chunking)
         super().__init__(
-            schedule.operation, schedule.algorithm, world, (total, total), parts, dtype, redop
+            schedule.operation, schedule.algorithm, world, (total, total), parts, dtype
         )
         self._first_tag = first_tag
         self._in_groups = world.backend == "nccl"
@@ -87,7 +86,6 @@ class Executor(Collective):
         # The calling thread runs the first channel itself.
         others = len(self._channels) - 1
         self._threads = ThreadPoolExecutor(others) if others > 0 else None
-        self._reduce = reduction(redop)
         on_gpu = world.on_gpu
         staged = (on_gpu and not self._in_groups) if through_host is None else through_host
         self._where = torch.device("cpu") if staged else world.device
@@ -172,7 +170,7 @@ class Executor(Collective):
     def _finish(self, current: _BoundRound) -> None:
         for own, received, reduce in current.finish:
             if reduce:
-                self._reduce(own, received)
+                own.add_(received)
             else:
                 own.copy_(received)
 

@@ -22,12 +22,6 @@ _ROOT = 0
 # Torch 2.13 renames two functions; earlier versions only have the old names.
 _all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-_REDOPS = {
-    "sum": dist.ReduceOp.SUM,
-    "prod": dist.ReduceOp.PRODUCT,
-    "min": dist.ReduceOp.MIN,
-    "max": dist.ReduceOp.MAX,
-}
 # Operations whose buffer holds a chunk for each rank.
 CHUNKED = ("gather", "scatter", "all-gather", "reduce-scatter", "all-to-all")
 
@@ -44,18 +38,16 @@ class LibraryCollective(Collective):
         elements: int,
         world: World,
         dtype: Any = torch.float32,
-        redop: str = "sum",
     ) -> None:
         OPERATIONS[operation]  # raises for an unknown one
         ranks = world.size
         whole = _whole_chunks(operation, elements, ranks)
         self._chunk = whole // ranks
         parts = _parts(operation, world.rank, ranks, whole)
-        super().__init__(operation, world.backend, world, (whole, whole), parts, dtype, redop)
-        # In place, received chunks would overwrite chunks that have not been sent yet.
+        super().__init__(operation, world.backend, world, (whole, whole), parts, dtype)
+        # In place, what arrives would overwrite chunks that have not been sent yet.
         self.in_place = operation != "all-to-all"
-        self._redop = _REDOPS[redop]
-        # By name, so that an operation without a method here fails at creation.
+        # By name, so that an operation without a method here fails when it is asked for.
         self._call: Callable[[Any, Any], None] = getattr(self, "_" + operation.replace("-", "_"))
 
     def run(self, source: Any, target: Any) -> None:
@@ -74,11 +66,11 @@ class LibraryCollective(Collective):
 
     def _all_reduce(self, source: Any, target: Any) -> None:
         _copied(source, target)
-        dist.all_reduce(target, self._redop)
+        dist.all_reduce(target)
 
     def _reduce(self, source: Any, target: Any) -> None:
         _copied(source, target)
-        dist.reduce(target, _ROOT, self._redop)
+        dist.reduce(target, _ROOT)
 
     def _broadcast(self, source: Any, target: Any) -> None:
         # The others' vectors are overwritten anyway, and a copy would count as time.
@@ -96,7 +88,7 @@ class LibraryCollective(Collective):
         _all_gather_single(target, self._own(source))
 
     def _reduce_scatter(self, source: Any, target: Any) -> None:
-        _reduce_scatter_single(self._own(target), source, self._redop)
+        _reduce_scatter_single(self._own(target), source)
 
     def _all_to_all(self, source: Any, target: Any) -> None:
         dist.all_to_all_single(target, source)

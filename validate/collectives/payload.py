@@ -1,9 +1,9 @@
 """The inputs of ranks and the outputs they must get.
 
-A rank's input is a fixed function of its rank and an element's index: small whole numbers,
-different for each index and rank, whose sums and products over the ranks are exact in the given
-type. So every rank can compute every other's input, and an output is right or wrong, whatever the
-order in which it was reduced.
+A rank's input is a fixed function of its rank and an element's place: small whole numbers,
+different from place to place and from rank to rank, whose sums over the ranks stay
+exact in the given type. So every rank can compute every other's input, and an output is right or
+wrong, whatever the order in which it was reduced.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import Chunking
 
 # nccl-tests' names of the types, as far as torch can reduce them.
@@ -30,48 +29,28 @@ TYPES: Mapping[str, Any] = {
     "bfloat16": torch.bfloat16,
 }
 
-# How a rank reduces the received vector, the second, into its own, the first.
-REDUCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "sum": lambda own, received: own.add_(received),
-    "prod": lambda own, received: own.mul_(received),
-    "min": lambda own, received: torch.minimum(own, received, out=own),
-    "max": lambda own, received: torch.maximum(own, received, out=own),
-}
-
-_BLOCK = 2**20  # elements made at once: the hash takes 8 bytes for each, whatever its type
+_BLOCK = 2**20  # elements made at once: a hash takes 8 bytes of each, whatever its type
 _MASK = 2**32 - 1
 
 
-def reduction(name: str) -> Callable[[Any, Any], Any]:
-    """Return the function that reduces in place; raises UnknownNameError for an unknown name."""
-    if name not in REDUCTIONS:
-        raise UnknownNameError("reduction", name, REDUCTIONS)
-    return REDUCTIONS[name]
+def values(rank: int, start: int, end: int, dtype: Any, device: Any = "cpu") -> Any:
+    """Elements ``start .. end - 1`` of the input of ``rank``, made on ``device``.
 
-
-def values(
-    rank: int, start: int, end: int, dtype: Any, redop: str = "sum", device: Any = "cpu"
-) -> Any:
-    """Return elements ``start .. end - 1`` of the input of ``rank``, made on ``device``.
-
-    Seven values around 0 (from 0 up if the type has no sign), 1 and 2 for products; hashed, so that
-    no other index or rank has the same sequence.
+    Seven values around 0 (from 0 up where the type has no sign); hashed, so that no other place or
+    rank has the same run of them.
     """
     made = torch.empty(end - start, dtype=dtype, device=device)
     for first in range(start, end, _BLOCK):
         last = min(first + _BLOCK, end)
-        made[first - start : last - start] = _block(rank, first, last, dtype, redop, device)
+        made[first - start : last - start] = _block(rank, first, last, dtype, device)
     return made
 
 
-def _block(rank: int, start: int, end: int, dtype: Any, redop: str, device: Any) -> Any:
+def _block(rank: int, start: int, end: int, dtype: Any, device: Any) -> Any:
     # A multiplicative hash by Knuth's constant, then one round of xxHash's avalanche.
     mixed = (torch.arange(start, end, device=device) * 2654435761 + rank * 2246822519) & _MASK
     mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & _MASK
     mixed ^= mixed >> 13
-    if redop == "prod":
-        # Powers of two: floats hold products exactly, whole numbers overflow alike in any order.
-        return mixed % 2 + 1
     # At most 3 a rank: int8 holds the sum of 42 ranks, bfloat16 that of 85.
     return mixed % 7 - (0 if dtype == torch.uint8 else 3)
 
@@ -88,14 +67,13 @@ class Part:
     sources: Sequence[int]
     origin: int
 
-    def expected(self, dtype: Any, redop: str, device: Any = "cpu") -> Any:
-        """Return the elements, made on ``device``: a GPU is 1,000 times as fast as its host."""
-        reduce = reduction(redop)
+    def expected(self, dtype: Any, device: Any = "cpu") -> Any:
+        """The elements, made on ``device``: on a GPU, a thousand times as fast as on its host."""
         last = self.origin + self.end - self.start
-        made = (values(rank, self.origin, last, dtype, redop, device) for rank in self.sources)
+        made = (values(rank, self.origin, last, dtype, device) for rank in self.sources)
         first = next(made)
-        for other in made:  # one at a time: all together would be as many vectors as ranks
-            reduce(first, other)
+        for other in made:  # one at a time: all of them would be as many vectors as ranks
+            first += other
         return first
 
 
@@ -131,9 +109,9 @@ class Check:
     The expected elements are made once and stay on ``device``.
     """
 
-    def __init__(self, parts: Sequence[Part], dtype: Any, redop: str, device: Any) -> None:
+    def __init__(self, parts: Sequence[Part], dtype: Any, device: Any) -> None:
         self._parts = [
-            (slice(part.start, part.end), part.expected(dtype, redop, device)) for part in parts
+            (slice(part.start, part.end), part.expected(dtype, device)) for part in parts
         ]
 
     def wrong(self, output: Any) -> int:

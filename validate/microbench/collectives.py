@@ -33,22 +33,21 @@ _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for operation, name, datatype, redop in _cases(settings):
+    for operation, name, datatype in _cases(settings):
         for size in _sizes(settings, operation):
-            collective = _made(operation, name, size, datatype, redop, world)
+            collective = _made(operation, name, size, datatype, world)
             timings = _measured(collective, settings, tick)
-            yield _row(collective, timings, operation, name, datatype, redop)
+            yield _row(collective, timings, operation, name, datatype)
             if isinstance(collective, Executor):
                 collective.close()
 
 
-def _cases(settings: Settings) -> Iterator[tuple[str, str, str, str]]:
-    """Yield operation, algorithm, type and reduction; operations that do not reduce have one."""
+def _cases(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Operation, algorithm and type."""
     for operation in settings.operations:
         names = _algorithms(settings, operation)
-        redops = settings.redops if operation in _REDUCING else ("sum",)
-        for name, datatype, redop in product(names, settings.datatypes, redops):
-            yield operation, name, datatype, redop
+        for name, datatype in product(names, settings.datatypes):
+            yield operation, name, datatype
 
 
 def _algorithms(settings: Settings, operation: str) -> tuple[str, ...]:
@@ -61,15 +60,13 @@ def _sizes(settings: Settings, operation: str) -> list[int]:
     return [0] if operation == "barrier" else settings.sizes()
 
 
-def _made(
-    operation: str, name: str, size: int, datatype: str, redop: str, world: World
-) -> Collective:
+def _made(operation: str, name: str, size: int, datatype: str, world: World) -> Collective:
     dtype = TYPES[datatype]
     # Sizes below one element count as one; only a barrier sends nothing.
     elements = max(size // _element_bytes(dtype), 1 if size else 0)
     if name == LIBRARY:
-        return LibraryCollective(operation, elements, world, dtype, redop)
-    return Executor(algorithm(name, operation).schedule(world.size), elements, world, dtype, redop)
+        return LibraryCollective(operation, elements, world, dtype)
+    return Executor(algorithm(name, operation).schedule(world.size), elements, world, dtype)
 
 
 def _measured(collective: Collective, settings: Settings, tick: Tick) -> dict[bool, Timing]:
@@ -97,7 +94,6 @@ def _row(
     operation: str,
     name: str,
     datatype: str,
-    redop: str,
 ) -> Row:
     ranks = collective.world.size
     # A schedule's all-to-all has a vector for each rank, the library's is one vector in chunks.
@@ -110,7 +106,7 @@ def _row(
         "bytes": size,
         "count": elements // ranks if operation in CHUNKED else elements,
         "type": datatype,
-        "redop": redop if operation in _REDUCING else "none",
+        "redop": "sum" if operation in _REDUCING else "none",
         "root": 0 if operation in _ROOTED else -1,
         **_columns("", timings.get(False), operation, size, ranks),
         **_columns("in_place_", timings.get(True), operation, size, ranks),

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,40 +24,34 @@ from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
 BURST = 16
+_PAIR = (0, 1)  # the ranks that send
 PATTERNS = ("ping-pong", "exchange", "burst")
 
 Transfers = list[tuple[Any, int]]  # (tensor, peer)
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    pairs = _pairs(world, settings)
-    for pair, size, pattern in product(pairs, settings.sizes(), PATTERNS):
-        times = world.gather(_measured(pattern, pair, size, world, settings))
+    for size, pattern in product(settings.sizes(), PATTERNS):
+        times = world.gather(_measured(pattern, size, world, settings))
         tick()
-        # Patterns begin and end on the first rank, whose clock covers all of it.
-        columns = timed(times[pair[0]])
+        # Patterns begin and end on the first rank, whose clock has seen all of it.
+        columns = timed(times[_PAIR[0]])
         yield {
             "pattern": pattern,
-            "pair": list(pair),
+            "pair": list(_PAIR),
             "bytes": size,
             **columns,
             "rate_Bps": rate(size, columns["time_s"]),
         }
 
 
-def _pairs(world: World, settings: Settings) -> list[tuple[int, int]]:
-    return list(combinations(range(world.size), 2)) if settings.pairs == "all" else [(0, 1)]
-
-
-def _measured(
-    pattern: str, pair: tuple[int, int], size: int, world: World, settings: Settings
-) -> list[float]:
-    """Return the seconds of each repetition on the pair's ranks; nothing on the others."""
+def _measured(pattern: str, size: int, world: World, settings: Settings) -> list[float]:
+    """Seconds of each repetition on the pair's ranks; nothing on the others."""
     world.barrier()
-    if world.rank not in pair:
+    if world.rank not in _PAIR:
         return []
-    first = world.rank == pair[0]
-    peer = pair[1] if first else pair[0]
+    first = world.rank == _PAIR[0]
+    peer = _PAIR[1] if first else _PAIR[0]
     nbytes = max(size, 1)
     # One more than the messages of a burst: the last one is for the answer.
     buffers = [
@@ -104,7 +98,7 @@ def _move(receives: Transfers, sends: Transfers) -> None:
 
 
 def _count(world: World, settings: Settings) -> int:
-    return len(_pairs(world, settings)) * len(settings.sizes()) * len(PATTERNS)
+    return len(settings.sizes()) * len(PATTERNS)
 
 
 def _missing(world: World) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from dpsim.base.config import Config
-from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import OPERATIONS, algorithm
 from dpsim.studies.collective import size_range
 from dpsim.workload import OPTIMIZERS
@@ -16,8 +16,6 @@ from dpsim.workload import OPTIMIZERS
 LIBRARY = "library"
 ALL = "all"
 _TYPE_NAMES = ("int8", "uint8", "int32", "int64", "half", "float", "double", "bfloat16")
-_REDOP_NAMES = ("sum", "prod", "min", "max")
-_MOST_SIZES = 10_000
 
 
 class Settings(Config):
@@ -37,21 +35,14 @@ class Settings(Config):
     factor: PositiveFloat = Field(
         default=4.0, description="Each size is so many times the one before (-f)."
     )
-    step: PositiveInt | None = Field(
-        default=None, description="Bytes from one size to the next (-i); it goes before the factor."
-    )
     iterations: PositiveInt = Field(default=20, description="Measured repetitions (-n).")
     warmup: NonNegativeInt = Field(default=2, description="Repetitions before those (-w).")
     datatypes: tuple[str, ...] = Field(default=("float",), description="nccl-tests' names (-d).")
-    redops: tuple[str, ...] = Field(default=("sum",), description="sum, prod, min, max (-o).")
     operations: tuple[str, ...] = Field(
         default=("all-reduce",), description="Collective operations."
     )
     algorithms: tuple[str, ...] = Field(
         default=(LIBRARY,), description="Algorithms of dpsim, or library: the backend's own."
-    )
-    pairs: Literal["first", "all"] = Field(
-        default="first", description="Ranks 0 and 1, or every two ranks in turn."
     )
     model: str = Field(
         default="small-cnn", description="small-cnn, small-transformer or package.module:factory."
@@ -87,17 +78,11 @@ class Settings(Config):
     )
 
     def sizes(self) -> list[int]:
-        """Return bytes from ``begin`` to ``end``, by ``step`` or else by ``factor``.
+        """Bytes from ``begin`` to ``end`` by ``factor``.
 
         Raises DpsimError for no sizes or too many.
         """
-        if self.step is None:
-            return size_range(self.begin, self.end, self.factor)
-        sizes = range(self.begin, self.end + 1, self.step)
-        if not 0 < len(sizes) <= _MOST_SIZES:
-            given = f"{self.begin}, {self.end} and {self.step} give {len(sizes):,}"
-            raise DpsimError(f"-b, -e and -i must give 1 to {_MOST_SIZES:,} sizes, but {given}")
-        return list(sizes)
+        return size_range(self.begin, self.end, self.factor)
 
     def checked(self) -> Settings:
         """Return the settings with ``all`` expanded, duplicates removed, and sizes in order.
@@ -105,7 +90,6 @@ class Settings(Config):
         Raises DpsimError, naming the option, for an unknown name.
         """
         datatypes = _names("-d", self.datatypes, _TYPE_NAMES)
-        redops = _names("-o", self.redops, _REDOP_NAMES)
         operations = _names("--operation", self.operations, tuple(OPERATIONS))
         optimizers = _names("--optimizer", self.optimizers, OPTIMIZERS)
         schedules = [name for name in self.algorithms if name not in (LIBRARY, ALL)]
@@ -115,7 +99,6 @@ class Settings(Config):
         named = {
             "what": tuple(dict.fromkeys(self.what)),
             "datatypes": datatypes,
-            "redops": redops,
             "operations": operations,
             "optimizers": optimizers,
             "batch_sizes": tuple(sorted(set(self.batch_sizes))),

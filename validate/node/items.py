@@ -9,21 +9,26 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import Field, NonNegativeFloat, PositiveInt
+from torch import profiler
+from torch.nn.parallel import DistributedDataParallel
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
+from dpsim.engine import Job
 from validate.emulate import Case
-from validate.microbench import Settings, machine, place_of, provenance, run_benchmarks
-from validate.node.program import carry_out, seconds_alone
+from validate.microbench import Settings, machine, place_of, products_in, provenance, run_benchmarks
+from validate.node.program import carry_out, seconds_alone, twin_of
 from validate.node.rows import Rows, short
-from validate.node.traced import trace
+from validate.node.task import ScenarioTask
 from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.launch import own_folder
 from validate.ranks.processes import World, first_line, joined
 
 _TURNS = 3  # of compared variants, as disturbances of a machine pass
 PATIENCE_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
+_UNTRACED, _TRACED = 2, 2  # steps: the first ones are not like others
 
 Row = dict[str, Any]
 
@@ -124,3 +129,24 @@ def _measure(item: Item, world: World, rows: Rows | None) -> None:
         rows.write({"end": item.name, "failed": first_line(error)})
         return
     rows.write({"end": item.name, "seconds": time.monotonic() - began})
+
+
+def trace(job: Job, world: World, file: str) -> None:
+    """Train some steps under DDP, and write the trace of torch's profiler to ``file``."""
+    # The last step before those that are traced warms up the profiler itself.
+    marks = profiler.schedule(wait=_UNTRACED - 1, warmup=1, active=_TRACED)
+    with products_in(job.scenario.workload.precision):
+        words = job.scenario.workload.words
+        task = ScenarioTask(job, twin_of(job.scenario), world.face, world.rank, words)
+        model = DistributedDataParallel(task.model(0))
+        optimiser = task.optimiser(list(model.parameters()))
+        inputs, labels = task.batch(torch.empty(0))
+        with profiler.profile(schedule=marks, record_shapes=True) as recorded:
+            for _ in range(_UNTRACED + _TRACED):
+                optimiser.zero_grad()
+                task.loss(model, inputs, labels).backward()
+                optimiser.step()
+                recorded.step()
+    if world.rank == 0:
+        recorded.export_chrome_trace(file)
+    world.barrier()

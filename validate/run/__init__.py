@@ -10,11 +10,9 @@ yields the records that `validate.compare` reads.
 
 from validate.run.methods import library_of, method_of
 from validate.run.plan import Plan, load_plan, run_plan, write
-from validate.run.real import real_run
+from validate.run.real import real_run, waits_of
 from validate.run.runs import PartialRunError, here, on_testbed
-from validate.run.step_run import EVERY_STEP, StepRun, step_run
-from validate.run.typical import typical
-from validate.run.waits import waits_of
+from validate.run.step_run import EVERY_STEP, StepRun, step_run, typical
 
 __all__ = [
     "EVERY_STEP",

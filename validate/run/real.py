@@ -1,8 +1,8 @@
 """A scenario's strategy with real computing: a small network learns digits on each rank.
 
-Each rank has its share of the processor. The prediction is for that network: its layers are first
-measured on one rank alone. More ranks than cores share these, which the prediction does not
-include. The scenario's jitter and slow workers are waits (`validate.run.waits`).
+Each rank has its share of the processor. The prediction is for that network: its layers are
+measured on one rank alone first. Ranks beyond the cores then share them, which the prediction does
+not know of. What the scenario says of jitter and slow workers is waited for (`Waits`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import write_whole
-from dpsim.engine import Steps, run_scenario
+from dpsim.engine import Job, Steps, run_scenario, slow_downs
 from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
@@ -28,7 +29,6 @@ from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
 from validate.run.runs import PartialRunError, extended
 from validate.run.step_run import EVERY_STEP, StepRun, step_run
-from validate.run.waits import Waits, waits_of
 from validate.training import Training, train
 
 WIDTH = 64  # channels: 84,000 parameters, 0.3 MB of gradients
@@ -164,3 +164,31 @@ def as_rank(text: str, waits: str) -> None:
 
 if __name__ == "__main__":
     as_rank(*sys.argv[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The seconds that each worker waits in each step, for jitter and for being slow.
+
+    A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it
+    computes. Real computing cannot be made shorter: where draws are below 1, everything is
+    stretched by 1 / (the smallest draw) first, in the prediction too. All computing counts as
+    ``stretch`` times as long as it takes.
+    """
+
+    stretch: float
+    seconds: tuple[tuple[float, ...], ...]
+
+
+def waits_of(job: Job) -> Waits:
+    """The waits in all steps of ``job``, warm-up included.
+
+    Its times must be those of the computing alone.
+    """
+    factors = slow_downs(job)
+    stretch = 1 / min(float(factors.min()), 1.0)
+    # The last position of a worker's kind is where its step ends: all that it computes.
+    alone = job.positions[-1, job.kind_of]
+    # Rounding may leave a wait just below nothing.
+    seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
+    return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))

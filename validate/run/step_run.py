@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from dpsim.engine import Interval, Recording, Result, Run
+from dpsim.engine import Interval, Recording, Result, Run, Steps
 from validate.emulate import Case, Measured
 from validate.records import OF_A_STEP, RunRecord
-from validate.run.typical import typical
 
 EVERY_STEP = Recording(steps=None)  # the recording of a prediction for `step_run`
 
@@ -183,3 +182,27 @@ def _message_seconds(run: Run) -> dict[str, list[float]]:
             end = max(each.end for each in of_step)
             seconds.setdefault(name, []).append(end - start)
     return seconds
+
+
+def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
+    """Of each step the repetition with the median time, the lower of the two in the middle.
+
+    The steps of a scenario are the same ones in every repetition, since seeds are; what differs is
+    the machine's doing. A step that something else on the machine held up is so left out, and steps
+    that communicate more than others stay.
+
+    It is chosen for all workers at once, or where they act ``alone`` for each worker. Only steps
+    that all repetitions have count.
+    """
+    whole = min(len(each.compute) for each in repetitions)
+    totals = np.stack([each.step[:whole] for each in repetitions])
+    if not alone:
+        totals = np.broadcast_to(totals.mean(axis=2, keepdims=True), totals.shape)
+    # From (repetitions, steps, workers) to the number of a repetition, (steps, workers).
+    middle = np.argsort(totals, axis=0, kind="stable")[(len(repetitions) - 1) // 2]
+
+    def chosen(name: str) -> Any:
+        stacked = np.stack([getattr(each, name)[:whole] for each in repetitions])
+        return np.take_along_axis(stacked, middle[None], axis=0)[0]
+
+    return Steps(**{field.name: chosen(field.name) for field in fields(Steps)})

@@ -13,7 +13,6 @@ from torch.nn import functional
 from validate.training.digits import digits
 from validate.training.models import build
 from validate.training.settings import Training
-from validate.training.sgd import Sgd
 
 Forward = Callable[[Tensor], Tensor]
 
@@ -113,3 +112,33 @@ class Digits(Task):
     def flat_optimiser(self, weights: Tensor, gradient: Tensor) -> Any:
         """Return the optimiser with its equations written out."""
         return Sgd(weights, gradient, self._training.learning_rate, self._training.momentum)
+
+
+class Sgd:
+    """Moves ``weights`` by what is in ``gradient``, both changed in place by others too.
+
+    Stochastic gradient descent with momentum, as torch.optim.SGD: v = mu v + gradient, w -= rate v.
+    Momentum is ``velocity``, v.
+    """
+
+    def __init__(self, weights: Tensor, gradient: Tensor, rate: float, momentum: float) -> None:
+        self.weights = weights
+        self.gradient = gradient
+        self.rate = rate
+        self.momentum = momentum
+        self.velocity = torch.zeros_like(weights)
+
+    def step(self) -> None:
+        """One step."""
+        # In place: the model's parameters are views of the weights.
+        self.velocity.mul_(self.momentum).add_(self.gradient)
+        self.weights.add_(self.velocity, alpha=-self.rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Settings and state, as torch's optimisers give them."""
+        return {"rate": self.rate, "momentum": self.momentum, "velocity": self.velocity}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The reverse."""
+        self.rate, self.momentum = state["rate"], state["momentum"]
+        self.velocity.copy_(state["velocity"])

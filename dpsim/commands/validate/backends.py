@@ -12,7 +12,7 @@ from dpsim.base.errors import UnknownNameError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import Json
 from dpsim.commands.progress import progress
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import torch_first
 
 if TYPE_CHECKING:
     from rich.table import Table

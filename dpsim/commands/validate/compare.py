@@ -39,10 +39,6 @@ Again = Annotated[
     bool,
     typer.Option("--again", help="Predict steps again, from the scenarios that the runs name."),
 ]
-Calibration = Annotated[
-    Path | None,
-    typer.Option(help="Predict everything again with this profile.", show_default=False),
-]
 
 
 def compare(
@@ -50,7 +46,6 @@ def compare(
     html: Html = None,
     tolerance: Tolerance = None,
     again: Again = False,
-    calibration: Calibration = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare what was predicted with what was measured.
@@ -65,9 +60,9 @@ def compare(
     from validate.records import records_of
 
     records = records_of(runs)
-    if again or calibration is not None:
+    if again:
         with progress("predicting", len(records)) as done:
-            records = predict_again(records, calibration, done)
+            records = predict_again(records, done)
     comparison = Comparison(records)
     if html is not None:
         write_whole(html, page(comparison))

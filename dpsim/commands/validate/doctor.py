@@ -8,7 +8,7 @@ from typing import Any
 from dpsim.base.terminal import show, show_json
 from dpsim.base.units import DATA, RATE, human
 from dpsim.commands.options import Json
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import torch_first
 
 
 def doctor(as_json: Json = False) -> None:

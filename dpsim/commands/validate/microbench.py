@@ -12,8 +12,7 @@ from dpsim.base.errors import DpsimError, FailedError
 from dpsim.base.terminal import narrate, show, write_whole
 from dpsim.commands.options import read_option
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import Device
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import Device, torch_first
 
 if TYPE_CHECKING:
     from validate.microbench import RunFile, Settings
@@ -47,16 +46,6 @@ End = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
 Factor = Annotated[
     float, typer.Option("-f", "--stepfactor", help="Factor from each size to the next.")
 ]
-# Without a step (None), sizes are multiplied instead of increased by a step.
-Step = Annotated[
-    str | None,
-    typer.Option(
-        "-i",
-        "--stepbytes",
-        help="Or the number of bytes from each size to the next.",
-        show_default=False,
-    ),
-]
 Iterations = Annotated[int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")]
 Warmup = Annotated[
     int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before the measured ones.")
@@ -69,9 +58,6 @@ Datatypes = Annotated[
         metavar=_NAMES,
         help="int8, uint8, int32, int64, half, float, double, bfloat16, or all.",
     ),
-]
-Redops = Annotated[
-    str, typer.Option("-o", "--op", metavar=_NAMES, help="sum, prod, min, max, or all.")
 ]
 Operations = Annotated[
     str,
@@ -86,9 +72,6 @@ Algorithms = Annotated[
         metavar=_NAMES,
         help="library: the backend's own; ring and others run as schedules; or all.",
     ),
-]
-Pairs = Annotated[
-    str, typer.Option(help="Pairs of the point-to-point test: first (ranks 0 and 1) or all.")
 ]
 Model = Annotated[
     str, typer.Option(help="small-cnn, small-transformer, or package.module:factory.")
@@ -124,14 +107,11 @@ def microbench(
     begin: Begin = "4K",
     end: End = "4M",
     factor: Factor = 4.0,
-    step: Step = None,
     iterations: Iterations = 20,
     warmup: Warmup = 2,
     datatypes: Datatypes = "float",
-    redops: Redops = "sum",
     operations: Operations = "all-reduce",
     algorithms: Algorithms = "library",
-    pairs: Pairs = "first",
     model: Model = "small-cnn",
     shape: Shape = "",
     dtype: Dtype = "float32",
@@ -160,14 +140,11 @@ def microbench(
         begin=_size("-b", begin),
         end=_size("-e", end),
         factor=factor,
-        step=step and _size("-i", step),
         iterations=iterations,
         warmup=warmup,
         datatypes=_names(datatypes),
-        redops=_names(redops),
         operations=_names(operations),
         algorithms=_names(algorithms),
-        pairs=pairs,
         model=model,
         input=_numbers("--input", shape),
         input_type=dtype,

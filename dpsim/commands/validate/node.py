@@ -10,8 +10,7 @@ import typer
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import Backend, Device, ProfileName
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import Backend, Device, ProfileName, torch_first
 
 if TYPE_CHECKING:
     from rich.table import Table

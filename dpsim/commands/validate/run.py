@@ -12,8 +12,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.base.units import DATA, human
 from dpsim.commands.options import File, Json, Sets
-from dpsim.commands.validate.timeout import timeout_seconds
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import timeout_seconds, torch_first
 
 if TYPE_CHECKING:
     from rich.table import Table

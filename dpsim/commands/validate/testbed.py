@@ -11,7 +11,7 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.options import read_option
-from dpsim.commands.validate.timeout import timeout_seconds
+from dpsim.commands.validate.options import timeout_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,8 +9,7 @@ import typer
 from dpsim.base.errors import FailedError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import Json
-from dpsim.commands.validate.options import Backend, Device
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import Backend, Device, torch_first
 
 if TYPE_CHECKING:
     from rich.table import Table

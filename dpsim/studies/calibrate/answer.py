@@ -13,8 +13,7 @@ from typing import Any
 from dpsim.engine import prepare, simulate
 from dpsim.hardware import CalibrationProfile, tell_network
 from dpsim.scenario import Scenario
-from dpsim.studies.calibrate.exposed import exposed_seconds
-from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
+from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, exposed_seconds, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
 from dpsim.studies.calibrate.profile import profile_of
 from dpsim.studies.calibrate.single_steps import jitter_of, spread_of

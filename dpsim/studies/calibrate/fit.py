@@ -16,10 +16,9 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Prior, adjusted, mean_step, prepare, priors_of, step_noise
+from dpsim.engine import Job, Prior, adjusted, mean_step, prepare, priors_of, step_noise
 from dpsim.hardware import KnownRun, StepConstants
 from dpsim.scenario import Scenario
-from dpsim.studies.calibrate.exposed import exposed_seconds
 
 NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
 _MOST_STEPS = 20  # of a disturbed run, in the fit
@@ -205,3 +204,12 @@ def _decoded(name: str, value: float) -> float:
         each.le for each in StepConstants.model_fields[name].metadata if hasattr(each, "le")
     )
     return float(1 / (1 + np.exp(-value)) if name in _SHARES else min(np.exp(value), most))
+
+
+def exposed_seconds(job: Job, constants: StepConstants, step: float) -> float:
+    """Exposed communication (s) of ``job``, whose step takes ``step`` s with these constants.
+
+    What computing loses beside communication counts too: with nothing sent it loses nothing.
+    """
+    alone = adjusted(job, constants.model_copy(update={"overlap": 1.0}))
+    return step - max(times.step for times in alone.times)

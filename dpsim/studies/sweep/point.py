@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
+from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import ScenarioError
 from dpsim.scenario import Document, Node, Override, Scalar, Scenario, apply_overrides, validate
 from dpsim.studies.sweep.axis import Axis, Values, split
-from dpsim.studies.sweep.key import scenario_key
+
+# No answer depends on how it is asked for or shown.
+_OTHERS = {"cli.py", "commands", "report", "__pycache__"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +121,30 @@ def _plain(node: Node) -> Scalar:
     """Return a number or text unchanged, a list or mapping as JSON."""
     plain = node.plain()
     return json.dumps(plain) if isinstance(plain, (list, dict)) else plain
+
+
+def scenario_key(scenario: Scenario) -> str:
+    """Return the SHA-256 of the canonical scenario and of dpsim, 64 hexadecimal digits.
+
+    Canonical: all defaults written out, quantities in SI units, keys sorted; files that it names
+    stand for what they hold now, and the sweep that it may be part of does not count. A torch model
+    counts by its own file, or by its module's name, not by what that imports.
+    """
+    content: dict[str, Any] = scenario.model_dump(
+        mode="json", by_alias=True, exclude={"sweep"}, context=BY_CONTENT
+    )
+    # Other code may answer the same scenario otherwise.
+    asked = {"dpsim": _code(Path(__file__).parents[2]), "scenario": content}
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _code(root: Path) -> str:
+    """The SHA-256 of dpsim's code and catalogue, since two commits may have the same version."""
+    found = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if path.is_file() and _OTHERS.isdisjoint(name.parts):
+            found.update(f"{name}\n".encode() + path.read_bytes())
+    return found.hexdigest()

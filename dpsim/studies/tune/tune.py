@@ -55,12 +55,12 @@ def tune(
 
     Only configurations within ``limits`` count.
 
-    ``over`` gives the fields to search, ``key=a,b,c`` each; by default `default_values`. If at most
-    ``evaluations`` configurations are possible, all are tried; otherwise a seeded sampler suggests
-    that many. The search uses few steps; the best configurations and the front are simulated again
-    with all steps. ``overrides``: ``key=value`` for the file. ``results``: known results by
-    `dpsim.studies.sweep.key.scenario_key`, to which new ones are added. ``progress`` gets the
-    current activity, the amount done, and the total.
+    ``over``: what to search, ``key=a,b,c`` each; by default `default_values`. All configurations
+    are tried where there are at most ``evaluations``; otherwise so many are simulated that a seeded
+    sampler suggests. Searched with few steps; the best few and the front are simulated again with
+    all. ``overrides``: ``key=value`` for the file. ``results``: known results by
+    `dpsim.studies.sweep.point.scenario_key`, to which those found here are added. ``progress`` gets
+    what is done, how much of it, of how much.
 
     Raises DpsimError for fields that cannot be searched, and if no configuration is possible;
     FailedError if Optuna is needed but not installed.

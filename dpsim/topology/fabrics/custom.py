@@ -25,9 +25,8 @@ from dpsim.topology.fabrics.shortest_paths import ShortestPaths
 ResolvedEdge = tuple[str, str, float, float]  # one end, other end, B/s, s
 
 _CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
-_MOST_CARDS = 2**16  # each is matched by name
-_MOST_BYTES = 2**24  # size of a GraphML file
-_ATTRIBUTES = ("link", "rate", "latency", "window")  # of an edge in GraphML
+_MOST_CARDS = 2**16  # each is looked at by name
+_MOST_BYTES = 2**24  # of a GraphML file
 
 
 class Custom(Fabric):

@@ -85,11 +85,6 @@ def group_of(row: Row) -> str:
     return f"llm model {row.text('model')}" if recent else f"llm {source}"
 
 
-def is_fused(step: PublishedStep) -> bool:
-    """Return whether attention is one kernel."""
-    return bool(step.scenario["workload"]["attention"] == "flash")
-
-
 def _gpu(row: Row) -> Gpu:
     """Return the catalogue's GPU."""
     gpu = gpu_in(row.text("gpu"))

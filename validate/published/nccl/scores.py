@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.doubt import PredictionInterval
+from dpsim.base.doubt import Doubt, PredictionInterval
+from dpsim.base.shipped import shipped_json
 from dpsim.engine import machine_interval
 from dpsim.network.libraries.nccl import NcclMachine, family_of
-from validate.published.nccl.calibrated_doubt import calibrated_doubt
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case
 
 MIB = 2**20
+CALIBRATED_FILE = "calibrated_residuals.json"
 
 
 @dataclass(frozen=True)
@@ -171,3 +172,18 @@ def _by(what: str, scores: Sequence[Score]) -> dict[str, dict[str, float | int]]
         name = case.machine_name if what == "machine" else case.identity.get("case_id", case.name)
         parts.setdefault(f"{what} {name}", []).append(score)
     return {name: summary(part) for name, part in parts.items()}
+
+
+def calibrated_doubt(is_one_node: bool, large: bool) -> Doubt:
+    """What calibration left of the sizes between, of machines that no fit before it saw.
+
+    ``large``: of sizes from 1 MiB on.
+    """
+    content = shipped_json("validate.published.nccl", CALIBRATED_FILE)
+    found = next(
+        each
+        for each in content["families"]
+        if (each["is_one_node"], each["from_1MiB"]) == (is_one_node, large)
+    )
+    basis = f"communication: {found['machines']} machines calibrated by every fourth of their sizes"
+    return Doubt(basis, found["spread"], source="communication")

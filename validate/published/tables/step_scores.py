@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from dpsim.base.doubt import PredictionInterval
-from validate.published.tables.answers import constants_of, rows_json
 from validate.published.tables.csv_file import Row
 from validate.published.tables.published_step import PublishedStep, Regime, Status, StepKind
+
+
+class Scored(Protocol):
+    """A row beside its prediction; ``constants`` says what its prediction's were fitted on."""
+
+    @property
+    def constants(self) -> str:
+        """In words."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The row in the command's JSON."""
+
+
+AnyRow = TypeVar("AnyRow", bound=Scored)
+Errors = dict[str, float | int]
+Summary = Callable[[Sequence[AnyRow]], Errors]
+
+
+def constants_of(rows: Iterable[Scored]) -> dict[str, int]:
+    """How many rows were predicted with which constants."""
+    return dict(sorted(Counter(row.constants for row in rows).items()))
+
+
+def rows_json(
+    counted: Sequence[AnyRow],
+    apart: Sequence[AnyRow],
+    fitted: Sequence[AnyRow],
+    summary: Summary[AnyRow],
+) -> dict[str, Any]:
+    """The rows in JSON, and the errors of those that stand apart."""
+    return {
+        "rows": [row.to_json() for row in counted],
+        "rows_apart": [row.to_json() for row in apart],
+        "rows_fitted_on": [row.to_json() for row in fitted],
+        "overall_apart": summary(apart) if apart else None,
+    }
+
 
 Progress = Callable[[str, int, int], None]
 

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dpsim.topology import goodput_fraction
 from validate.ranks.launch import launch
 from validate.ranks.testbed.config import TestbedConfig
-from validate.ranks.testbed.shaping import burst_bytes, goodput_fraction
 from validate.ranks.testbed.testbed import Testbed
+from validate.ranks.testbed.wiring import burst_bytes
 
 _SECONDS = 0.25  # target time of a pattern: the free bytes of a burst are 1 % of it
 

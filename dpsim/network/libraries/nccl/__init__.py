@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         shipped_neighbours,
         written,
     )
-    from dpsim.network.libraries.nccl.network_text import node_cards, stated_cards
+    from dpsim.network.libraries.nccl.network_text import node_cards
     from dpsim.network.libraries.nccl.of_cluster import (
         gpus_per_node,
         machine_of,
@@ -112,7 +112,6 @@ __all__ = [
     "seconds",
     "shipped_constants",
     "shipped_neighbours",
-    "stated_cards",
     "work_for",
     "written",
 ]

@@ -157,16 +157,6 @@ def node_cards(text: str, gpu: Gpu, local: int) -> tuple[str, int, float]:
     return parse_transport(text, gpu)[0], count, bits
 
 
-def stated_cards(text: str) -> tuple[int, float] | None:
-    """Return the stated number of cards and bit/s of each: one for a bare rate, None without."""
-    cleaned = _MEASURED.sub(" ", text)
-    counted = _counted(cleaned)
-    if counted:
-        return _number(counted["count"]), _bits(counted)
-    speed = _RATE.search(cleaned) or _NAMED.search(cleaned)
-    return (1, _bits(speed)) if speed else None
-
-
 def _counted(text: str) -> re.Match[str] | None:
     return _COUNTED.search(text) or _COUNTED_AFTER.search(text)
 

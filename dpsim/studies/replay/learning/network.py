@@ -19,6 +19,7 @@ import numpy as np
 from dpsim.base.arrays import IntArray, RealArray
 from dpsim.base.registry import Registry
 from dpsim.studies.replay.learning.digits import CLASSES, SIDE
+from dpsim.workload import import_torch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,6 +197,33 @@ def _cnn() -> Network:
     """Return a CNN: 8 x 8 pixels to 3 x 3 positions of 8 channels, 2 x 2 of 16, the classes."""
     first, second = patches(SIDE, 1, 4, 2), patches(3, 8, 2, 1)
     return Network([Layer(16, 8, first), Layer(32, 16, second), Layer(64, CLASSES)])
+
+
+class TorchNetwork(Network):
+    """A network that torch computes, whose own differentiation finds the gradients.
+
+    Raises DpsimError, with how to install it, where it is missing.
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network.layers)
+        self._torch: Any = import_torch()
+
+    def gradients(
+        self, parameters: RealArray, images: RealArray, labels: IntArray
+    ) -> tuple[RealArray, RealArray]:
+        """As of the network that it was made from."""
+        torch = self._torch
+        # A row of weights for each worker, also where all share one: gradients come out apart.
+        weights = torch.tensor(parameters).expand(len(images), -1).contiguous().requires_grad_()
+        scores = self.scores(weights, torch.tensor(images))
+        # (n, classes, batch): torch wants the classes second.
+        losses = torch.nn.functional.cross_entropy(
+            scores.transpose(1, 2), torch.tensor(labels), reduction="none"
+        ).mean(dim=1)
+        # Each row of weights is in its own worker's loss alone, so the sum mixes no gradients.
+        losses.sum().backward()
+        return losses.detach().numpy(), weights.grad.numpy()
 
 
 NETWORKS = Registry(
