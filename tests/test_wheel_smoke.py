@@ -53,7 +53,6 @@ import kineto traces -o layers.json --disturbance jitter.yaml
 import nsys report.sqlite -o layers.json
 import nccl-inspector nccl-inspector.log -o profile.json
 import slurm-topology slurm-tree.conf -o slurm.yaml
-import ibnetdiscover ibnetdiscover.txt -o fabric.yaml
 import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o deepspeed.yaml
 import accelerate accelerate_fsdp.yaml --model llama3-8b --batch 2 -o accelerate.yaml
 import axolotl axolotl.yml -o axolotl.yaml

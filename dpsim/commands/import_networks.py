@@ -1,4 +1,4 @@
-"""``dpsim import``: networks, from what schedulers and fabric managers know of them."""
+"""``dpsim import``: networks, from what schedulers know of them."""
 
 from __future__ import annotations
 
@@ -75,38 +75,4 @@ def slurm_topology(
     options = NetworkOptions(model, node, nic, oversubscription)
     of = SlurmOptions(topology, switch, unit)
     draft = read_file(file, lambda content: scenario_from_slurm(content, file.name, options, of))
-    show_scenario(file, draft, output, as_json)
-
-
-def ibnetdiscover(
-    file: Annotated[
-        Path,
-        typer.Argument(help="The text that ibnetdiscover prints.", show_default=False),
-    ],
-    output: Output = None,
-    hosts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOSTLIST",
-            help="The hosts that are compute nodes: gpu[01-16]. If left out, those "
-            "with the most common number of cards.",
-        ),
-    ] = None,
-    model: KnownModel = None,
-    node: KnownNode = None,
-    as_json: Json = False,
-) -> None:
-    """Turn the fabric that ibnetdiscover found into a scenario with that network.
-
-    Every link has its width and speed. The cards of a host are recognised by their descriptions.
-
-    Example: ibnetdiscover > fabric.txt && dpsim import ibnetdiscover fabric.txt -o scenario.yaml
-    Example: dpsim import ibnetdiscover fabric.txt --hosts 'gpu[01-16]' --node dgx-a100
-    """
-    from dpsim.imports import NetworkOptions, scenario_from_ibnetdiscover
-
-    options = NetworkOptions(model, node)
-    draft = read_file(
-        file, lambda content: scenario_from_ibnetdiscover(content, file.name, options, hosts)
-    )
     show_scenario(file, draft, output, as_json)

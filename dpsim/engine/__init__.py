@@ -1,6 +1,6 @@
-"""One run: a scenario in; what every worker did in every step, and the result, out.
+"""One run: simulate a scenario, and return every worker's steps and the result.
 
-It knows every room below, and neither studies nor how answers look.
+It uses all packages below it, and knows neither studies nor output formats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dpsim.engine.link_loads import (
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
-    from dpsim.engine.attempt import try_simulate
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.gpu_times import accelerator, constants_on, learner_times
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     )
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
-    from dpsim.engine.run import Run, run_job, run_scenario, simulate
+    from dpsim.engine.run import Run, run_job, run_scenario, simulate, try_simulate
     from dpsim.engine.run_length import bytes_held, check_length, exchange_cycle
     from dpsim.engine.spending import Cost, Energy, Total
     from dpsim.engine.step_constants import adjusted

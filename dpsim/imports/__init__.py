@@ -16,7 +16,6 @@ from dpsim.imports.first_scenario import (
     scenario_from_answers,
     strategy_named,
 )
-from dpsim.imports.ibnetdiscover import scenario_from_ibnetdiscover
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.kineto_jitter import disturbance_of, histogram_of
 from dpsim.imports.kineto_ranks import RankSkew, RankTraces, StepSkew, read_ranks, trace_files
@@ -77,7 +76,6 @@ __all__ = [
     "scenario_from_answers",
     "scenario_from_deepspeed",
     "scenario_from_dialect",
-    "scenario_from_ibnetdiscover",
     "scenario_from_slurm",
     "scenario_from_torchtitan",
     "strategy_named",

@@ -1,4 +1,4 @@
-"""The disturbance that traces of all ranks show: a fit, or a histogram where steps are few."""
+"""The disturbance in traces of all ranks: a fit, or a histogram for few steps."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _Table = dict[str, list[float]]
 
 
 def disturbance_of(traces: RankTraces) -> dict[str, Any]:
-    """The ``disturbance`` block of a scenario: jitter, and the ranks that are slow for good.
+    """Return the ``disturbance`` block of a scenario: jitter, and permanently slow ranks.
 
     From 20 steps on the jitter is fitted, with parts of the job, of nodes and of workers; with
-    fewer it is the histogram. A single step shows no jitter, but who is slow.
+    fewer it is a histogram. A single step shows slow ranks, but no jitter.
     """
     # The fit counts columns, and some ranks may have no trace.
     numbers = [each.rank for each in traces.ranks]
@@ -31,12 +31,12 @@ def disturbance_of(traces: RankTraces) -> dict[str, Any]:
 
 
 def histogram_of(traces: RankTraces) -> _Table | None:
-    """Factors of all ranks' compute times and how often each was seen; None of a single step."""
+    """Return the factors of all ranks' compute times with their counts; None for a single step."""
     steps = len(traces.steps)
     if steps < 2:
         return None
     logs = np.log(traces.compute / traces.compute.mean(axis=0))
-    # About the mean of the same n steps the variance is (n - 1) / n of that about the true mean.
+    # Around the mean of the same n steps the variance is (n - 1) / n of that around the true mean.
     factors = np.exp(logs * np.sqrt(steps / (steps - 1)))
     counts = Counter(round(float(factor), 4) for factor in factors.ravel())
     found = sorted((value, count) for value, count in counts.items() if value > 0)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -162,3 +164,24 @@ def test_commands_without_steps_are_held_to_it_too(command, dpsim, monkeypatch, 
     )
     assert (code, out) == (1, "")
     assert "takes more than 0.05 s of the processor, the limit" in err
+
+
+def test_a_signal_in_a_finalizer_prints_nothing_and_asks_again():
+    code = """
+import time, weakref
+from dpsim.base import budget, errors
+budget.ask_by_signal()
+class Slow:
+    def __del__(self):
+        end = time.thread_time() + 0.3
+        while time.thread_time() < end: pass
+try:
+    with budget.limited(0.1):
+        Slow()
+        while True: pass
+except errors.FailedError as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    assert "takes more than 0.1 s" in ended.stdout

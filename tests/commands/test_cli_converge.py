@@ -68,7 +68,7 @@ def test_the_table_and_what_it_means(dpsim):
 
 
 def test_fates_are_a_row_for_each_gradient(dpsim):
-    _, out, _ = dpsim("--fates", "--set", "replay.steps=2", "--set", "cluster.nodes=1")
+    _, out, _ = dpsim("--gradients", "--set", "replay.steps=2", "--set", "cluster.nodes=1")
     assert len(re.findall(r"│ applied", out)) == 16
 
 

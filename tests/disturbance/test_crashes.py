@@ -142,15 +142,6 @@ def test_a_stated_interval_is_kept_and_the_default_is_no_worse():
     assert CrashesConfig().goodput(4096).useful >= stated.useful
 
 
-def test_each_worker_fails_at_times_of_its_own():
-    crashes = CrashesConfig(mtbf="24 h")
-    few, many = crashes.times(3, YEAR, seed=0), crashes.times(40, YEAR, seed=0)
-    assert all(np.array_equal(a, b) for a, b in zip(few, many, strict=False))
-    assert sum(map(len, many)) == pytest.approx(40 * 365, rel=0.03)
-    assert all((np.diff(times) > 0).all() for times in many)
-    assert np.array_equal(few[0][few[0] < YEAR / 2], crashes.times(1, YEAR / 2, seed=0)[0])
-
-
 @pytest.mark.parametrize(("load", "spares"), [(0.5, 0), (0.5, 1), (3, 2), (20, 25), (1000, 980)])
 def test_missing_workers_are_the_mean_past_the_spares(load, spares):
     """Summed one by one, in logarithms: chances of large loads are below the smallest float."""

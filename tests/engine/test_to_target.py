@@ -27,7 +27,6 @@ def test_time_and_cost_are_steps_times_the_step():
     assert training.epochs == pytest.approx(training.samples / 1_281_167)
     assert training.time_s == training.steps * 0.25
     assert training.gpu_hours == pytest.approx(training.time_s * 32 / 3600)
-    assert training.cost(price_per_gpu_hour=2.5) == pytest.approx(2.5 * training.gpu_hours)
 
 
 def test_the_interval_is_that_of_the_constants():

@@ -52,7 +52,6 @@ IMPORTS = {
     "torchtune": ("torchtune.yaml",),
     "composer": ("composer.yaml",),
     "accelerate": ("accelerate_fsdp.yaml", "accelerate_hsdp.yaml", "trainer_fsdp.yaml"),
-    "ibnetdiscover": ("ibnetdiscover.txt",),
     "slurm-topology": ("slurm-tree.conf", "slurm-blocks.conf", "slurm-topology.yaml"),
     "torchtitan": ("torchtitan_llama3_8b.toml", "torchtitan_deepseek_v3_16b.toml"),
 }

@@ -14,7 +14,6 @@ COMMANDS = {
     "nccl-topo": "dgx-a100.xml",
     "nccl-tests": "all-reduce-4-v100-old.log",
     "slurm-topology": "slurm-tree.conf",
-    "ibnetdiscover": "ibnetdiscover.txt",
 }
 
 

@@ -29,7 +29,6 @@ FILES = {
     "nccl-inspector.log": ("nccl-inspector",),
     "cpu.kineto.json": ("kineto",),
     "slurm-tree.conf": ("slurm-topology", "--node", "dgx-a100"),
-    "ibnetdiscover.txt": ("ibnetdiscover",),
 }
 
 

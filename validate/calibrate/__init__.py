@@ -1,7 +1,8 @@
-"""Fits what a transport and a machine's layers take on measurements, and says how far off it is.
+"""Fits a transport and a machine's layer times on measurements, and states the errors.
 
-Some of the measured collectives are fitted on, the others judge. `measure` and `measure_messages`
-need torch and the testbed, and are imported on demand; all else reads records and run files.
+Some of the measured collectives are fitted on, the others are held out. `measure` and
+`measure_messages` need torch and the testbed, and are imported on demand; all else reads records
+and run files.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import copies_of, fit_copies
 from validate.calibrate.fit import MOST_PREDICTIONS
 from validate.calibrate.plan import full_plan, own_plan
-from validate.calibrate.predict import predicted_s, with_predictions
+from validate.calibrate.predict import predicted_s
 from validate.calibrate.profile import LEAST_CASES, fit_collectives
 from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
 
@@ -41,5 +42,4 @@ __all__ = [
     "predicted_s",
     "read_measurements",
     "step_errors",
-    "with_predictions",
 ]

@@ -1,23 +1,21 @@
-"""What dpsim predicts for a measured collective, over a transport."""
+"""Predictions of measured collectives, over a transport."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine import reduction_cost
-from dpsim.hardware import CalibrationProfile, Transport
+from dpsim.hardware import Transport
 from dpsim.network import transport_model
 from dpsim.topology import Cluster, TestbedConfig, build_cluster, cluster_over_transport
-from validate.calibrate.cases import LIBRARY, CollectiveCase, case_of
-from validate.records import RunRecord
+from validate.calibrate.cases import LIBRARY, CollectiveCase
 
 
 def predicted_s(case: CollectiveCase, transport: Transport) -> float:
-    """Seconds until the last rank is done, all of them beginning together on links that are idle.
+    """Return the seconds until the last rank is done; all begin together on idle links.
 
-    Raises DpsimError where the transport says too little for that.
+    Raises DpsimError if the transport lacks parameters for that.
     """
     cluster = _cluster(case.testbed, transport)
     by_library = case.algorithm == LIBRARY
@@ -32,23 +30,6 @@ def predicted_s(case: CollectiveCase, transport: Transport) -> float:
             "the profile has none"
         )
     return model.time_together(case.bytes)
-
-
-def with_predictions(
-    records: Iterable[RunRecord],
-    profile: CalibrationProfile,
-    done: Callable[[int], None] = lambda count: None,
-) -> list[RunRecord]:
-    """The records with what ``profile`` predicts for collectives; others stay as they are."""
-    transport = profile.transport()
-    found = []
-    for count, record in enumerate(records, 1):
-        if record.kind == "collective":
-            seconds = predicted_s(case_of(record), transport)
-            record = record.model_copy(update={"predicted_s": seconds})  # noqa: PLW2901
-        found.append(record)
-        done(count)
-    return found
 
 
 # A fit predicts many cases over the same few testbeds before it changes the transport.

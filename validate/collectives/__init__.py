@@ -1,12 +1,12 @@
-"""Schedules and library collectives carried out by real ranks, checked and timed.
+"""Schedules and library collectives on real ranks, checked and timed.
 
-Knows ranks, and the schedules of `dpsim.collectives`; needs torch.
+Depends on ranks, and the schedules of `dpsim.collectives`; needs torch.
 """
 
 from validate.collectives.collective import Collective
 from validate.collectives.executor import Executor
 from validate.collectives.library import CHUNKED, LibraryCollective
-from validate.collectives.payload import TYPES, Part, reduction
+from validate.collectives.payload import TYPES, Part
 from validate.collectives.timing import Timing, measure
 
 __all__ = [
@@ -18,5 +18,4 @@ __all__ = [
     "Part",
     "Timing",
     "measure",
-    "reduction",
 ]

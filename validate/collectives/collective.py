@@ -1,4 +1,4 @@
-"""What is timed and checked: a collective that a rank takes part in, from tensor to tensor."""
+"""The interface of a collective to time and check: it takes a tensor and gives a tensor."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from validate.ranks.processes import World
 
 
 class Collective(ABC):
-    """One collective operation, as one rank takes part in it.
+    """One collective operation, from the view of one rank.
 
-    ``elements_in`` go in and ``elements_out`` come out, of ``dtype``, reduced by ``redop``.
+    ``elements_in`` go in and ``elements_out`` come out, of ``dtype``.
     ``parts`` is what it promises. ``in_place`` says whether input and output may be the same
     tensor, ``out_of_place`` whether they may differ (an operation of torch that works in place is
     then preceded by a copy, which is part of its time).
@@ -33,7 +33,6 @@ class Collective(ABC):
         elements: tuple[int, int],
         parts: Sequence[Part],
         dtype: Any = torch.float32,
-        redop: str = "sum",
     ) -> None:
         self.operation = operation
         self.name = name
@@ -41,38 +40,35 @@ class Collective(ABC):
         self.elements_in, self.elements_out = elements
         self.parts = parts
         self.dtype = dtype
-        self.redop = redop
 
     @abstractmethod
     def run(self, source: Any, target: Any) -> None:
-        """Carries it out; on a GPU it may still be running when this returns."""
+        """Run the collective; on a GPU it may still be running when this returns."""
 
     def buffers(self, *, in_place: bool) -> tuple[Any, Any]:
-        """An input and an output tensor on the device, the same one where it runs ``in_place``."""
+        """Return an input and an output tensor on the device, the same one if ``in_place``."""
         source = torch.empty(self.elements_in, dtype=self.dtype, device=self.world.device)
         if in_place:
             return source, source
         return source, source.new_empty(self.elements_out)
 
     def prepare(self, source: Any, target: Any) -> None:
-        """Puts the rank's input into ``source``, and nonsense into a ``target`` of its own."""
+        """Put the rank's input into ``source``, and invalid values into a separate ``target``."""
         source.copy_(self._input)
         if target is not source:
             poison(target)
 
     def wrong(self, target: Any) -> int:
-        """How many promised elements of an output are wrong."""
+        """Return how many promised elements of an output are wrong."""
         return self._check.wrong(target)
 
     @cached_property
     def _input(self) -> Any:
-        return values(
-            self.world.rank, 0, self.elements_in, self.dtype, self.redop, self.world.device
-        )
+        return values(self.world.rank, 0, self.elements_in, self.dtype, self.world.device)
 
     @cached_property
     def _check(self) -> Check:
-        return Check(self.parts, self.dtype, self.redop, self.world.device)
+        return Check(self.parts, self.dtype, self.world.device)
 
     def __repr__(self) -> str:
         amount = f"{self.elements_in} elements on {self.world.size} ranks"

@@ -1,7 +1,7 @@
-"""What ranks put in, and what they must get out.
+"""The inputs of ranks and the outputs they must get.
 
 A rank's input is a fixed function of its rank and an element's place: small whole numbers,
-different from place to place and from rank to rank, whose sums and products over the ranks stay
+different from place to place and from rank to rank, whose sums over the ranks stay
 exact in the given type. So every rank can compute every other's input, and an output is right or
 wrong, whatever the order in which it was reduced.
 """
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import Chunking
 
 # nccl-tests' names of the types, as far as torch can reduce them.
@@ -30,48 +29,28 @@ TYPES: Mapping[str, Any] = {
     "bfloat16": torch.bfloat16,
 }
 
-# How a rank reduces what it received, the second, into its own, the first.
-REDUCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "sum": lambda own, received: own.add_(received),
-    "prod": lambda own, received: own.mul_(received),
-    "min": lambda own, received: torch.minimum(own, received, out=own),
-    "max": lambda own, received: torch.maximum(own, received, out=own),
-}
-
 _BLOCK = 2**20  # elements made at once: a hash takes 8 bytes of each, whatever its type
 _MASK = 2**32 - 1
 
 
-def reduction(name: str) -> Callable[[Any, Any], Any]:
-    """The function that reduces in place; raises UnknownNameError for an unknown name."""
-    if name not in REDUCTIONS:
-        raise UnknownNameError("reduction", name, REDUCTIONS)
-    return REDUCTIONS[name]
-
-
-def values(
-    rank: int, start: int, end: int, dtype: Any, redop: str = "sum", device: Any = "cpu"
-) -> Any:
+def values(rank: int, start: int, end: int, dtype: Any, device: Any = "cpu") -> Any:
     """Elements ``start .. end - 1`` of the input of ``rank``, made on ``device``.
 
-    Seven values around 0 (from 0 up where the type has no sign), 1 and 2 for products; hashed, so
-    that no other place or rank has the same run of them.
+    Seven values around 0 (from 0 up where the type has no sign); hashed, so that no other place or
+    rank has the same run of them.
     """
     made = torch.empty(end - start, dtype=dtype, device=device)
     for first in range(start, end, _BLOCK):
         last = min(first + _BLOCK, end)
-        made[first - start : last - start] = _block(rank, first, last, dtype, redop, device)
+        made[first - start : last - start] = _block(rank, first, last, dtype, device)
     return made
 
 
-def _block(rank: int, start: int, end: int, dtype: Any, redop: str, device: Any) -> Any:
+def _block(rank: int, start: int, end: int, dtype: Any, device: Any) -> Any:
     # A multiplicative hash by Knuth's constant, then one round of xxHash's avalanche.
     mixed = (torch.arange(start, end, device=device) * 2654435761 + rank * 2246822519) & _MASK
     mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & _MASK
     mixed ^= mixed >> 13
-    if redop == "prod":
-        # Powers of two: floats hold products exactly, whole numbers wrap alike in any order.
-        return mixed % 2 + 1
     # At most 3 a rank: int8 holds the sum of 42 ranks, bfloat16 that of 85.
     return mixed % 7 - (0 if dtype == torch.uint8 else 3)
 
@@ -80,7 +59,7 @@ def _block(rank: int, start: int, end: int, dtype: Any, redop: str, device: Any)
 class Part:
     """Elements ``start .. end - 1`` of a rank's output.
 
-    The inputs of ``sources`` from ``origin`` on, reduced.
+    They are the inputs of ``sources`` from ``origin`` on, reduced.
     """
 
     start: int
@@ -88,21 +67,20 @@ class Part:
     sources: Sequence[int]
     origin: int
 
-    def expected(self, dtype: Any, redop: str, device: Any = "cpu") -> Any:
+    def expected(self, dtype: Any, device: Any = "cpu") -> Any:
         """The elements, made on ``device``: on a GPU, a thousand times as fast as on its host."""
-        reduce = reduction(redop)
         last = self.origin + self.end - self.start
-        made = (values(rank, self.origin, last, dtype, redop, device) for rank in self.sources)
+        made = (values(rank, self.origin, last, dtype, device) for rank in self.sources)
         first = next(made)
         for other in made:  # one at a time: all of them would be as many vectors as ranks
-            reduce(first, other)
+            first += other
         return first
 
 
 def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
-    """What `dpsim.collectives` promises for ``rank`` when ``operation`` has ended.
+    """Return the parts that `dpsim.collectives` promises ``rank`` at the end of ``operation``.
 
-    Elsewhere anything may stand.
+    All other elements are arbitrary.
     """
     everyone = range(ranks)
 
@@ -128,19 +106,19 @@ def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple
 class Check:
     """Counts elements of an output that are not as promised.
 
-    What they must be is made once and stays on ``device``.
+    The expected elements are made once and stay on ``device``.
     """
 
-    def __init__(self, parts: Sequence[Part], dtype: Any, redop: str, device: Any) -> None:
+    def __init__(self, parts: Sequence[Part], dtype: Any, device: Any) -> None:
         self._parts = [
-            (slice(part.start, part.end), part.expected(dtype, redop, device)) for part in parts
+            (slice(part.start, part.end), part.expected(dtype, device)) for part in parts
         ]
 
     def wrong(self, output: Any) -> int:
-        """How many promised elements of ``output`` differ, NaN included."""
+        """Return how many promised elements of ``output`` differ, NaN included."""
         return sum(int((output[place] != expected).sum()) for place, expected in self._parts)
 
 
 def poison(tensor: Any) -> None:
-    """Fills a tensor with what no right output has, so that a transfer left out is seen."""
+    """Fill a tensor with a value that no right output has, so that missing transfers show."""
     tensor.fill_(float("nan") if tensor.is_floating_point() else torch.iinfo(tensor.dtype).max)

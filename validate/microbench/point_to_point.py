@@ -1,18 +1,18 @@
 """Messages between two ranks over sizes: one way, both ways at once, and one after another.
 
-- ping-pong: a message there and one of the same size back, for which the receive is posted before;
+- ping-pong: a message and one of the same size back, for which the receive is posted before;
   ``time_s`` is half of both.
-- exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Over
-  the ping-pong's, this is the duplex factor.
+- exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Its
+  ratio to the ping-pong's is the duplex factor.
 - burst: `BURST` messages one after another, all receives posted before, then an answer of a byte;
-  ``time_s`` is what one more message costs: (time of the burst - median time of a burst of one) /
+  ``time_s`` is the cost of one more message: (time of the burst - median time of a burst of one) /
   (`BURST` - 1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,42 +24,36 @@ from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
 BURST = 16
+_PAIR = (0, 1)  # the ranks that send
 PATTERNS = ("ping-pong", "exchange", "burst")
 
 Transfers = list[tuple[Any, int]]  # (tensor, peer)
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    pairs = _pairs(world, settings)
-    for pair, size, pattern in product(pairs, settings.sizes(), PATTERNS):
-        times = world.gather(_measured(pattern, pair, size, world, settings))
+    for size, pattern in product(settings.sizes(), PATTERNS):
+        times = world.gather(_measured(pattern, size, world, settings))
         tick()
         # Patterns begin and end on the first rank, whose clock has seen all of it.
-        columns = timed(times[pair[0]])
+        columns = timed(times[_PAIR[0]])
         yield {
             "pattern": pattern,
-            "pair": list(pair),
+            "pair": list(_PAIR),
             "bytes": size,
             **columns,
             "rate_Bps": rate(size, columns["time_s"]),
         }
 
 
-def _pairs(world: World, settings: Settings) -> list[tuple[int, int]]:
-    return list(combinations(range(world.size), 2)) if settings.pairs == "all" else [(0, 1)]
-
-
-def _measured(
-    pattern: str, pair: tuple[int, int], size: int, world: World, settings: Settings
-) -> list[float]:
+def _measured(pattern: str, size: int, world: World, settings: Settings) -> list[float]:
     """Seconds of each repetition on the pair's ranks; nothing on the others."""
     world.barrier()
-    if world.rank not in pair:
+    if world.rank not in _PAIR:
         return []
-    first = world.rank == pair[0]
-    peer = pair[1] if first else pair[0]
+    first = world.rank == _PAIR[0]
+    peer = _PAIR[1] if first else _PAIR[0]
     nbytes = max(size, 1)
-    # One more than a burst has messages: the last one is room for the answer.
+    # One more than the messages of a burst: the last one is for the answer.
     buffers = [
         torch.zeros(nbytes, dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)
     ]
@@ -85,8 +79,8 @@ def _ping_pong(first: bool, peer: int, buffers: list[Any]) -> None:
 def _burst(count: int, first: bool, peer: int, buffers: list[Any]) -> None:
     messages = [(buffer, peer) for buffer in buffers[:count]]
     answer = [(buffers[-1][:1], peer)]
-    # The answer is a group of its own: NCCL carries out what one group has for one peer in order,
-    # pair by pair, and so would wait for the answer before the second message.
+    # The answer is a group of its own: NCCL runs the operations of one group for one peer in order,
+    # pair by pair, and would wait for the answer before the second message.
     if first:
         _move([], messages)
         _move(answer, [])
@@ -96,7 +90,7 @@ def _burst(count: int, first: bool, peer: int, buffers: list[Any]) -> None:
 
 
 def _move(receives: Transfers, sends: Transfers) -> None:
-    """Posts receives, then sends, and waits for all."""
+    """Post receives, then sends, and wait for all."""
     operations = [dist.P2POp(dist.irecv, tensor, peer) for tensor, peer in receives]
     operations += [dist.P2POp(dist.isend, tensor, peer) for tensor, peer in sends]
     for work in dist.batch_isend_irecv(operations):
@@ -104,7 +98,7 @@ def _move(receives: Transfers, sends: Transfers) -> None:
 
 
 def _count(world: World, settings: Settings) -> int:
-    return len(_pairs(world, settings)) * len(settings.sizes()) * len(PATTERNS)
+    return len(settings.sizes()) * len(PATTERNS)
 
 
 def _missing(world: World) -> str:

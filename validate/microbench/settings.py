@@ -1,4 +1,4 @@
-"""What microbenchmarks are asked to measure: sizes, types, repetitions, and a model."""
+"""The settings of microbenchmarks: sizes, types, repetitions, and a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from dpsim.base.config import Config
-from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import OPERATIONS, algorithm
 from dpsim.studies.collective import size_range
 from dpsim.workload import OPTIMIZERS
@@ -16,14 +16,12 @@ from dpsim.workload import OPTIMIZERS
 LIBRARY = "library"
 ALL = "all"
 _TYPE_NAMES = ("int8", "uint8", "int32", "int64", "half", "float", "double", "bfloat16")
-_REDOP_NAMES = ("sum", "prod", "min", "max")
-_MOST_SIZES = 10_000
 
 
 class Settings(Config):
     """The options of ``dpsim validate microbench``.
 
-    Those of nccl-tests mean what they mean there.
+    Options named as in nccl-tests have the same meaning.
     """
 
     what: tuple[str, ...] = Field(min_length=1, description="Names of benchmarks.")
@@ -37,21 +35,14 @@ class Settings(Config):
     factor: PositiveFloat = Field(
         default=4.0, description="Each size is so many times the one before (-f)."
     )
-    step: PositiveInt | None = Field(
-        default=None, description="Bytes from one size to the next (-i); it goes before the factor."
-    )
     iterations: PositiveInt = Field(default=20, description="Measured repetitions (-n).")
     warmup: NonNegativeInt = Field(default=2, description="Repetitions before those (-w).")
     datatypes: tuple[str, ...] = Field(default=("float",), description="nccl-tests' names (-d).")
-    redops: tuple[str, ...] = Field(default=("sum",), description="sum, prod, min, max (-o).")
     operations: tuple[str, ...] = Field(
         default=("all-reduce",), description="Collective operations."
     )
     algorithms: tuple[str, ...] = Field(
         default=(LIBRARY,), description="Algorithms of dpsim, or library: the backend's own."
-    )
-    pairs: Literal["first", "all"] = Field(
-        default="first", description="Ranks 0 and 1, or every two ranks in turn."
     )
     model: str = Field(
         default="small-cnn", description="small-cnn, small-transformer or package.module:factory."
@@ -87,35 +78,27 @@ class Settings(Config):
     )
 
     def sizes(self) -> list[int]:
-        """Bytes from ``begin`` to ``end``, by ``step`` or else by ``factor``.
+        """Bytes from ``begin`` to ``end`` by ``factor``.
 
-        Raises DpsimError where that would not end.
+        Raises DpsimError for no sizes or too many.
         """
-        if self.step is None:
-            return size_range(self.begin, self.end, self.factor)
-        sizes = range(self.begin, self.end + 1, self.step)
-        if not 0 < len(sizes) <= _MOST_SIZES:
-            given = f"{self.begin}, {self.end} and {self.step} give {len(sizes):,}"
-            raise DpsimError(f"-b, -e and -i must give 1 to {_MOST_SIZES:,} sizes, but {given}")
-        return list(sizes)
+        return size_range(self.begin, self.end, self.factor)
 
     def checked(self) -> Settings:
-        """The settings with ``all`` written out, repeated names once, and sizes in order.
+        """Return the settings with ``all`` expanded, duplicates removed, and sizes in order.
 
-        Raises DpsimError, naming the option, for a name that is not known.
+        Raises DpsimError, naming the option, for an unknown name.
         """
         datatypes = _names("-d", self.datatypes, _TYPE_NAMES)
-        redops = _names("-o", self.redops, _REDOP_NAMES)
         operations = _names("--operation", self.operations, tuple(OPERATIONS))
         optimizers = _names("--optimizer", self.optimizers, OPTIMIZERS)
         schedules = [name for name in self.algorithms if name not in (LIBRARY, ALL)]
         for name, operation in product(schedules, operations):
-            algorithm(name, operation)  # raises for one that is not known
-        self.sizes()  # the same for sizes
+            algorithm(name, operation)  # raises for an unknown one
+        self.sizes()  # raises for invalid sizes
         named = {
             "what": tuple(dict.fromkeys(self.what)),
             "datatypes": datatypes,
-            "redops": redops,
             "operations": operations,
             "optimizers": optimizers,
             "batch_sizes": tuple(sorted(set(self.batch_sizes))),

@@ -5,16 +5,14 @@
         run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.error["step_time"]
 
 `here` does the same in a run that torchrun started. `run_plan` runs a whole plan of variants and
-gives the records that `validate.compare` reads.
+yields the records that `validate.compare` reads.
 """
 
 from validate.run.methods import library_of, method_of
 from validate.run.plan import Plan, load_plan, run_plan, write
-from validate.run.real import real_run
+from validate.run.real import real_run, waits_of
 from validate.run.runs import PartialRunError, here, on_testbed
-from validate.run.step_run import EVERY_STEP, StepRun, step_run
-from validate.run.typical import typical
-from validate.run.waits import waits_of
+from validate.run.step_run import EVERY_STEP, StepRun, step_run, typical
 
 __all__ = [
     "EVERY_STEP",

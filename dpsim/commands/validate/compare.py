@@ -39,10 +39,6 @@ Again = Annotated[
     bool,
     typer.Option("--again", help="Predict steps again, from the scenarios that the runs name."),
 ]
-Calibration = Annotated[
-    Path | None,
-    typer.Option(help="Predict everything again with this profile.", show_default=False),
-]
 
 
 def compare(
@@ -50,7 +46,6 @@ def compare(
     html: Html = None,
     tolerance: Tolerance = None,
     again: Again = False,
-    calibration: Calibration = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare what was predicted with what was measured.
@@ -65,9 +60,9 @@ def compare(
     from validate.records import records_of
 
     records = records_of(runs)
-    if again or calibration is not None:
+    if again:
         with progress("predicting", len(records)) as done:
-            records = predict_again(records, calibration, done)
+            records = predict_again(records, done)
     comparison = Comparison(records)
     if html is not None:
         write_whole(html, page(comparison))
@@ -80,12 +75,12 @@ def compare(
 
 
 def _fraction(text: str) -> float:
-    """``10%`` or ``0.1``."""
+    """Return the fraction in ``10%`` or ``0.1``."""
     try:
         fraction = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         fraction = -1.0
-    # Ten for ten per cent is a slip that would let everything pass.
+    # 10 for ten per cent is a mistake that would accept everything.
     if not 0 <= fraction < float("inf") or (fraction > 1 and not text.endswith("%")):
         raise DpsimError(f"--tolerance must be a share such as 10% or 0.1, but got {text!r}")
     return fraction

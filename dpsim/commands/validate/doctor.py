@@ -1,4 +1,4 @@
-"""``dpsim validate doctor``: what this machine can measure, and what is in the way."""
+"""``dpsim validate doctor``: what this machine can measure, and what prevents it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dpsim.base.terminal import show, show_json
 from dpsim.base.units import DATA, RATE, human
 from dpsim.commands.options import Json
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import torch_first
 
 
 def doctor(as_json: Json = False) -> None:

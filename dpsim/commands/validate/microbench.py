@@ -1,7 +1,4 @@
-"""``dpsim validate microbench``.
-
-What this machine's collectives, messages, copies, layers, updates and codecs take.
-"""
+"""``dpsim validate microbench``: time collectives, messages, copies, layers, updates and codecs."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ from dpsim.base.errors import DpsimError, FailedError
 from dpsim.base.terminal import narrate, show, write_whole
 from dpsim.commands.options import read_option
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import Device
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import Device, torch_first
 
 if TYPE_CHECKING:
     from validate.microbench import RunFile, Settings
@@ -50,16 +46,6 @@ End = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
 Factor = Annotated[
     float, typer.Option("-f", "--stepfactor", help="Factor from each size to the next.")
 ]
-# Without a step, None, sizes are multiplied and not added to.
-Step = Annotated[
-    str | None,
-    typer.Option(
-        "-i",
-        "--stepbytes",
-        help="Or the number of bytes from each size to the next.",
-        show_default=False,
-    ),
-]
 Iterations = Annotated[int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")]
 Warmup = Annotated[
     int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before the measured ones.")
@@ -72,9 +58,6 @@ Datatypes = Annotated[
         metavar=_NAMES,
         help="int8, uint8, int32, int64, half, float, double, bfloat16, or all.",
     ),
-]
-Redops = Annotated[
-    str, typer.Option("-o", "--op", metavar=_NAMES, help="sum, prod, min, max, or all.")
 ]
 Operations = Annotated[
     str,
@@ -89,9 +72,6 @@ Algorithms = Annotated[
         metavar=_NAMES,
         help="library: the backend's own; ring and others run as schedules; or all.",
     ),
-]
-Pairs = Annotated[
-    str, typer.Option(help="Pairs of the point-to-point test: first (ranks 0 and 1) or all.")
 ]
 Model = Annotated[
     str, typer.Option(help="small-cnn, small-transformer, or package.module:factory.")
@@ -127,14 +107,11 @@ def microbench(
     begin: Begin = "4K",
     end: End = "4M",
     factor: Factor = 4.0,
-    step: Step = None,
     iterations: Iterations = 20,
     warmup: Warmup = 2,
     datatypes: Datatypes = "float",
-    redops: Redops = "sum",
     operations: Operations = "all-reduce",
     algorithms: Algorithms = "library",
-    pairs: Pairs = "first",
     model: Model = "small-cnn",
     shape: Shape = "",
     dtype: Dtype = "float32",
@@ -163,14 +140,11 @@ def microbench(
         begin=_size("-b", begin),
         end=_size("-e", end),
         factor=factor,
-        step=step and _size("-i", step),
         iterations=iterations,
         warmup=warmup,
         datatypes=_names(datatypes),
-        redops=_names(redops),
         operations=_names(operations),
         algorithms=_names(algorithms),
-        pairs=pairs,
         model=model,
         input=_numbers("--input", shape),
         input_type=dtype,
@@ -206,7 +180,7 @@ def _settings(what: list[str] | None, **fields: Any) -> Settings:
 
 
 def _run(settings: Settings, ranks: int | None) -> RunFile | None:
-    """The run, on the rank that has it."""
+    """Return the run, on the rank that has it."""
     from validate.microbench import here, launched
     from validate.ranks.launch import loopback
 
@@ -222,7 +196,7 @@ def _run(settings: Settings, ranks: int | None) -> RunFile | None:
 
 
 def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_json: bool) -> None:
-    """Write and print what was measured; ranks other than the first have none of it."""
+    """Write and print the measurements; ranks other than the first have none."""
     if run is None:
         return
     from validate.microbench import profile as profile_of
@@ -234,7 +208,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
         write_whole(profile, profile_of(run.of("layers"), run.settings).to_json())
         narrate(f"wrote {profile}")
     if as_json:
-        # The run file itself, which ends its own last line.
+        # The run file itself, which ends with a line break.
         typer.echo(run.to_json(), nl=False)
     else:
         from validate.microbench import parts
@@ -244,7 +218,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
     wrong = sum(
         row.get(name) or 0 for row in run.of("collectives") for name in ("wrong", "in_place_wrong")
     )
-    # Said last: what was measured is written and shown all the same.
+    # Raised last, after writing and showing what was measured.
     if run.failed or wrong:
         raise FailedError(run.failed or f"{wrong:,} values of collectives were wrong")
 

@@ -1,4 +1,4 @@
-"""``dpsim validate node``: one profile of this node, which scenarios take."""
+"""``dpsim validate node``: measure a profile of this node, for use in scenarios."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import typer
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
-from dpsim.commands.validate.options import Backend, Device, ProfileName
-from dpsim.commands.validate.torch_first import torch_first
+from dpsim.commands.validate.options import Backend, Device, ProfileName, torch_first
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -90,7 +89,7 @@ def node(
             name=name,
             progress=progress,
         )
-    # Under a launcher rank 0 alone has it.
+    # Under a launcher only rank 0 has it.
     if profile is None:
         return
     write_whole(output, profile.to_json())

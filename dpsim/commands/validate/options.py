@@ -1,12 +1,40 @@
-"""Options that several of the validating commands have."""
+"""Options that several of the validating commands have, and what they do first."""
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
+
+from dpsim.base.errors import DpsimError
+from dpsim.commands.options import read_option
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help="auto, gloo or nccl.")]
 ProfileName = Annotated[str, typer.Option(help="What predictions call the profile.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def timeout_seconds(text: str) -> float:
+    """Seconds in the text of ``--timeout``. Raises DpsimError for what is no time above 0."""
+    from dpsim.base.units import TIME, parse
+
+    seconds = read_option("--timeout", lambda value: parse(value, TIME), text)
+    if seconds <= 0:
+        raise DpsimError(f"--timeout: must be above 0, but got {text!r}")
+    return seconds
+
+
+def torch_first(command: str) -> None:
+    """Imports torch for a command of ``dpsim validate``.
+
+    Its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it.
+
+    Raises DpsimError, with a hint, where it is missing.
+    """
+    from dpsim.workload import import_torch
+
+    # Read once, when torch is imported.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    import_torch(f"validate {command}")

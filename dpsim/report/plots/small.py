@@ -1,4 +1,4 @@
-"""A figure of plotly as a few lines of text, for a terminal."""
+"""A plotly figure as a few lines of text, for a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST = 28  # letters of a bar's name
 
 
 def small(figure: go.Figure, width: int = 80) -> list[str]:
-    """Lines of at most ``width`` characters: stacked bars, or points of the first panel."""
+    """Return lines of at most ``width`` characters: stacked bars, or points of the first panel."""
     title = plain_title(figure).replace("<br>", " ")
     bars = [trace for trace in figure.data if trace.type == "bar"]
     lines = _bars(bars, width) if bars else _points(figure, width)
@@ -25,7 +25,7 @@ def small(figure: go.Figure, width: int = 80) -> list[str]:
 
 
 def _bars(traces: list[Any], width: int) -> list[str]:
-    """A line for each bar, its parts filled differently, and what they are called below."""
+    """Return a line for each bar, its parts filled differently, and a legend below."""
     bars = _stacked(traces)
     longest = max(sum(parts) for parts in bars.values()) or 1.0
     margin = min(_LONGEST, max(map(len, bars)))
@@ -42,7 +42,7 @@ def _bars(traces: list[Any], width: int) -> list[str]:
 
 
 def _stacked(traces: list[Any]) -> dict[str, list[float]]:
-    """The parts of each bar by its name, one of each trace."""
+    """Return the parts of each bar by its name, one from each trace."""
     lies = traces[0].orientation == "h"
     bars: dict[str, list[float]] = {}
     for number, trace in enumerate(traces):
@@ -54,12 +54,12 @@ def _stacked(traces: list[Any]) -> dict[str, list[float]]:
 
 
 def _filled(parts: list[float], longest: float, room: int) -> str:
-    """A bar of these parts, beside a longest one that fills the ``room``."""
+    """Return a bar of these parts; the longest bar fills the ``room``."""
     fills = ""
     begin = 0
     for number in range(len(parts)):
-        # Ends are rounded, and not the parts: so errors do not add up, and equal sums are equally
-        # long.
+        # Ends are rounded instead of parts, so that errors do not add up, and equal sums have equal
+        # length.
         share = sum(parts[: number + 1]) / longest
         end = round(room * min(max(share, 0.0), 1.0))
         fills += _FILLS[number % len(_FILLS)] * (end - begin)
@@ -68,7 +68,7 @@ def _filled(parts: list[float], longest: float, room: int) -> str:
 
 
 def _points(figure: go.Figure, width: int) -> list[str]:
-    """Points of the traces of the first panel, a letter for each trace."""
+    """Return lines with the points of the first panel, a letter for each trace."""
     panel = _panel(figure.data[0])
     across, up = (_Axis(figure.layout, name) for name in panel)
     traces = [trace for trace in figure.data if _panel(trace) == panel]
@@ -101,7 +101,7 @@ def _points(figure: go.Figure, width: int) -> list[str]:
 
 
 def _panel(trace: Any) -> tuple[str, str]:
-    """The names of a trace's axes, which are the panel that it is drawn in."""
+    """Return the names of a trace's axes, which identify its panel."""
     return trace.xaxis or "x", trace.yaxis or "y"
 
 
@@ -110,7 +110,7 @@ def _mark(number: int) -> str:
 
 
 class _Axis:
-    """An axis of a figure, and where values stand on it."""
+    """An axis of a figure, and the positions of values on it."""
 
     def __init__(self, layout: Any, name: str) -> None:
         axis = layout[f"{name[0]}axis{name[1:]}"]
@@ -118,21 +118,21 @@ class _Axis:
         self._is_log = axis.type == "log"
 
     def shows(self, value: Any) -> bool:
-        """Whether the value can be drawn: no gap, and on a logarithmic axis above 0."""
+        """Return whether a value can be drawn: finite, and above 0 on a logarithmic axis."""
         is_number = isinstance(value, int | float) and math.isfinite(value)
         return is_number and (not self._is_log or value > 0)
 
     def place(self, value: float) -> float:
-        """Where the value stands: at its logarithm on a logarithmic axis."""
+        """Return a value's position: its logarithm on a logarithmic axis."""
         return math.log(value) if self._is_log else float(value)
 
     def span(self, ends: tuple[float, float]) -> str:
-        """The values at the lowest and the highest place."""
+        """Return the values at the lowest and the highest position."""
         low, high = (math.exp(end) if self._is_log else end for end in ends)
         return f"{low:.4g} to {high:.4g}"
 
 
 def _cell(place: float, ends: tuple[float, float], room: int) -> int:
-    """Which of ``room`` cells between the ``ends`` a place falls into."""
+    """Return the number of the cell, of ``room`` between the ``ends``, for a position."""
     low, high = ends
     return 0 if high == low else round((place - low) / (high - low) * (room - 1))

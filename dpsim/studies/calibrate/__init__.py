@@ -1,11 +1,10 @@
-"""Step constants of a cluster from measured steps, and which steps to measure.
+"""Fit step constants of a cluster to measured steps, and propose steps to measure.
 
 It knows the engine, and nothing of tables of published steps.
 """
 
 from dpsim.studies.calibrate.answer import Calibration, calibrate
-from dpsim.studies.calibrate.exposed import exposed_seconds
-from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, fitted
+from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, exposed_seconds, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next, plan
 from dpsim.studies.calibrate.profile import profile_of
 from dpsim.studies.calibrate.rows import measured_runs, runs_of_table

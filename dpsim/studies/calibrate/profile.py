@@ -14,10 +14,10 @@ _FORMULA = "see dpsim.engine.step_constants"
 def profile_of(
     found: Fitted, name: str, base: CalibrationProfile | None = None
 ) -> CalibrationProfile:
-    """The profile of a cluster; ``base`` has what was measured of it before.
+    """Return the profile of a cluster; ``base`` is its earlier profile.
 
-    Each constant stands in ``step``, and in ``step_intervals`` with the interval of its posterior;
-    the jitter of runs that were logged step by step in ``spreads``.
+    Each constant is in ``step`` and, with the interval of its posterior, in ``step_intervals``; the
+    jitter of runs that were logged step by step is in ``spreads``.
     """
     errors = found.seconds / [run.step_time for run in found.runs] - 1
     residuals = Residuals.of(errors, "fitted rows")
@@ -36,7 +36,7 @@ def profile_of(
     spreads = () if jitter is None else (jitter,)
     if base is not None:
         changes: dict[str, Any] = {"step": step, "step_intervals": intervals, "known": known}
-        # Ranks that were timed apart say more than whole steps do.
+        # Ranks timed one by one are more precise than whole steps.
         changes["spreads"] = base.spreads or spreads
         changes |= {"kind": STEPS, "residuals": residuals} if base.kind in (STEPS, COMPUTE) else {}
         return base.model_copy(update=changes)

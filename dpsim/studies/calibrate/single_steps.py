@@ -1,4 +1,4 @@
-"""How single steps of measured runs differ: their spread, and the jitter that they show."""
+"""The spread of single steps of measured runs, and their jitter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpsim.studies.calibrate.fit import MeasuredRun
 
 
 def spread_of(run: MeasuredRun) -> float | None:
-    """Half the distance of the 16th and 84th percentile of single steps, over their median."""
+    """Return half the 16th to 84th percentile range of single steps, over their median."""
     if not run.steps:
         return None
     low, middle, high = np.quantile(run.steps, [0.16, 0.5, 0.84])
@@ -21,10 +21,10 @@ def spread_of(run: MeasuredRun) -> float | None:
 
 
 def jitter_of(runs: Sequence[MeasuredRun]) -> RankSpread | None:
-    """The jitter of runs whose steps were logged one by one, as `dpsim fit-jitter` finds it.
+    """Fit the jitter of runs whose steps were logged one by one, as `dpsim fit-jitter` does.
 
-    None where no run has as many steps as a fit needs. Whole steps do not tell ranks apart: the
-    jitter is the job's, the same for every number of ranks.
+    None if no run has enough steps for a fit. Whole steps do not distinguish ranks: the jitter is
+    the job's, the same for every number of ranks.
     """
     logged = [run for run in runs if len(run.steps) >= STEPS_TO_FIT]
     if not logged:

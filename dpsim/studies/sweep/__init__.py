@@ -1,6 +1,6 @@
-"""Many scenarios: expanded, computed by many workers, stored, resumed and asked.
+"""Sweeps over many scenarios: expanded, computed by many workers, stored, resumed and queried.
 
-A kill costs little: what is done is stored.
+Finished points are stored at once, so little is lost if a sweep is killed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dpsim.studies.sweep.axis import split
     from dpsim.studies.sweep.columns import BETWEEN_SENTENCES, COLUMNS, Column
     from dpsim.studies.sweep.expand import Plan, plan
-    from dpsim.studies.sweep.key import scenario_key
     from dpsim.studies.sweep.pareto import Pareto, pareto_points
+    from dpsim.studies.sweep.point import scenario_key
     from dpsim.studies.sweep.summary import Sweep
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)

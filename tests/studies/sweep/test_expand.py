@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.scenario.document import Place, node_of
 from dpsim.scenario.sweep import ParameterConfig
-from dpsim.studies.sweep import key, plan
+from dpsim.studies.sweep import plan, point
 from dpsim.studies.sweep.axis import Axis
 from dpsim.studies.sweep.columns import varied_names
 
@@ -305,11 +305,11 @@ def test_a_key_holds_the_code(write, monkeypatch, tmp_path, changed, counts):
             path = tmp_path / folder / name
             path.parent.mkdir(parents=True)
             path.write_text("changed" if folder == "after" and name == changed else "before")
-        return key._code(tmp_path / folder)
+        return point._code(tmp_path / folder)
 
     assert (digest("before") != digest("after")) == counts
     before = plan([write()]).points[0].key
-    monkeypatch.setattr(key, "_code", lambda root: "other code")
+    monkeypatch.setattr(point, "_code", lambda root: "other code")
     assert plan([write()]).points[0].key != before
 
 

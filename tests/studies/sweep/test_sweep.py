@@ -92,9 +92,9 @@ def test_resume_computes_what_is_new_and_skips_the_rest(swept, write, tmp_path):
 
 
 def test_other_code_computes_everything_anew(swept, write, tmp_path, monkeypatch):
-    from dpsim.studies.sweep import key
+    from dpsim.studies.sweep import point
 
-    monkeypatch.setattr(key, "_code", lambda root: "other code")
+    monkeypatch.setattr(point, "_code", lambda root: "other code")
     again = sweep(write(SWEEP), tmp_path / "out", workers=1, resume=True)
     assert (again.computed, again.skipped) == (12, 0)
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from validate.collectives.payload import TYPES, Check, poison, promised, reduction, values
+from validate.collectives.payload import TYPES, Check, poison, promised, values
 from validate.ranks.processes import (
     Place,
     choose,
@@ -37,7 +37,7 @@ def test_promises_are_what_the_operation_says(operation, ranks):
         for rank in range(ranks):
             found = np.full(total, np.nan)
             for part in promised(operation, rank, ranks, split):
-                found[part.start : part.end] = part.expected(torch.float64, "sum").numpy()
+                found[part.start : part.end] = part.expected(torch.float64).numpy()
             np.testing.assert_array_equal(found, expected[rank])
 
 
@@ -46,7 +46,7 @@ def test_sums_of_sixteen_ranks_are_exact_in_every_type(name):
     inputs = [values(rank, 0, 500, TYPES[name]) for rank in range(16)]
     total = inputs[0].clone()
     for each in inputs[1:]:
-        reduction("sum")(total, each)
+        total += each
     assert torch.equal(total.double(), sum(each.double() for each in inputs))
 
 
@@ -58,24 +58,18 @@ def test_inputs_of_ranks_and_places_differ_and_blocks_fit_together():
         values(3, 2**20 - 5, 2**20 + 5, torch.int32), values(3, 0, 2**20 + 5, torch.int32)[-10:]
     )
     assert set(values(0, 0, 100, torch.uint8).tolist()) == set(range(7))
-    assert set(values(0, 0, 100, torch.float32, "prod").tolist()) == {1.0, 2.0}
 
 
 @pytest.mark.parametrize("name", ["float", "int32"])
 def test_a_check_counts_what_is_wrong_and_poison_is_wrong_everywhere(name):
     parts = promised("all-reduce", 0, 3, algorithm("ring").schedule(3).chunking(50))
-    check = Check(parts, TYPES[name], "sum", "cpu")
-    output = parts[0].expected(TYPES[name], "sum")
+    check = Check(parts, TYPES[name], "cpu")
+    output = parts[0].expected(TYPES[name])
     assert check.wrong(output) == 0
     output[7] += 1
     assert check.wrong(output) == 1
     poison(output)
     assert check.wrong(output) == 50
-
-
-def test_an_unknown_reduction_is_an_error():
-    with pytest.raises(DpsimError, match=r"reduction.*'avg'"):
-        reduction("avg")
 
 
 WHOLE = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

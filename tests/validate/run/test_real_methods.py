@@ -16,7 +16,7 @@ if find_spec("torch"):
     from dpsim.scenario import load_scenario
     from dpsim.workload import MeasuredTimes
     from validate.run.methods import method_of
-    from validate.run.waits import waits_of
+    from validate.run.real import waits_of
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "allreduce.yaml"
 SECONDS = 0.152  # of one worker's step, by the scenario's profile

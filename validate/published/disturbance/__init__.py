@@ -1,4 +1,4 @@
-"""Disturbances beside published ones: step times of jobs, and faults of servers."""
+"""Predicted disturbances beside published ones: jobs' step times and servers' faults."""
 
 from validate.published.disturbance.faults import RateCheck, left_out_nodes
 from validate.published.disturbance.steps import (

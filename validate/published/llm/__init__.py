@@ -4,7 +4,6 @@ from validate.published.llm.scenarios import (
     IDENTITY,
     REQUIRED,
     group_of,
-    is_fused,
     published,
     read,
 )
@@ -15,4 +14,4 @@ STEP_TABLE = StepTable(
     REQUIRED, IDENTITY, lambda rows: read, smallest_runs, fitted=TABLE, group=group_of
 )
 
-__all__ = ["STEP_TABLE", "TABLE", "group_of", "is_fused", "published", "read"]
+__all__ = ["STEP_TABLE", "TABLE", "group_of", "published", "read"]

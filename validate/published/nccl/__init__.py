@@ -1,6 +1,5 @@
-"""Published times of collectives beside the models of NCCL."""
+"""Published times of collectives compared with the models of NCCL."""
 
-from validate.published.nccl.calibrated_doubt import CALIBRATED_FILE, calibrated_doubt
 from validate.published.nccl.catalogue_nodes import NodeCase, families, node_cases
 from validate.published.nccl.joint_fit import (
     fit_joint,
@@ -13,8 +12,10 @@ from validate.published.nccl.own_curve import by_other_sizes
 from validate.published.nccl.reference import Reference, compare
 from validate.published.nccl.regimes import calibrated, specification
 from validate.published.nccl.scores import (
+    CALIBRATED_FILE,
     MIB,
     Score,
+    calibrated_doubt,
     mean_over_machines,
     scored,
     summary,

@@ -1,4 +1,4 @@
-"""Scored rows, and errors summed up over groups of them."""
+"""Scored rows, and summaries of errors over groups of them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.doubt import PredictionInterval
+from dpsim.base.doubt import Doubt, PredictionInterval
+from dpsim.base.shipped import shipped_json
 from dpsim.engine import machine_interval
 from dpsim.network.libraries.nccl import NcclMachine, family_of
-from validate.published.nccl.calibrated_doubt import calibrated_doubt
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case
 
 MIB = 2**20
+CALIBRATED_FILE = "calibrated_residuals.json"
 
 
 @dataclass(frozen=True)
 class Score:
-    """One row of a table beside its prediction; ``constants`` says what they were fitted on.
+    """One row of a table beside its prediction; ``constants`` says how its constants were fitted.
 
     ``neighbours`` are the measured machines whose residuals corrected the prediction.
     ``is_calibrated``: whether other sizes of its curve are known.
@@ -39,12 +40,12 @@ class Score:
 
     @property
     def ape(self) -> float:
-        """Absolute percentage error, as a fraction."""
+        """The absolute percentage error, as a fraction."""
         return abs(self.predicted / self.measured - 1)
 
     @cached_property
     def interval(self) -> PredictionInterval:
-        """Between which the measured time lies, by what the model leaves of machines like this."""
+        """The interval for the measured time, from the model's residuals on such machines."""
         case = self.case
         if self.is_calibrated:
             doubt = calibrated_doubt(case.machine.nodes == 1, self.nbytes >= MIB)
@@ -58,12 +59,12 @@ class Score:
 
     @property
     def reason(self) -> str | None:
-        """Why the row does not count; None where it does, or a fit has seen it."""
+        """The reason why the row does not count; None if it does, or if it was fitted on."""
         quality = self.case.identity.get("quality", "ok")
         return None if quality == "ok" else f"quality: {quality}"
 
     def to_json(self) -> dict[str, Any]:
-        """The columns that identify the row, sizes and times in us."""
+        """Return the columns that identify the row, with sizes in bytes and times in us."""
         interval = self.interval
         return {
             **self.case.identity,
@@ -82,9 +83,9 @@ class Score:
 
 
 def scored(predicted: Predicted, constants: str) -> list[Score]:
-    """One score for each row of the table, in the order of its lines."""
+    """Return one score for each row of the table, in the order of its lines."""
     case = predicted.case
-    # A curve has each size once, the table's rows may have it several times.
+    # A curve has each size once; the table may have several rows of a size.
     at = {
         size: (time, use)
         for size, time, use in zip(case.nbytes, predicted.seconds, predicted.counts, strict=True)
@@ -106,14 +107,14 @@ def scored(predicted: Predicted, constants: str) -> list[Score]:
 
 
 def transport_group(machine: NcclMachine, op: str = "all_reduce") -> str:
-    """The heading under which the error of a machine's operation is held to a target."""
+    """Return the group whose target applies to the error of a machine's operation."""
     if machine.nodes > 1 and op != "all_reduce":
         return "multi-node other collectives"
     return family_of(machine, "all_reduce")
 
 
 def summary(scores: Sequence[Score]) -> dict[str, float | int]:
-    """Errors over rows, and the mean over machines of each machine's mean.
+    """Summarise errors over rows, and average each machine's mean over machines.
 
     n; median, mean, 95th percentile and worst.
     """
@@ -132,7 +133,7 @@ def summary(scores: Sequence[Score]) -> dict[str, float | int]:
 
 
 def mean_over_machines(scores: Sequence[Score]) -> float:
-    """The mean over machines of each machine's mean absolute percentage error, as a fraction."""
+    """Return the mean over machines of each one's mean absolute percentage error (fraction)."""
     machines: dict[str, list[float]] = {}
     for score in scores:
         machines.setdefault(score.case.machine_name, []).append(score.ape)
@@ -140,7 +141,7 @@ def mean_over_machines(scores: Sequence[Score]) -> float:
 
 
 def grouped(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
-    """`summary` of every group that has rows.
+    """Return `summary` of every group that has rows.
 
     Nodes, transports, each of these from 1 MiB up, machines and cases.
     """
@@ -171,3 +172,18 @@ def _by(what: str, scores: Sequence[Score]) -> dict[str, dict[str, float | int]]
         name = case.machine_name if what == "machine" else case.identity.get("case_id", case.name)
         parts.setdefault(f"{what} {name}", []).append(score)
     return {name: summary(part) for name, part in parts.items()}
+
+
+def calibrated_doubt(is_one_node: bool, large: bool) -> Doubt:
+    """What calibration left of the sizes between, of machines that no fit before it saw.
+
+    ``large``: of sizes from 1 MiB on.
+    """
+    content = shipped_json("validate.published.nccl", CALIBRATED_FILE)
+    found = next(
+        each
+        for each in content["families"]
+        if (each["is_one_node"], each["from_1MiB"]) == (is_one_node, large)
+    )
+    basis = f"communication: {found['machines']} machines calibrated by every fourth of their sizes"
+    return Doubt(basis, found["spread"], source="communication")

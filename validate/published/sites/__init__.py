@@ -1,4 +1,4 @@
-"""Transfers over long links and local SGD between sites, as published beside what is predicted."""
+"""Transfers over long links and local SGD between sites: published and predicted values."""
 
 from validate.published.sites.local_sgd import ComputeShare, compute_shares, seconds_on_graphs
 from validate.published.sites.windows import left_out_conditions, left_out_links

@@ -1,6 +1,5 @@
 """Tables of published measurements, and errors over their rows."""
 
-from validate.published.tables.answers import constants_of, rows_json
 from validate.published.tables.columns import (
     Columns,
     constants_file,
@@ -43,7 +42,13 @@ from validate.published.tables.scenario_files import (
     yaml_text,
 )
 from validate.published.tables.step_comparison import compare_table
-from validate.published.tables.step_scores import Progress, StepReference, StepRow
+from validate.published.tables.step_scores import (
+    Progress,
+    StepReference,
+    StepRow,
+    constants_of,
+    rows_json,
+)
 from validate.published.tables.training import (
     known_words,
     precision_in,

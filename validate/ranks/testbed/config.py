@@ -1,4 +1,4 @@
-"""What a testbed is to be: hosts, the rates of their links, and racks, as scenarios say it."""
+"""The configuration of a testbed: hosts, the rates of their links, and racks, as in scenarios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["RacksConfig", "TestbedConfig", "load_testbed"]
 
 
 def load_testbed(path: str | os.PathLike[str]) -> TestbedConfig:
-    """The testbed that a YAML file describes.
+    """Return the testbed that a YAML file describes.
 
     Raises ScenarioError with file, line and column of each problem.
     """

@@ -1,6 +1,6 @@
-"""What NCCL's collectives take on a described machine.
+"""Time of NCCL's collectives on a described machine.
 
-Its own choice of algorithm and protocol, priced with fitted constants.
+NCCL's own choice of algorithm and protocol, timed with fitted constants.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         shipped_neighbours,
         written,
     )
-    from dpsim.network.libraries.nccl.network_text import node_cards, stated_cards
+    from dpsim.network.libraries.nccl.network_text import node_cards
     from dpsim.network.libraries.nccl.of_cluster import (
         gpus_per_node,
         machine_of,
@@ -112,7 +112,6 @@ __all__ = [
     "seconds",
     "shipped_constants",
     "shipped_neighbours",
-    "stated_cards",
     "work_for",
     "written",
 ]

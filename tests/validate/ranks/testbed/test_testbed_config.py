@@ -7,7 +7,7 @@ import pytest
 from dpsim.base.errors import ScenarioError
 from validate.ranks import testbed
 from validate.ranks.testbed.check import nominal_s
-from validate.ranks.testbed.shaping import limiter
+from validate.ranks.testbed.wiring import limiter
 
 TWO_RACKS = Path(__file__).with_name("two-racks.yaml")
 
