@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
 
 # Added spread if none of a calibration's runs used several nodes, so none shows the network.
+_CALIBRATION = "calibration"
 _NO_NETWORK = 0.7
 _LONG = 1024  # tokens of a sample, from which on a language model's products fill a GPU
 
@@ -83,7 +84,9 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
     # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
     computing = compute_doubt(job)
-    if _is_fitted(job) or _is_ordinary(job):
+    # An error from known runs is of whole steps, one from the description of computing alone.
+    of_runs = _is_fitted(job) and computing.drawn_as == _CALIBRATION
+    if of_runs or _is_ordinary(job):
         return of_whole_steps(computing, rest + exposed)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
     if job.setting.transport is not None:
@@ -246,7 +249,7 @@ def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> D
         normal_spread(float(variance**0.5)),
         apart,
         job.model.name,
-        drawn_as="calibration",
+        drawn_as=_CALIBRATION,
         source="computing",
         nearest=(f"your run on {where}",),
     )
