@@ -167,7 +167,7 @@ def collective(
 
 def _show(found: Explanation) -> None:
     from dpsim.base.units import DATA, TIME, human
-    from dpsim.report.text.collective import kin_notes
+    from dpsim.report.text.collective import nearest_notes
     from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within_cell
 
     show(
@@ -187,7 +187,7 @@ def _show(found: Explanation) -> None:
         if change is not None:
             show(f"from {human(change[0], DATA, 3)} {word} it would be {change[1]}")
     show(f"constants: {', '.join(found.constants)}")
-    show(*kin_notes(found.kin), *extrapolation_notes([found.interval]))
+    show(*nearest_notes(found.nearest_machines), *extrapolation_notes([found.interval]))
 
 
 def _rivals(found: Explanation) -> Table:

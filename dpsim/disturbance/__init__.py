@@ -1,4 +1,4 @@
-"""What keeps steps from being alike: jitter, slow workers, crashes, links that change.
+"""Irregular steps: jitter, slow workers, crashes, links that change.
 
 Depends only on `base`, and not on the network models.
 """

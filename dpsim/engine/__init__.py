@@ -19,11 +19,10 @@ from dpsim.engine.link_loads import (
 )
 
 if TYPE_CHECKING:
-    from dpsim.engine.alone import MOST_ROUNDS
     from dpsim.engine.calibration import calibrated, fitted_factor, prepared_by, scale_to
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.gpu_times import accelerator, constants_on, learner_times
-    from dpsim.engine.in_pairs import neighbours
+    from dpsim.engine.independent_workers import MOST_ROUNDS
     from dpsim.engine.intervals import (
         StepDoubts,
         calibrated_doubt,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from dpsim.engine.memory import MemoryUse, check_fits, memory_use, remedy_values
     from dpsim.engine.memory_contention import overlapped_bytes, seconds_lost
     from dpsim.engine.one_time import one_time_costs
+    from dpsim.engine.pairwise import neighbours
     from dpsim.engine.preparation import (
         prepare,
         reduction_cost,
@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from dpsim.engine.steps import PARTS, Part, PartName, Steps, seconds_covered
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, Training, time_to_target
-    from dpsim.engine.together import run_together
     from dpsim.engine.utilisation import Utilisation, Work, model_flop
+    from dpsim.engine.vector_engine import run_vector
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -153,7 +153,7 @@ __all__ = [
     "remedy_values",
     "run_job",
     "run_scenario",
-    "run_together",
+    "run_vector",
     "same_on",
     "scale_to",
     "seconds_covered",

@@ -11,8 +11,8 @@ from typing import cast
 
 import simpy
 
-from dpsim.engine.alone import MeetingPoint, Process, Worker
 from dpsim.engine.calls import StagedCall
+from dpsim.engine.independent_workers import MeetingPoint, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import ParameterServerConfig

@@ -21,8 +21,8 @@ from dpsim.disturbance import compute_factors, random_stream
 from dpsim.engine.calls import pace_of_cells
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
-from dpsim.engine.together import run_together
 from dpsim.engine.utilisation import fastest_factors
+from dpsim.engine.vector_engine import run_vector
 from dpsim.strategy.aggregation import Meeting
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _INTERVALS_OF_A_COLLECTIVE = 4  # computing until it is ready, encoding, its col
 # The meeting points of asynchronous workers, imported on demand: most runs are synchronous.
 _MEETING_POINTS = {
     Meeting.AT_SERVERS: "dpsim.engine.at_servers:AtServers",
-    Meeting.IN_PAIRS: "dpsim.engine.in_pairs:InPairs",
+    Meeting.IN_PAIRS: "dpsim.engine.pairwise:InPairs",
 }
 
 
@@ -186,7 +186,7 @@ def simulate_job(
     slowed = all_slow_downs(job)
     done = Forecast(job.counted.stop, progress, partial(_quicker, job)).done
     if job.acts_alone:
-        from dpsim.engine.alone import World
+        from dpsim.engine.independent_workers import World
 
         if staggered and job.counted.start:
             slowed = _staggered(slowed, job.counted.start, job.scenario.run.seed)
@@ -194,7 +194,7 @@ def simulate_job(
         steps = World(job, point, slowed, done, timeline, log).run()
     else:
         by_events = engine.name == "events"
-        run = resolve_name("dpsim.engine.events:run_events") if by_events else run_together
+        run = resolve_name("dpsim.engine.events:run_events") if by_events else run_vector
         steps = run(job, slowed, done, timeline, log)
     return Simulation(job, engine, steps, timeline, log)
 
@@ -209,7 +209,7 @@ def _quicker(job: Job) -> str:
     few = run.model_copy(update={"steps": min(steps, _TRIED), "warmup": 0})
     tried = job.lasting(job.scenario.model_copy(update={"run": few}))
     begin = thread_time()
-    run_together(tried, all_slow_downs(tried), lambda done: None, None, None)
+    run_vector(tried, all_slow_downs(tried), lambda done: None, None, None)
     seconds = (thread_time() - begin) * steps / few.steps
     return f"set run.engine: auto (the same answer in about {seconds:,.2g} s), or "
 

@@ -97,8 +97,8 @@ class RefittedModel(CollectiveModel):
         return self.base.doubt(nbytes)
 
     @property
-    def kin(self) -> tuple[str, ...] | None:
-        return self.base.kin
+    def nearest_machines(self) -> tuple[str, ...] | None:
+        return self.base.nearest_machines
 
     def sustained(self) -> float:
         return self.base.sustained()

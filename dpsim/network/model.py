@@ -136,7 +136,7 @@ class CollectiveModel(ABC):
         return ideal_doubt(nodes, nbytes, of)
 
     @property
-    def kin(self) -> tuple[str, ...] | None:
+    def nearest_machines(self) -> tuple[str, ...] | None:
         """Measured machines that correct its times; None if the model has no such correction."""
         return None
 

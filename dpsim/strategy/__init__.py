@@ -1,4 +1,4 @@
-"""How workers train together: what meets, when, beside what, and how it is packed.
+"""How workers train together: aggregation, overlap, synchronisation, compression.
 
 Depends on workload and network, not on scenarios.
 """

@@ -1,4 +1,4 @@
-"""Questions that take many runs, or none of a whole step: one module or package a study.
+"""Studies that take many runs, or none of a whole step: one module or package each.
 
 They know the engine, not how answers look.
 """

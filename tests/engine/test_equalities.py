@@ -9,7 +9,7 @@ from dpsim import load_scenario, simulate
 from dpsim.engine import run_scenario
 from dpsim.engine.preparation import prepare
 from dpsim.engine.steps import Steps
-from dpsim.engine.together import run_together
+from dpsim.engine.vector_engine import run_vector
 from dpsim.strategy.sync import SspConfig, StalenessGate
 
 SERVERS = "parameter-server"
@@ -190,7 +190,7 @@ def test_averaging_models_after_every_step_is_bsp_for_uneven_workers_whose_updat
     def run(sync):
         job = prepare(tiny(4, 1e-3, aggregation=aggregation, sync=sync))
         instant = replace(job, times=tuple(replace(times, optimizer=0.0) for times in job.times))
-        return run_together(instant, factors, lambda done: None)
+        return run_vector(instant, factors, lambda done: None)
 
     np.testing.assert_allclose(run(EVERY_STEP).step, run("bsp").step, rtol=1e-12)
 

@@ -12,7 +12,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Steps, bytes_in_step, exact_for, slow_downs
 from dpsim.engine.events import run_events
 from dpsim.engine.events.lines import Line
-from dpsim.engine.together import run_together
+from dpsim.engine.vector_engine import run_vector
 from dpsim.report.text.tables import run_notes
 
 PARTS = ("compute", "exposed_comm", "straggler_wait", "overlapped_comm", "input", "encode")
@@ -52,7 +52,7 @@ def by_both(job, monkeypatch):
 
     monkeypatch.setattr(Line, "open", counted)
     factors = slow_downs(job)
-    vector = run_together(job, factors, lambda done: None)
+    vector = run_vector(job, factors, lambda done: None)
     return vector, run_events(job, factors, lambda done: None), sum(sent)
 
 

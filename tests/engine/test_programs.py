@@ -8,9 +8,9 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, run_scenario, slow_downs
+from dpsim.engine.clocks import Clocks
 from dpsim.engine.preparation import prepare
-from dpsim.engine.together import run_together
-from dpsim.engine.walk import Walk
+from dpsim.engine.vector_engine import run_vector
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, Program
 
 MB = 250_000  # elements
@@ -121,7 +121,7 @@ def test_passes_that_only_shift_the_clocks_are_not_walked_one_by_one(
     job = prepare(scenario.model_copy(update={"disturbance": disturbed}))
     assert job.calls_of  # worked out before collectives are counted
     shortened, calls = walked(job)
-    monkeypatch.setattr("dpsim.engine.walk.Walk.repeat", lambda *_: False)
+    monkeypatch.setattr("dpsim.engine.clocks.Clocks.repeat", lambda *_: False)
     whole, all_calls = walked(job)
     assert calls <= share * all_calls
     for part in ("compute", "exposed_comm", "straggler_wait", "encode", "overlapped_comm"):
@@ -140,13 +140,13 @@ def test_nodes_drift_apart_in_a_ring_until_the_slower_one_is_heard_everywhere(mo
     job = prepare(load_scenario("scenarios/quickstart.yaml", [*sizes, sharded, run]))
     assert job.calls_of  # worked out before collectives are counted
     moves = []
-    repeat = Walk.repeat
+    repeat = Clocks.repeat
 
-    def noted(walk, before, now, times):
-        moves.append((now.time - before.time, repeat(walk, before, now, times)))
+    def noted(clocks, before, now, times):
+        moves.append((now.time - before.time, repeat(clocks, before, now, times)))
         return moves[-1][1]
 
-    monkeypatch.setattr(Walk, "repeat", noted)
+    monkeypatch.setattr(Clocks, "repeat", noted)
     shortened, calls = walked(job)
     *apart, (alike, taken) = moves
     assert taken
@@ -156,7 +156,7 @@ def test_nodes_drift_apart_in_a_ring_until_the_slower_one_is_heard_everywhere(mo
     # All go at the pace of those that were the slowest when they were still apart.
     np.testing.assert_allclose(alike, apart[-1][0].max(), rtol=1e-10)
 
-    monkeypatch.setattr(Walk, "repeat", lambda *_: False)
+    monkeypatch.setattr(Clocks, "repeat", lambda *_: False)
     whole, all_calls = walked(job)
     assert calls < 0.7 * all_calls
     np.testing.assert_allclose(shortened.step, whole.step, rtol=1e-12)
@@ -185,7 +185,7 @@ def test_steps_that_move_all_clocks_alike_are_taken_in_one_go(monkeypatch, strat
     job = prepare(load_scenario("scenarios/quickstart.yaml", [FREE, run, f"strategy={strategy}"]))
     assert job.calls_of  # worked out before collectives are counted
     shortened, calls = walked(job)
-    monkeypatch.setattr("dpsim.engine.walk.WalkState.repeats", lambda *_: False)
+    monkeypatch.setattr("dpsim.engine.clocks.ClockState.repeats", lambda *_: False)
     whole, all_calls = walked(job)
     assert calls < 0.5 * all_calls
     for part in fields(shortened):
@@ -214,7 +214,7 @@ def walked(job):
             return super().__getitem__(name)
 
     job.__dict__["collectives"] = Counted(job.collectives)
-    steps = run_together(job, slow_downs(job), lambda done: None)
+    steps = run_vector(job, slow_downs(job), lambda done: None)
     return steps, len(calls)
 
 

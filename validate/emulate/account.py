@@ -49,7 +49,7 @@ def account(
 
 
 def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job: Job) -> None:
-    """Divide waits like `dpsim.engine.together`.
+    """Divide waits like `dpsim.engine.vector_engine`.
 
     A wait is for a straggler until the last worker that is needed has begun it, too.
     """

@@ -1,7 +1,7 @@
 """Workers that act alone, as real ranks: at parameter servers, or in pairs.
 
-Like in `dpsim.engine.alone`, a worker that has done its steps continues until all have done theirs,
-so that the load on the others stays the same.
+Like in `dpsim.engine.independent_workers`, a worker that has done its steps continues until all
+have done theirs, so that the load on the others stays the same.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ Couriers = Mapping[Group, Courier]
 
 
 class TogetherWorker:
-    """Worker ``rank`` of ``job``: its steps, like in `dpsim.engine.together`."""
+    """Worker ``rank`` of ``job``: its steps, like in `dpsim.engine.vector_engine`."""
 
     def __init__(self, job: Job, rank: int, walk: Walk, couriers: Couriers) -> None:
         self._job = job

@@ -1,6 +1,6 @@
 """One worker's progress through its steps.
 
-Timed waits for passes, and waits for calls in between; like `dpsim.engine.together`.
+Timed waits for passes, and waits for calls in between; like `dpsim.engine.vector_engine`.
 """
 
 from __future__ import annotations

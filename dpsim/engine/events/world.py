@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 
 from dpsim.base.arrays import FloatArray
+from dpsim.engine.clocks import waiting
 from dpsim.engine.events.contention import communicators
 from dpsim.engine.events.itinerary import (
     Act,
@@ -25,8 +26,7 @@ from dpsim.engine.events.running_collectives import RunningCollective
 from dpsim.engine.events.sending import Sending, Span
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps, seconds_covered
-from dpsim.engine.together import keep_versions
-from dpsim.engine.walk import waiting
+from dpsim.engine.vector_engine import keep_versions
 from dpsim.strategy.aggregation import Group
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run_events(
 ) -> Steps:
     """Simulate one step per row of ``factors``, (steps, workers), worker by worker.
 
-    Gives the same result as `dpsim.engine.together.run_together`, the fast equivalent. Raises
+    Gives the same result as `dpsim.engine.vector_engine.run_vector`, the fast equivalent. Raises
     DpsimError where a cut link stops a transfer for good.
     """
     return World(job, factors, progress, timeline, log).run()

@@ -44,10 +44,14 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
 
 def collective_notes(rows: Sequence[CollectiveRow]) -> list[str]:
     """Return the corrections of times, and the models' extrapolations, each once."""
-    told = dict.fromkeys(note for row in rows for note in kin_notes(row.kin or ()))
+    told = dict.fromkeys(note for row in rows for note in nearest_notes(row.nearest_machines or ()))
     return [*told, *extrapolation_notes(row.interval for row in rows)]
 
 
-def kin_notes(kin: Sequence[str]) -> list[str]:
+def nearest_notes(nearest_machines: Sequence[str]) -> list[str]:
     """Return a line with the measured machines that corrected a time; empty without any."""
-    return [f"corrected by the nearest measured machines: {'; '.join(kin)}"] if kin else []
+    return (
+        [f"corrected by the nearest measured machines: {'; '.join(nearest_machines)}"]
+        if nearest_machines
+        else []
+    )

@@ -73,7 +73,7 @@ def run_notes(result: Result) -> list[str]:
         f"throughput  {amount(samples_per_s)} samples/s on {result.workers} workers, "
         f"scaling efficiency {efficiency:.1%}",
         *_utilisation_notes(utilisation),
-        f"hidden      {human(hidden, TIME, 3)} of communication runs beside computation",
+        f"overlapped  {human(hidden, TIME, 3)} of communication beside computing",
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
         f"worker, {human(bytes_per_sample, DATA, 3)} per sample"
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),

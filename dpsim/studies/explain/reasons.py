@@ -59,7 +59,7 @@ def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
     if share < _LITTLE:
         part = f"only {share:.1%}" if share else "no part"
         return f"{words} is {part} of a step{_hidden(knob, before)}"
-    other = f"; {instead} helps" if instead and instead != knob.title else ""
+    other = f"; the knob that shortens it is {instead}" if instead and instead != knob.title else ""
     largest = max(PARTS, key=lambda part: before.parts_s[part])
     if largest != knob.part and share < _MINOR:
         most = f"{PARTS[largest].words} already is {before.parts_s[largest] / step:.0%}"
@@ -72,4 +72,4 @@ def _hidden(knob: Knob, before: Result) -> str:
     if knob.part != "exposed_comm" or before.overlapped_comm_s <= 0:
         return ""
     hidden = human(before.overlapped_comm_s, TIME, 2)
-    return f": {hidden} of communication run hidden beside computing"
+    return f": {hidden} of communication overlap with computing"

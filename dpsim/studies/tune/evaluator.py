@@ -110,7 +110,7 @@ class Evaluator:
         """Return whether a choice has been evaluated."""
         return choice in self._found
 
-    def can_be(self, choice: Choice) -> bool:
+    def is_feasible(self, choice: Choice) -> bool:
         """Return whether a choice is possible as far as is known before simulating it."""
         try:
             return self._limits.broken(self._scenario(choice)) is None

@@ -96,7 +96,7 @@ def _few(evaluator: Evaluator, part: Space, most: int) -> bool:
     for looked_at, choice in enumerate(part.choices()):
         if looked_at == max(most, _LOOKED_AT):
             return False
-        possible += evaluator.can_be(evaluator.space.same(choice, part))
+        possible += evaluator.is_feasible(evaluator.space.same(choice, part))
         if possible > most:
             return False
     return True

@@ -56,12 +56,12 @@ def test_another_protocol_learns_nothing():
 
 
 def test_cases_of_one_operation_share_and_others_do_not():
-    measured, kin, stranger = (
+    measured, nearest_machines, stranger = (
         curve(seen(0.1, 0, 4, 8)),
         curve(np.nan),
         curve(np.nan, shared="alltoall"),
     )
-    own, shared, none = corrections([measured, kin, stranger])
+    own, shared, none = corrections([measured, nearest_machines, stranger])
     assert 1.0 < shared[4] < own[4]
     assert none.tolist() == [1.0] * len(SIZES)
 

@@ -36,10 +36,10 @@ def transport(machine: NcclMachine) -> str:
 def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:
     """Return the groups in which a parameter is looked up for this machine ("" for none)."""
     if param.level == "net":
-        kin = transport(machine)
+        described = transport(machine)
         # A transport with few rows is described by a similar one, plus its deviation from that.
         own = machine.transport if machine.transport in MEASURED_APART else ""
-        return kin, RCCL if machine.intra == XGMI else own
+        return described, RCCL if machine.intra == XGMI else own
     if param.level in ("common", "machine"):
         return "", ""
     if param.level == "intra":

@@ -56,8 +56,8 @@ class Explanation:
 
     ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less
     overlap). ``below`` and ``above`` are the nearest size (bytes) down and up at which another
-    choice is made, and that choice. ``interval``: of the time. ``kin`` are the measured machines
-    whose residuals corrected it.
+    choice is made, and that choice. ``interval``: of the time. ``nearest_machines``: the
+    measured machines whose residuals corrected it.
     """
 
     nbytes: int
@@ -69,7 +69,7 @@ class Explanation:
     below: tuple[int, str] | None
     above: tuple[int, str] | None
     constants: tuple[str, ...]
-    kin: tuple[str, ...] = ()
+    nearest_machines: tuple[str, ...] = ()
 
     @property
     def dominant(self) -> str:
@@ -103,7 +103,7 @@ class Explanation:
             if self.above is None
             else {"bytes": self.above[0], "to": self.above[1]},
             "constants": list(self.constants),
-            "kin": list(self.kin),
+            "kin": list(self.nearest_machines),
         }
 
 

@@ -248,7 +248,7 @@ class NcclModel(LeavingTogether):
         return machine_doubt(self.machine, self.operation, nbytes)
 
     @cached_property
-    def kin(self) -> tuple[str, ...]:
+    def nearest_machines(self) -> tuple[str, ...]:
         """Measured machines of this kind whose residuals correct its times inside a node."""
         return predict(self.machine, self.operation, self.itemsize, [1]).neighbours
 

@@ -82,7 +82,7 @@ class Neighbour:
         return (
             # Elements of one byte are separate, because their sums run below the rate of copies.
             (self.op, self.element_bytes == 1) == (op, element_bytes == 1)
-            and _likeness(self.machine) == _likeness(machine)
+            and _features(self.machine) == _features(machine)
             and self._versions_apart(machine) <= NEAR
         )
 
@@ -104,7 +104,7 @@ def _minor(version: Version) -> int:
     return 100 * version[0] + version[1]
 
 
-def _likeness(machine: NcclMachine) -> tuple[object, ...]:
+def _features(machine: NcclMachine) -> tuple[object, ...]:
     """Return the properties that neighbours have in common."""
     return (
         machine.gpus_per_node,
@@ -124,7 +124,7 @@ def neighbours_of(curves: Iterable[Measured], modelled: Modelled) -> tuple[Neigh
     alike: dict[tuple[object, ...], list[Measured]] = {}
     for curve in curves:
         if has_neighbours(curve.machine):
-            key = curve.name, _likeness(curve.machine), curve.op, curve.element_bytes == 1
+            key = curve.name, _features(curve.machine), curve.op, curve.element_bytes == 1
             alike.setdefault(key, []).append(curve)
     return tuple(_together(own, modelled) for own in alike.values())
 

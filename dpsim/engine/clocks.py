@@ -34,7 +34,7 @@ def _moved(earlier: FloatArray, later: FloatArray, shift: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WalkState:
+class ClockState:
     """The state of all clocks at the end of a pass or of a step.
 
     ``waited`` is the time waited and encoded since the step began.
@@ -48,16 +48,16 @@ class WalkState:
     waited: tuple[FloatArray, FloatArray, FloatArray]
     noted: int
 
-    def since(self, before: WalkState) -> float:
+    def since(self, before: ClockState) -> float:
         """Return the seconds that the first worker's clock has moved since ``before``."""
         return float(self.time[0] - before.time[0])
 
-    def used_since(self, before: WalkState) -> set[Group]:
+    def used_since(self, before: ClockState) -> set[Group]:
         """Return the groups that have communicated since ``before``."""
         # By identity: a vector that no call has touched is the same object.
         return {group for group in self.free if self.free[group] is not before.free[group]}
 
-    def clocks_moved(self, before: WalkState) -> bool:
+    def clocks_moved(self, before: ClockState) -> bool:
         """Return whether all clocks, of workers and links, have moved equally since ``before``."""
         shift = self.since(before)
         # Links without limiters are rested at -inf, which has no difference.
@@ -72,7 +72,7 @@ class WalkState:
             )
         )
 
-    def repeats(self, before: WalkState) -> bool:
+    def repeats(self, before: ClockState) -> bool:
         """Return whether a step from ``before`` to here repeats exactly if its work does."""
         earlier, later, shift = before.awaited, self.awaited, self.since(before)
         return (
@@ -82,7 +82,7 @@ class WalkState:
         )
 
 
-class Walk:
+class Clocks:
     """All workers on their path through a step: their position, clocks, and what they wait for.
 
     ``free`` is when each worker's communication with all, its group or other groups has finished,
@@ -238,15 +238,15 @@ class Walk:
             self.note("compute", self.program.name_of(end), since, until)
             since = until
 
-    def state(self) -> WalkState:
+    def state(self) -> ClockState:
         """Return the current state."""
         waited = self.exposed.copy(), self.straggler.copy(), self.coding.copy()
         noted = 0 if self._timeline is None else self._timeline.noted(self.step)
         awaited = dict(self._awaited)
         free = dict(self.free)
-        return WalkState(self._at, self.time, free, self.rested_at, awaited, waited, noted)
+        return ClockState(self._at, self.time, free, self.rested_at, awaited, waited, noted)
 
-    def repeat_step(self, before: WalkState, now: WalkState, times: int) -> None:
+    def repeat_step(self, before: ClockState, now: ClockState, times: int) -> None:
         """Advance by ``times`` steps like the one from ``before`` to ``now``, which repeats."""
         whole = now.since(before) * times
         self._move_clocks(before, now, whole)
@@ -254,13 +254,13 @@ class Walk:
             where: call._replace(ends=call.ends + whole) for where, call in now.awaited.items()
         }
 
-    def _move_clocks(self, before: WalkState, now: WalkState, whole: float) -> None:
+    def _move_clocks(self, before: ClockState, now: ClockState, whole: float) -> None:
         """Advance the clocks that moved from ``before`` to ``now`` by another ``whole`` s."""
         self.time = now.time + whole
         self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
         self.rested_at = now.rested_at + whole
 
-    def repeat(self, before: WalkState, now: WalkState, times: int) -> bool:
+    def repeat(self, before: ClockState, now: ClockState, times: int) -> bool:
         """Advance by ``times`` passes like the one from ``before`` to ``now``.
 
         Only if that one moved all clocks equally; return whether it did.

@@ -16,8 +16,8 @@ import simpy
 from dpsim.base.arrays import IntArray
 from dpsim.collectives import Schedule
 from dpsim.disturbance import random_stream
-from dpsim.engine.alone import MeetingPoint, Process, Worker
 from dpsim.engine.calls import StagedCall
+from dpsim.engine.independent_workers import MeetingPoint, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import GossipConfig

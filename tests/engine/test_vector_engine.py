@@ -8,7 +8,7 @@ import pytest
 from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Exchange, Job
 from dpsim.engine.preparation import prepare
-from dpsim.engine.together import run_together
+from dpsim.engine.vector_engine import run_vector
 from dpsim.network import CollectiveModel, Outcome
 from dpsim.network.model import LeavingTogether
 from dpsim.strategy.aggregation import AllReduceConfig, CollectiveCall
@@ -52,7 +52,7 @@ def job(plan, workers=2):
 
 def run(plan, factors):
     factors = np.array(factors, dtype=float)
-    return run_together(job(plan, factors.shape[1]), factors, lambda done: None)
+    return run_vector(job(plan, factors.shape[1]), factors, lambda done: None)
 
 
 def test_backward_runs_from_the_last_layer_to_the_first():
@@ -133,7 +133,7 @@ def test_the_next_step_starts_when_each_worker_is_ready():
 def test_one_worker_costs_exactly_its_compute(scenario):
     alone = scenario(cluster={"nodes": 1, "node": "single-gpu"})
     prepared = prepare(alone)
-    steps = run_together(prepared, np.ones((1, 1)), lambda done: None)
+    steps = run_vector(prepared, np.ones((1, 1)), lambda done: None)
     assert prepared.plan == ()
     assert steps.step[0, 0] == pytest.approx(prepared.times[0].step, rel=1e-15)
 
@@ -156,10 +156,10 @@ def test_slices_of_a_gradient_are_taken_in_one_go_to_the_same_times(scenario, mo
         return finish(model, starts, nbytes)
 
     monkeypatch.setattr(LeavingTogether, "_finish", counted)
-    in_a_row = run_together(sliced, factors, lambda done: None)
+    in_a_row = run_vector(sliced, factors, lambda done: None)
     rows = len(asked)
     monkeypatch.setattr(LeavingTogether, "end_together", lambda model, begin, nbytes: None)
-    one_by_one = run_together(sliced, factors, lambda done: None)
+    one_by_one = run_vector(sliced, factors, lambda done: None)
     assert rows < (len(asked) - rows) / 5
     assert in_a_row.step.tolist() == one_by_one.step.tolist()
     assert in_a_row.overlapped_comm.tolist() == one_by_one.overlapped_comm.tolist()

@@ -17,9 +17,9 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.engine.calls import StagedCall
+from dpsim.engine.clocks import Clocks, ClockState
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps, seconds_covered
-from dpsim.engine.walk import Walk, WalkState
 from dpsim.strategy.aggregation import Group
 from dpsim.workload import Program
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dpsim.engine.timeline import Timeline
 
 
-def run_together(
+def run_vector(
     job: Job,
     factors: FloatArray,
     progress: Callable[[int], None],
@@ -39,26 +39,26 @@ def run_together(
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    likeness, run = _Likeness.of(job, factors, timeline), _Run(job, factors, timeline)
-    walk, before = run.walk, None
+    alike_steps, run = _AlikeSteps.of(job, factors, timeline), _Run(job, factors, timeline)
+    clocks, before = run.clocks, None
     loading = None if job.input is None else job.input.start()
     step = 0
     while step < len(factors):
-        walk.step = step
+        clocks.step = step
         if loading is not None:
-            run.input[step] = walk.load(loading)
-        walk.begin(factors[step])
+            run.input[step] = clocks.load(loading)
+        clocks.begin(factors[step])
         first_round = len(run.rounds)
         run.step(step)
-        if likeness is not None:
-            now = walk.state()
+        if alike_steps is not None:
+            now = clocks.state()
             alike = before is not None and now.repeats(before)
-            further = likeness.after(step) if alike else 0
+            further = alike_steps.after(step) if alike else 0
             if before is not None and further:
                 later = now.since(before) * np.arange(1.0, further + 1)
                 run.repeat(step, run.rounds[first_round:], later)
-                walk.repeat_step(before, now, further)
-                step, now = step + further, walk.state()
+                clocks.repeat_step(before, now, further)
+                step, now = step + further, clocks.state()
             before = now
         step += 1
         progress(step)
@@ -79,7 +79,7 @@ def run_together(
 
 
 @dataclass(frozen=True, slots=True)
-class _Likeness:
+class _AlikeSteps:
     """Detection of equal consecutive steps, which are simulated in one go.
 
     The clocks are a max-plus system: once a step has moved all of them by the same time, equal
@@ -93,7 +93,7 @@ class _Likeness:
     recorded: int
 
     @classmethod
-    def of(cls, job: Job, factors: FloatArray, timeline: Timeline | None) -> _Likeness | None:
+    def of(cls, job: Job, factors: FloatArray, timeline: Timeline | None) -> _AlikeSteps | None:
         """Return None if no steps repeat, or if links, input or collectives change over time."""
         in_turns = any(len(models) > 1 for models in job.collectives.values())
         if in_turns or job.input is not None or job.scenario.disturbance.links:
@@ -170,7 +170,7 @@ class _Plan:
     """The calls of a step: by the pass that triggers them, then those after the optimiser's step.
 
     ``alike[p]`` is how many passes right after p send the same as p. ``marks`` are positions whose
-    times are read after the walk has passed them. Decoding times are in seconds on each kind of
+    times are read after the clocks have passed them. Decoding times are in seconds on each kind of
     GPU; None for no time.
     """
 
@@ -254,7 +254,7 @@ class _Run:
         self.over = np.zeros(len(factors))
         self.input, self.coding = np.zeros((2, *factors.shape))
         self.exposed, self.straggler, self.overlapped = np.zeros((3, *factors.shape))
-        self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
+        self.clocks = Clocks(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
     def repeat(self, step: int, rounds: list[tuple[float, float]], later: FloatArray) -> None:
         """Repeat ``step``, with its ``rounds``, in the next steps, shifted by ``later`` (s)."""
@@ -267,33 +267,33 @@ class _Run:
 
     def step(self, step: int) -> None:
         """Simulate a step that has begun, and keep its seconds and its times."""
-        plan, walk = self.plans[self.job.exchange(step)], self.walk
+        plan, clocks = self.plans[self.job.exchange(step)], self.clocks
         gradients, models = plan.gradients, plan.models
-        self.starts[step] = walk.time
+        self.starts[step] = clocks.time
         self.spans = []
         self._in_passes(step, plan)
-        walk.to(self.program.end)
+        clocks.to(self.program.end)
         if gradients:
-            self.done[step] = np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
+            self.done[step] = np.maximum(clocks.reached(gradients[-1].ready), clocks.reached(0))
             self.rounds.append((self.begun, self.ended))
         else:
-            self.done[step] = walk.time
+            self.done[step] = clocks.time
         if plan.decode_gradients is not None:
-            walk.decode(plan.decode_gradients)
-        walk.to(self.updated)
+            clocks.decode(plan.decode_gradients)
+        clocks.to(self.updated)
         self._communicate(step, models)
         if models:
             self.rounds.append((self.begun, self.ended))
         if plan.decode_models is not None:
-            walk.decode(plan.decode_models)
+            clocks.decode(plan.decode_models)
 
-        self.over[step] = walk.time.max()
-        self.straggler[step] = walk.straggler
-        self.exposed[step] = walk.exposed
-        self.coding[step] = walk.coding
+        self.over[step] = clocks.time.max()
+        self.straggler[step] = clocks.straggler
+        self.exposed[step] = clocks.exposed
+        self.coding[step] = clocks.coding
         # Communication that a worker did not wait for overlapped with its computing.
         busy = seconds_covered(self.spans)
-        self.overlapped[step] = np.maximum(busy - walk.exposed, 0.0)
+        self.overlapped[step] = np.maximum(busy - clocks.exposed, 0.0)
 
     def _in_passes(self, step: int, plan: _Plan) -> None:
         """Send the calls of each pass, one pass after the other.
@@ -301,8 +301,8 @@ class _Run:
         The clocks are a max-plus system: where a pass has moved all of them by the same time, equal
         passes after it do so too, and are simulated in one go.
         """
-        walk, number = self.walk, 0
-        before: WalkState | None = None
+        clocks, number = self.clocks, 0
+        before: ClockState | None = None
         while number < self.program.passes:
             calls, further = plan.passes[number], plan.alike[number] * self.repeats
             number += 1
@@ -314,9 +314,9 @@ class _Run:
                 before = None
                 continue
             # Go to the same place of each pass, so that two passes can be compared.
-            walk.to(self.program.begin(number))
-            now = walk.state()
-            if before is not None and walk.repeat(before, now, further):
+            clocks.to(self.program.begin(number))
+            now = clocks.state()
+            if before is not None and clocks.repeat(before, now, further):
                 self._repeat_spans(first, now.since(before), further)
                 number += further
             before = now
@@ -344,11 +344,11 @@ class _Run:
         begin.
         """
         check()
-        walk = self.walk
+        clocks = self.clocks
         stream = self.stream_of[call.group]
-        there, free = self.through, walk.free[stream]
+        there, free = self.through, clocks.free[stream]
         if not call.follows:
-            there = walk.encode(call)
+            there = clocks.encode(call)
             # If all workers are waited for, none is too late.
             if not self.job.keeps_pace:
                 there = self.gate.takes_part(there)
@@ -357,13 +357,13 @@ class _Run:
             starts = np.maximum(there, free)
             self.begun = float(starts.max())
             model = self.job.collective(name, step)
-            outcome = model.finish_after(starts, nbytes, walk.rested_at)
-            free, walk.rested_at = outcome.finishes, outcome.rested_at
+            outcome = model.finish_after(starts, nbytes, clocks.rested_at)
+            free, clocks.rested_at = outcome.finishes, outcome.rested_at
             self.ended = float(free.max())
             # From the arrival of the last worker, because the earlier ones only waited for it.
             self.spans.append((self.begun, self.ended))
-            walk.note("communication", f"{call.name}: {name}", starts, free)
-        walk.free[stream] = self.through = free
+            clocks.note("communication", f"{call.name}: {name}", starts, free)
+        clocks.free[stream] = self.through = free
         if call.awaited:
             self._await(call, free)
 
@@ -374,8 +374,8 @@ class _Run:
         when all finish together.
         """
         check()
-        walk, last = self.walk, row[-1][-1]
-        if not self.job.keeps_pace or walk.notes or last.needed <= walk.at:
+        clocks, last = self.clocks, row[-1][-1]
+        if not self.job.keeps_pace or clocks.notes or last.needed <= clocks.at:
             return False
         # The communicator of each stage, and the function that gives its end.
         ways = [
@@ -383,8 +383,8 @@ class _Run:
             for call in row[0]
             for name, _ in call.stages
         ]
-        free = {stream: float(walk.free[stream].max()) for stream, _ in ways}
-        if any(walk.free[stream].min() < end for stream, end in free.items()):
+        free = {stream: float(clocks.free[stream].max()) for stream, _ in ways}
+        if any(clocks.free[stream].min() < end for stream, end in free.items()):
             return False
         spans: list[tuple[float, float]] = []
         for calls in row:
@@ -399,8 +399,8 @@ class _Run:
                 free[stream] = begin = end
         self.spans += spans
         self.begun, self.ended = spans[-1]
-        walk.free |= {stream: np.full_like(walk.time, end) for stream, end in free.items()}
-        self.through = walk.free[ways[-1][0]]
+        clocks.free |= {stream: np.full_like(clocks.time, end) for stream, end in free.items()}
+        self.through = clocks.free[ways[-1][0]]
         self._await(last, self.through)
         return True
 
@@ -409,9 +409,9 @@ class _Run:
         # A step is ``updated`` positions long: a lagging call is needed that many steps later.
         among = self.group if call.group == "group" else self.job.workers
         needed = call.needed + (self.gate.lag + call.lag) * self.updated
-        self.walk.wait_for(ends, needed, among)
+        self.clocks.wait_for(ends, needed, among)
         if call.lag:
-            self.walk.decode_at(call.needed + call.lag * self.updated, call)
+            self.clocks.decode_at(call.needed + call.lag * self.updated, call)
 
     @cached_property
     def stream_of(self) -> Mapping[Group, Group]:
