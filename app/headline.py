@@ -9,7 +9,7 @@ from html import escape
 import streamlit as st
 
 from app.words import of_capacity
-from dpsim.base.doubt import PredictionInterval
+from dpsim.base.uncertainty import PredictionInterval
 from dpsim.base.units import POWER, TIME, human
 from dpsim.engine import Result
 from dpsim.report.figures.style import per_second

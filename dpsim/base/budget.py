@@ -33,7 +33,7 @@ _SURE, _SURE_S = 0.02, 0.5
 _ASKS_EVERY = 0.1  # s of the processor between two signals beyond the limit
 _LOOKS = 0.002  # s between two forecasts
 _A_WHILE = 5.0  # s from which a forecast is reported
-_DOUBT = 2.0  # safety factor, because later steps may be faster than the first ones
+_MARGIN = 2.0  # safety factor, because later steps may be faster than the first ones
 
 _WAY_OUT = "take fewer nodes or steps, or larger buckets"
 
@@ -236,7 +236,7 @@ class Forecast:
         if spent < min(_SURE * (limit.end - self._begun), _SURE_S):
             return
         whole = spent / counted * self.total
-        if self._begun + whole / _DOUBT > limit.end:
+        if self._begun + whole / _MARGIN > limit.end:
             # Not a plain FailedError: who gave it a short time may give it a longer one.
             raise OverTimeError(
                 f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import (
+from dpsim.base.shipped import shipped_json
+from dpsim.base.uncertainty import (
     CONFIDENCE,
     ENDS,
-    Doubt,
+    ModelError,
     PredictionInterval,
     Source,
     balanced,
     is_narrower,
     normal_spread,
 )
-from dpsim.base.shipped import shipped_json
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.hardware import STEPS, Gpu, KnownRun, tell_network
-from dpsim.network import machine_doubt
+from dpsim.network import machine_error
 from dpsim.workload import (
     Model,
     WorkloadConfig,
@@ -49,15 +49,15 @@ _LONG = 1024  # tokens of a sample, from which on a language model's products fi
 
 
 @dataclass(frozen=True, slots=True)
-class StepDoubts:
+class StepErrors:
     """The errors that a mean step's interval is drawn from, and the seconds that they act on.
 
     ``rest`` is the step without ``exposed`` communication; it contains the overlapped
     communication, ``hidden``.
     """
 
-    computing: Doubt
-    sending: Doubt
+    computing: ModelError
+    sending: ModelError
     rest: float
     exposed: float
     hidden: float
@@ -73,61 +73,61 @@ class StepDoubts:
         return compute * self.rest + np.maximum(0.0, send * (self.exposed + self.hidden) - hidden)
 
     @property
-    def parts(self) -> tuple[Doubt, ...]:
+    def parts(self) -> tuple[ModelError, ...]:
         """The errors that matter; the one of communication only if there is some."""
         return (self.computing, self.sending) if self.exposed + self.hidden else (self.computing,)
 
 
-def step_doubts(job: Job, steps: Steps) -> StepDoubts:
+def step_errors(job: Job, steps: Steps) -> StepErrors:
     """Return the errors of the mean of ``steps``."""
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
-    computing = compute_doubt(job)
+    computing = compute_error(job)
     # An error from known runs is of whole steps, one from the description of computing alone.
     of_runs = _is_fitted(job) and computing.drawn_as == _CALIBRATION
     if of_runs or _is_ordinary(job):
         return of_whole_steps(computing, rest + exposed)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
     if job.setting.transport is not None:
-        sending = Doubt("messages as in the calibration profile")
+        sending = ModelError("messages as in the calibration profile")
     elif not stages:
-        sending = Doubt("nothing is communicated")
+        sending = ModelError("nothing is communicated")
     else:
         # The collective with the most bytes in one call represents all of them.
         name, nbytes = max(stages, key=lambda stage: stage[1])
-        sending = job.collective(name).doubt(nbytes)
-    return StepDoubts(computing, sending, rest, exposed, hidden)
+        sending = job.collective(name).model_error(nbytes)
+    return StepErrors(computing, sending, rest, exposed, hidden)
 
 
-def of_whole_steps(doubt: Doubt, step: float) -> StepDoubts:
+def of_whole_steps(model_error: ModelError, step: float) -> StepErrors:
     """Return an error that applies to whole steps of ``step`` seconds, communication included."""
-    return StepDoubts(doubt, Doubt("communication with it"), step, 0.0, 0.0)
+    return StepErrors(model_error, ModelError("communication with it"), step, 0.0, 0.0)
 
 
 def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
     """Return the prediction interval of the mean of ``steps``."""
-    return doubts_interval(step_doubts(job, steps))
+    return errors_interval(step_errors(job, steps))
 
 
-def doubts_interval(doubts: StepDoubts) -> PredictionInterval:
-    """Return the prediction interval of a mean step with the errors ``doubts``."""
-    compute, send = doubts.computing.factors(), doubts.sending.factors()
-    drawn = doubts.seconds(compute, send)
+def errors_interval(errors: StepErrors) -> PredictionInterval:
+    """Return the prediction interval of a mean step with these errors."""
+    compute, send = errors.computing.factors(), errors.sending.factors()
+    drawn = errors.seconds(compute, send)
     known = np.ones(1)
-    alone = (doubts.seconds(compute, known), doubts.seconds(known, send))
+    alone = (errors.seconds(compute, known), errors.seconds(known, send))
     sources = tuple(
-        Source(part.source, *balanced(doubts.rest + doubts.exposed, *_ends(seconds)))
-        for part, seconds in zip(doubts.parts, alone, strict=False)
+        Source(part.source, *balanced(errors.rest + errors.exposed, *_ends(seconds)))
+        for part, seconds in zip(errors.parts, alone, strict=False)
         if part.spread
     )
     return PredictionInterval(
-        *balanced(doubts.rest + doubts.exposed, *_ends(drawn)),
+        *balanced(errors.rest + errors.exposed, *_ends(drawn)),
         CONFIDENCE,
-        "; ".join(part.basis for part in doubts.parts),
-        tuple(each for part in doubts.parts for each in part.extrapolated),
+        "; ".join(part.basis for part in errors.parts),
+        tuple(each for part in errors.parts for each in part.extrapolated),
         sources,
-        tuple(each for part in doubts.parts for each in part.nearest),
+        tuple(each for part in errors.parts for each in part.nearest),
         drawn,
     )
 
@@ -137,22 +137,22 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def compute_doubt(job: Job) -> Doubt:
+def compute_error(job: Job) -> ModelError:
     """Return the error of compute times; it is zero where the layers' own were measured."""
     scenario = job.scenario
     runs, ordinary = scenario.known_runs, _is_ordinary(job)
     if runs:
-        found = calibrated_doubt(job, runs, fitted=_is_fitted(job))
+        found = calibrated_error(job, runs, fitted=_is_fitted(job))
         # Known runs add information, so they never widen the interval.
-        other = _ordinary_doubt(job) if ordinary else _described_doubt(job)
+        other = _ordinary_error(job) if ordinary else _described_error(job)
         return found if is_narrower(found, other) else replace(other, nearest=found.nearest)
     if ordinary:
-        return _ordinary_doubt(job)
+        return _ordinary_error(job)
     if scenario.scaling is not None:
-        return Doubt("computing as the calibration says")
+        return ModelError("computing as the calibration says")
     if job.model.measured is not None:
-        return Doubt("computing as measured in the model's profile")
-    return _described_doubt(job)
+        return ModelError("computing as measured in the model's profile")
+    return _described_error(job)
 
 
 def _is_ordinary(job: Job) -> bool:
@@ -160,17 +160,17 @@ def _is_ordinary(job: Job) -> bool:
     return job.workers > 1 and job.scenario.condition == "ordinary" and not _is_fitted(job)
 
 
-def _ordinary_doubt(job: Job) -> Doubt:
+def _ordinary_error(job: Job) -> ModelError:
     """Return the error of whole steps on ordinary clusters, hosts and communication included."""
     found = _table()["ordinary"]
     basis = f"steps of {found['series']} series on ordinary clusters"
     of = f"{job.model.name} on an ordinary cluster"
-    return Doubt(
+    return ModelError(
         basis, found["spread"], of=of, source="computing", nearest=tuple(_nearest_steps(job))
     )
 
 
-def _described_doubt(job: Job) -> Doubt:
+def _described_error(job: Job) -> ModelError:
     """Return the error of computing from the description alone, with its software left out."""
     apart = tuple(
         f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stands}"
@@ -182,7 +182,7 @@ def _described_doubt(job: Job) -> Doubt:
     basis = f"computing: {family}, published steps of {found['groups']} publishers, each left out"
     basis += ", its GPU's generation too" if apart else ""
     spread = found["generation_left_out" if apart else "group_left_out"]
-    return Doubt(
+    return ModelError(
         basis,
         spread,
         apart,
@@ -216,7 +216,7 @@ def compute_family(model: Model, workload: WorkloadConfig) -> str:
     return software if is_common(model) else f"{software}, unlike convolutions and attention"
 
 
-def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> Doubt:
+def calibrated_error(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> ModelError:
     """Return the error of a step where ``runs`` were measured; it grows with distance.
 
     Distances are doublings of nodes, of GPUs per node and of the batch. ``fitted``: the runs fitted
@@ -244,7 +244,7 @@ def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> D
     if fitted and len(nodes) > 1 and not tell_network(runs):
         variance += _NO_NETWORK**2
         apart = ("no run over several nodes was measured",)
-    return Doubt(
+    return ModelError(
         f"computing: {len(runs)} measured run(s), the nearest on {where}",
         normal_spread(float(variance**0.5)),
         apart,
@@ -313,4 +313,4 @@ def machine_interval(
     machine: NcclMachine, operation: str, nbytes: float, seconds: float
 ) -> PredictionInterval:
     """Return the interval of NCCL's ``operation``, by its own name, on a described machine."""
-    return machine_doubt(machine, operation, nbytes).around(seconds)
+    return machine_error(machine, operation, nbytes).around(seconds)

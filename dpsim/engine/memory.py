@@ -8,9 +8,9 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from dpsim.base.doubt import Doubt, PredictionInterval
 from dpsim.base.errors import DpsimError
 from dpsim.base.shipped import shipped_json
+from dpsim.base.uncertainty import ModelError, PredictionInterval
 from dpsim.base.units import DATA, human
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
@@ -67,8 +67,8 @@ class MemoryUse:
     @property
     def interval(self) -> PredictionInterval:
         """The bytes between which the peak lies, by the errors of published peaks."""
-        doubt = memory_doubt(self.setup, self.model.name, self.gpu, self.architecture)
-        return doubt.around(self.held.total)
+        model_error = memory_error(self.setup, self.model.name, self.gpu, self.architecture)
+        return model_error.around(self.held.total)
 
     @property
     def warnings(self) -> list[str]:
@@ -351,7 +351,7 @@ def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
     return values
 
 
-def memory_doubt(setup: Setup, model: str, gpu: str, architecture: str) -> Doubt:
+def memory_error(setup: Setup, model: str, gpu: str, architecture: str) -> ModelError:
     """Return the error of the bytes that a model takes in all; no part has one of its own.
 
     It is what published peaks are over what is predicted. Few were published, of one model under
@@ -365,7 +365,7 @@ def memory_doubt(setup: Setup, model: str, gpu: str, architecture: str) -> Doubt
         basis += f"{len(table['architectures'])} generations of GPUs"
     else:
         basis += f"{table['configurations']} configurations"
-    return Doubt(basis, table["unlike" if apart else "alike"], apart, source="memory")
+    return ModelError(basis, table["unlike" if apart else "alike"], apart, source="memory")
 
 
 def _unlike_the_measured(

@@ -21,8 +21,8 @@ from itertools import product
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.base.doubt import Doubt
 from dpsim.base.errors import DpsimError
+from dpsim.base.uncertainty import ModelError
 from dpsim.collectives import Traffic
 from dpsim.hardware import CalibrationProfile, Measured
 from dpsim.network import CollectiveModel, Outcome
@@ -92,9 +92,9 @@ class RefittedModel(CollectiveModel):
     def loads(self, nbytes: int) -> FloatArray:
         return self.base.loads(nbytes)
 
-    def doubt(self, nbytes: int) -> Doubt:
+    def model_error(self, nbytes: int) -> ModelError:
         """Return the base's error, which is the larger one."""
-        return self.base.doubt(nbytes)
+        return self.base.model_error(nbytes)
 
     @property
     def nearest_machines(self) -> tuple[str, ...] | None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import limited
-from dpsim.base.doubt import PredictionInterval
 from dpsim.base.lazy import Shown
 from dpsim.base.provenance import provenance
+from dpsim.base.uncertainty import PredictionInterval
 from dpsim.disturbance import Goodput
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import StepTraffic

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpsim.network.host_path import HostPathModel
     from dpsim.network.in_network import InNetworkModel
     from dpsim.network.libraries import LIBRARIES, Library, automatic_library, library_model
-    from dpsim.network.libraries.nccl import beyond, machine_doubt
+    from dpsim.network.libraries.nccl import beyond, machine_error
     from dpsim.network.maxmin import max_min_rates
     from dpsim.network.model import Ability, CollectiveModel
     from dpsim.network.model_choice import (
@@ -71,7 +71,7 @@ __all__ = [
     "collective_model",
     "finish_together",
     "library_model",
-    "machine_doubt",
+    "machine_error",
     "max_min_rates",
     "named_model",
     "schedule_on",

@@ -19,7 +19,7 @@ from dpsim.network.outcome import Leave, MessageCosts, Outcome
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
-    from dpsim.base.doubt import Doubt
+    from dpsim.base.uncertainty import ModelError
     from dpsim.network.flows import SharedNetwork
 
 _ROUNDING = 1e-12  # relative: smaller violations of the bound are ignored
@@ -121,19 +121,19 @@ class CollectiveModel(ABC):
     def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
         return self._finish(starts, nbytes)
 
-    def doubt(self, nbytes: int) -> Doubt:
+    def model_error(self, nbytes: int) -> ModelError:
         """Return the error of its time for ``nbytes``.
 
         A library uses its own model's residuals on measured machines; the others are ideal.
         """
-        from dpsim.network.residuals import described, ideal_doubt
+        from dpsim.network.residuals import described, ideal_error
 
         # On a bare switch, each rank is a node of its own.
         nodes = getattr(self.network, "nodes", self.network.ranks)
         of = described(self.network)
         if self.compared:
-            return ideal_doubt(nodes, nbytes, of, self.compared)
-        return ideal_doubt(nodes, nbytes, of)
+            return ideal_error(nodes, nbytes, of, self.compared)
+        return ideal_error(nodes, nbytes, of)
 
     @property
     def nearest_machines(self) -> tuple[str, ...] | None:

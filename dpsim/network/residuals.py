@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsim.base.doubt import Doubt
 from dpsim.base.shipped import shipped_json
+from dpsim.base.uncertainty import ModelError
 from dpsim.topology import Cluster, Network
 
 _MIB = 2**20
@@ -19,7 +19,7 @@ SOURCE = "communication"
 _IDEAL = "transfers are ideal: what a library takes beyond them was not compared on this network"
 
 
-def ideal_doubt(nodes: int, nbytes: float, of: str, apart: str = _IDEAL) -> Doubt:
+def ideal_error(nodes: int, nbytes: float, of: str, apart: str = _IDEAL) -> ModelError:
     """Return the error of transfers without a library: that of NCCL on an unlike network.
 
     Also for libraries without residuals, which state what is known of them (``apart``).
@@ -38,7 +38,9 @@ def size_class(nbytes: float) -> str:
     return "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
 
 
-def unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]) -> Doubt:
+def unlike(
+    is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]
+) -> ModelError:
     """Return the error, inside nodes or between them, of a network that is unlike all families."""
     found = next(
         each
@@ -46,7 +48,7 @@ def unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[st
         if each["is_one_node"] == is_one_node and each["sizes"] == sizes
     )
     basis = "communication: NCCL's tables of all such networks, whole generations left out"
-    return Doubt(basis, found["spread"], (apart,), of, source=SOURCE)
+    return ModelError(basis, found["spread"], (apart,), of, source=SOURCE)
 
 
 def nccl_residuals() -> Mapping[str, Any]:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import PredictionInterval
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
+from dpsim.base.uncertainty import PredictionInterval
 from dpsim.base.units import DATA, parse
 from dpsim.collectives import OPERATIONS
 from dpsim.engine import reduction_cost
@@ -153,7 +153,7 @@ def _row(
         library=library,
         # Counted from the first start: nothing is sent before it.
         max_utilisation=busy / (time - float(begin.min())) if busy else 0.0,
-        interval=model.doubt(size).around(time) if measured else None,
+        interval=model.model_error(size).around(time) if measured else None,
         nearest_machines=model.nearest_machines,
     )
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.base.doubt import CONFIDENCE
 from dpsim.base.errors import DpsimError, without_ways_out
 from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
+from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import Result, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.studies.variants import Variant, variants

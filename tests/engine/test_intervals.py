@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt, PredictionInterval, normal_spread
-from dpsim.engine import compute_doubt, prepare
+from dpsim.base.uncertainty import CONFIDENCE, ENDS, ModelError, PredictionInterval, normal_spread
+from dpsim.engine import compute_error, prepare
 from dpsim.hardware import nodes, pcie_rate
-from dpsim.network import beyond, machine_doubt, named_model
+from dpsim.network import beyond, machine_error, named_model
 from dpsim.network.libraries.nccl import NcclMachine
 from dpsim.topology import ClusterConfig, build_cluster
 
@@ -34,7 +34,7 @@ MEASURED = "calibration={step_time: 300 ms, source: test}"
 
 
 def test_a_measured_step_is_the_surest_where_it_was_measured():
-    """There it is repeated; beyond, each doubling of nodes, GPUs a node and batch adds doubt."""
+    """There it is repeated; beyond, each doubling of nodes, GPUs a node and batch adds error."""
     one_gpu = ["cluster.nodes=1", "cluster.gpus_per_node=1"]
     here, described = interval(*one_gpu, MEASURED), interval(*one_gpu)
     assert here.low < 0.3 < here.high < 1.2 * here.low
@@ -75,11 +75,14 @@ def test_a_gpu_unlike_all_that_were_measured_is_extrapolated_and_less_sure():
 
 
 def test_what_software_has_in_common_makes_a_family():
-    def doubt(*changes):
-        return compute_doubt(prepare(load_scenario(QUICKSTART, changes)))
+    def model_error(*changes):
+        return compute_error(prepare(load_scenario(QUICKSTART, changes)))
 
-    nothing, typical = doubt(), doubt("workload.software=typical")
-    submission, recommender = doubt("workload.software=mlperf"), doubt("workload.model=neumf")
+    nothing, typical = model_error(), model_error("workload.software=typical")
+    submission, recommender = (
+        model_error("workload.software=mlperf"),
+        model_error("workload.model=neumf"),
+    )
     widths = [each.around(1.0).width for each in (submission, typical, nothing, recommender)]
     assert widths == sorted(widths)
     assert widths[0] < 0.6 * widths[2]
@@ -95,7 +98,7 @@ def test_hidden_communication_counts_only_as_far_as_it_may_come_out():
 def test_collectives_of_machines_that_were_measured_are_surer():
     h100 = build_cluster(ClusterConfig(nodes=1, node=nodes()["dgx-h100"]))
     found, ideal = (
-        named_model("auto", "auto", h100, library=library).doubt(2**30).around(1.0)
+        named_model("auto", "auto", h100, library=library).model_error(2**30).around(1.0)
         for library in ("nccl", "ideal")
     )
     assert 0.65 < found.low < 1 < found.high < 1.6
@@ -106,7 +109,7 @@ def test_collectives_of_machines_that_were_measured_are_surer():
 
 def error(transport, operation="all_reduce"):
     rate = {"nodes": 2, "transport": transport, "nic_rate": 50e9}
-    return machine_doubt(NcclMachine("h100", 90, "nvswitch", 450e9, **rate), operation, 2**30)
+    return machine_error(NcclMachine("h100", 90, "nvswitch", 450e9, **rate), operation, 2**30)
 
 
 def test_a_generation_of_one_machine_is_extrapolated():
@@ -139,9 +142,9 @@ def on_nodes(count, node="hgx-h100-roce", **more):
     ids=["as-many", "more", "twice-the-nodes", "transport"],
 )
 def test_what_is_twice_as_large_as_all_that_was_measured_is_extrapolated(cluster, apart):
-    doubt = named_model("auto", "auto", cluster, library="nccl").doubt(2**30)
-    assert doubt.extrapolated == apart
-    assert ("whole generations left out" in doubt.basis) == bool(apart)
+    model_error = named_model("auto", "auto", cluster, library="nccl").model_error(2**30)
+    assert model_error.extrapolated == apart
+    assert ("whole generations left out" in model_error.basis) == bool(apart)
 
 
 def test_a_box_of_twice_as_many_gpus_as_were_measured_is_beyond_them():
@@ -152,7 +155,7 @@ def test_a_box_of_twice_as_many_gpus_as_were_measured_is_beyond_them():
 
 def test_errors_of_few_and_of_many_nodes_are_those_of_one_network():
     few, many = (
-        named_model("auto", "auto", on_nodes(count), library="nccl").doubt(2**30)
+        named_model("auto", "auto", on_nodes(count), library="nccl").model_error(2**30)
         for count in (2, 64)
     )
     drawn = few.factors(), many.factors()
@@ -163,14 +166,14 @@ def test_a_machine_that_was_measured_is_surer_than_one_of_its_fabric():
     """MI300X over RoCE stands in a table with 355 GB/s: not 41 to 235 by other machines."""
     cluster = on_nodes(2, "oci-bm-gpu-mi300x-8")
     model = named_model("auto", "auto", cluster, library="nccl")
-    found = model.doubt(2**32).around(model.time_together(2**32))
+    found = model.model_error(2**32).around(model.time_together(2**32))
     assert "MI300X" in found.nearest[0]
     assert "GB/s bus bandwidth" in found.nearest[0]
 
 
 def test_draws_follow_their_spread():
-    doubt = Doubt("", ([0.1, 0.2, 0.3], [0.2, 0.4, 0.6]))
-    drawn = np.log(doubt.factors())
+    model_error = ModelError("", ([0.1, 0.2, 0.3], [0.2, 0.4, 0.6]))
+    drawn = np.log(model_error.factors())
     for level, below, above in ((0.5, 0.1, 0.2), (0.8, 0.2, 0.4)):
         ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
         assert ends == pytest.approx([-below, above], abs=0.02)
@@ -195,7 +198,7 @@ def test_errors_that_both_share_cancel_in_differences():
     same error of 30 %; one on another GPU, whose error is its own, is not.
     """
     spread = normal_spread(0.3 / 1.645)
-    own, other = (Doubt("left out", spread, of=gpu).factors() for gpu in ("a", "b"))
+    own, other = (ModelError("left out", spread, of=gpu).factors() for gpu in ("a", "b"))
     one, alike, apart = (
         PredictionInterval(*np.quantile(seconds, ENDS), CONFIDENCE, "", (), drawn=seconds)
         for seconds in (own, 1.1 * own, 1.1 * other)

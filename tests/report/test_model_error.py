@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpsim.base.doubt import PredictionInterval
+from dpsim.base.uncertainty import PredictionInterval
 from dpsim.report.text.model_error import WITHIN, extrapolation_notes, within, within_cell
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from dpsim.base.doubt import Spread
+from dpsim.base.uncertainty import Spread
 from dpsim.engine import memory_use
 from tools.refits.residual_quantiles import spread_of
 from validate.published.llm import TABLE, published

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.doubt import Spread
 from dpsim.base.terminal import show
+from dpsim.base.uncertainty import Spread
 from tools.refits.nccl_refit import training_cases
 from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.network import machine_doubt, size_class
+from dpsim.network import machine_error, size_class
 from dpsim.network.libraries.nccl import described_as, family_of, machine_json
 from tools.refits.residual_quantiles import spread_of
 from validate.published.nccl import MIB, Score
@@ -106,8 +106,10 @@ def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dic
         residuals = residual_table(_others(by_machine, machine), _others(by_generation, machine))
         for score in by_machine:
             if score.case.machine_name == machine:
-                doubt = machine_doubt(score.case.machine, score.case.op, score.nbytes, residuals)
-                found = doubt.around(score.predicted)
+                model_error = machine_error(
+                    score.case.machine, score.case.op, score.nbytes, residuals
+                )
+                found = model_error.around(score.predicted)
                 row = found.low <= score.measured <= found.high, found.high / found.low
                 inside[f"{_family(score)}, {_sizes(score)}"].append(row)
                 if found.extrapolated:

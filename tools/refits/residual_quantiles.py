@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import LEAST_ARM, LEVELS, Spread
+from dpsim.base.uncertainty import LEAST_ARM, LEVELS, Spread
 
 _DIGITS = 4
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.base.doubt import Doubt
+from dpsim.base.uncertainty import ModelError
 from dpsim.collectives import Traffic
 from dpsim.network.model import CollectiveModel
 from dpsim.network.outcome import Outcome
@@ -49,8 +49,8 @@ class OneGroup(CollectiveModel):
     def sustained(self) -> float:
         return self.whole.sustained()
 
-    def doubt(self, nbytes: int) -> Doubt:
-        return self.whole.doubt(nbytes)
+    def model_error(self, nbytes: int) -> ModelError:
+        return self.whole.model_error(nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
         return self.whole.algorithm_for(nbytes)

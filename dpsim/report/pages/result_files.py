@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from dpsim.base.config import first_problem
-from dpsim.base.doubt import CONFIDENCE
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_text_limited
+from dpsim.base.uncertainty import CONFIDENCE
 from dpsim.engine import PARTS
 from dpsim.report.figures.style import Answer
 from dpsim.report.pages.answers import (

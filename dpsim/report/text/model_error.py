@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dpsim.base.doubt import CONFIDENCE, PredictionInterval
+from dpsim.base.uncertainty import CONFIDENCE, PredictionInterval
 from dpsim.base.units import TIME, human
 
 WITHIN = f"{CONFIDENCE:.0%} within"

@@ -365,11 +365,11 @@ def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
 
 def _gain(turn: Turn) -> str:
     assert turn.change is not None
-    doubt = ", which the models' errors leave open" if turn.within_error else ""
+    left_open = ", which the models' errors leave open" if turn.within_error else ""
     if abs(turn.step_change - turn.change_per_sample) < NOTHING:
-        return f"{turn.change.words}: {_percent(turn.step_change)}{doubt}"
+        return f"{turn.change.words}: {_percent(turn.step_change)}{left_open}"
     per_sample, step = _percent(turn.change_per_sample), _percent(turn.step_change)
-    return f"{turn.change.words}: {per_sample} per sample (step {step}){doubt}"
+    return f"{turn.change.words}: {per_sample} per sample (step {step}){left_open}"
 
 
 def _no_gain(turn: Turn) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpsim.base.doubt import PredictionInterval
-from dpsim.engine import Run, calibrated_doubt, doubts_interval, of_whole_steps, step_doubts
+from dpsim.base.uncertainty import PredictionInterval
+from dpsim.engine import Run, calibrated_error, errors_interval, of_whole_steps, step_errors
 from dpsim.hardware import KnownRun
 from dpsim.studies.calibrate import plan
 from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
@@ -71,7 +71,7 @@ def trust(run: Run) -> Trust:
 
 def _measures(run: Run, width: float) -> Iterator[Measure]:
     """Yield measurements that narrow the interval and are not made yet."""
-    job, doubts = run.job, step_doubts(run.job, run.steps)
+    job, errors = run.job, step_errors(run.job, run.steps)
     if job.model.measured is not None:
         return
     batch, fullest = job.scenario.workload.batch_per_gpu, max(job.workers_of_nodes)
@@ -79,14 +79,14 @@ def _measures(run: Run, width: float) -> Iterator[Measure]:
     tried = {}
     for what, gpus in (("one step on one GPU", 1), ("one step on one full node", fullest)):
         known = (KnownRun(nodes=1, gpus_per_node=gpus, batch=batch),)
-        scaled = calibrated_doubt(job, known, fitted=False)
-        tried[what] = how, replace(doubts, computing=scaled)
+        scaled = calibrated_error(job, known, fitted=False)
+        tried[what] = how, replace(errors, computing=scaled)
     four = tuple(each.run for each in plan(job.scenario))
-    fitted = calibrated_doubt(job, four, fitted=True)
+    fitted = calibrated_error(job, four, fitted=True)
     how = "dpsim calibrate --plan FILE, then dpsim calibrate FILE STEPS.csv -o PROFILE.json"
-    together = of_whole_steps(fitted, doubts.rest + doubts.exposed)
+    together = of_whole_steps(fitted, errors.rest + errors.exposed)
     tried["the four steps of dpsim calibrate --plan"] = how, together
     for what, (how, then) in tried.items():
-        interval = doubts_interval(then)
+        interval = errors_interval(then)
         if interval.width < width:
             yield Measure(what, how, interval)

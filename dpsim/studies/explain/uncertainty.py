@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt
-from dpsim.engine import Job, Run, StepDoubts, step_doubts
+from dpsim.base.uncertainty import CONFIDENCE, ENDS, ModelError
+from dpsim.engine import Job, Run, StepErrors, step_errors
 
 _SAMPLES = 2**13  # a power of 2, as Sobol's sequence requires; indices are accurate to about 0.01
 _NONE = 1e-12  # of a step: less is rounding
@@ -86,12 +86,12 @@ def uncertainty_of(run: Run) -> Uncertainty:
 
     First-order and total indices (Sobol 2001; estimators of Saltelli et al. 2010, by scipy).
     """
-    doubts = step_doubts(run.job, run.steps)
+    errors = step_errors(run.job, run.steps)
     step = run.step_time
     jitter = _Drawn(run.result.resampled_means - step)
-    inputs = [_computing(doubts.computing), _communication(doubts), _jitter(jitter)]
-    distributions: list[_Distribution] = [doubts.computing, doubts.sending, jitter]
-    model = _step_model(doubts)
+    inputs = [_computing(errors.computing), _communication(errors), _jitter(jitter)]
+    distributions: list[_Distribution] = [errors.computing, errors.sending, jitter]
+    model = _step_model(errors)
 
     first, total = _indices(model, distributions, step)
     alone, without = _intervals(model, distributions)
@@ -102,7 +102,7 @@ def uncertainty_of(run: Run) -> Uncertainty:
     # Stable: inputs without a contribution keep their order.
     found.sort(key=lambda each: -(each.total or 0.0))
     low, high = _ends(model(_sampled(distributions)))
-    share = _latency_share(run.job) if len(doubts.parts) > 1 else None
+    share = _latency_share(run.job) if len(errors.parts) > 1 else None
     return Uncertainty(step, low, high, tuple(found), share)
 
 
@@ -116,21 +116,21 @@ class _Drawn:
         return np.asarray(np.quantile(self.draws, levels))
 
 
-def _computing(doubt: Doubt) -> UncertainInput:
-    low, high = doubt.ppf(np.array(ENDS)).tolist()
+def _computing(model_error: ModelError) -> UncertainInput:
+    low, high = model_error.ppf(np.array(ENDS)).tolist()
     narrow = "measure one step: calibration: {step_time: ...}"
     title = "efficiency of computing: measured over predicted time"
-    return UncertainInput("computing", title, "1", low, high, doubt.basis, narrow)
+    return UncertainInput("computing", title, "1", low, high, model_error.basis, narrow)
 
 
-def _communication(doubts: StepDoubts) -> UncertainInput:
-    known = len(doubts.parts) == 1
-    doubt = Doubt("nothing is communicated") if known else doubts.sending
-    low, high = doubt.ppf(np.array(ENDS)).tolist()
+def _communication(errors: StepErrors) -> UncertainInput:
+    known = len(errors.parts) == 1
+    model_error = ModelError("nothing is communicated") if known else errors.sending
+    low, high = model_error.ppf(np.array(ENDS)).tolist()
     # A log of nccl-tests corrects the time, but the interval stays that of the uncorrected model.
     narrow = "measure messages on your nodes: dpsim validate calibrate"
     title = "rates of links and latency of the library: measured over predicted time"
-    return UncertainInput("communication", title, "1", low, high, doubt.basis, narrow)
+    return UncertainInput("communication", title, "1", low, high, model_error.basis, narrow)
 
 
 def _jitter(drawn: _Drawn) -> UncertainInput:
@@ -141,12 +141,12 @@ def _jitter(drawn: _Drawn) -> UncertainInput:
     return UncertainInput("jitter", title, "s", low, high, basis, narrow)
 
 
-def _step_model(doubts: StepDoubts) -> Callable[[FloatArray], FloatArray]:
+def _step_model(errors: StepErrors) -> Callable[[FloatArray], FloatArray]:
     """Return a function for the mean step (s) of inputs of shape (3, samples)."""
 
     def step(inputs: FloatArray) -> FloatArray:
         compute, send, jitter = inputs
-        return np.asarray(doubts.seconds(compute, send) + jitter)
+        return np.asarray(errors.seconds(compute, send) + jitter)
 
     return step
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dpsim.base.doubt import ENDS
-from dpsim.engine import run_scenario, step_doubts
+from dpsim.base.uncertainty import ENDS
+from dpsim.engine import run_scenario, step_errors
 from dpsim.scenario import ComputeScale, MeasuredStep
 from dpsim.studies.explain import explain, uncertainty_of
 
@@ -38,10 +38,10 @@ def variance(of):
 def test_where_nothing_is_hidden_shares_are_those_of_a_sum(tiny):
     """A step of K seconds of computing and E of communication is c K + m E: variances add up."""
     run = run_scenario(tiny(**PREDICTED))
-    doubts = step_doubts(run.job, run.steps)
-    assert doubts.hidden == 0
-    computing = doubts.rest**2 * variance(doubts.computing)
-    sending = doubts.exposed**2 * variance(doubts.sending)
+    errors = step_errors(run.job, run.steps)
+    assert errors.hidden == 0
+    computing = errors.rest**2 * variance(errors.computing)
+    sending = errors.exposed**2 * variance(errors.sending)
 
     found = rows(uncertainty_of(run))
     for name, own in (("computing", computing), ("communication", sending)):
@@ -62,14 +62,14 @@ def test_the_interval_is_the_one_of_the_run_where_steps_are_alike(tiny):
 
 def test_an_input_lies_where_its_distribution_says(tiny):
     run = run_scenario(tiny(**PREDICTED))
-    doubts = step_doubts(run.job, run.steps)
+    errors = step_errors(run.job, run.steps)
     found = rows(uncertainty_of(run))
-    computing = doubts.computing.ppf(np.array(ENDS)).tolist()
+    computing = errors.computing.ppf(np.array(ENDS)).tolist()
     assert [found["computing"].low, found["computing"].high] == computing
-    assert found["computing"].basis == doubts.computing.basis
+    assert found["computing"].basis == errors.computing.basis
     # Alone it moves its own seconds, and the rest stays as predicted.
-    low, high = (factor * doubts.rest + doubts.exposed for factor in computing)
-    assert doubts.hidden == 0
+    low, high = (factor * errors.rest + errors.exposed for factor in computing)
+    assert errors.hidden == 0
     assert found["computing"].alone_s == pytest.approx((low, high), rel=0.03)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.doubt import Doubt, PredictionInterval
 from dpsim.base.shipped import shipped_json
+from dpsim.base.uncertainty import ModelError, PredictionInterval
 from dpsim.engine import machine_interval
 from dpsim.network.libraries.nccl import NcclMachine, family_of
 from validate.published.nccl.regimes import Predicted
@@ -48,8 +48,8 @@ class Score:
         """The interval for the measured time, from the model's residuals on such machines."""
         case = self.case
         if self.is_calibrated:
-            doubt = calibrated_doubt(case.machine.nodes == 1, self.nbytes >= MIB)
-            return doubt.around(self.predicted)
+            model_error = calibrated_error(case.machine.nodes == 1, self.nbytes >= MIB)
+            return model_error.around(self.predicted)
         return machine_interval(case.machine, case.op, self.nbytes, self.predicted)
 
     @property
@@ -174,7 +174,7 @@ def _by(what: str, scores: Sequence[Score]) -> dict[str, dict[str, float | int]]
     return {name: summary(part) for name, part in parts.items()}
 
 
-def calibrated_doubt(is_one_node: bool, large: bool) -> Doubt:
+def calibrated_error(is_one_node: bool, large: bool) -> ModelError:
     """What calibration left of the sizes between, of machines that no fit before it saw.
 
     ``large``: of sizes from 1 MiB on.
@@ -186,4 +186,4 @@ def calibrated_doubt(is_one_node: bool, large: bool) -> Doubt:
         if (each["is_one_node"], each["from_1MiB"]) == (is_one_node, large)
     )
     basis = f"communication: {found['machines']} machines calibrated by every fourth of their sizes"
-    return Doubt(basis, found["spread"], source="communication")
+    return ModelError(basis, found["spread"], source="communication")

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from dpsim.base.doubt import PredictionInterval
 from dpsim.base.errors import DpsimError
+from dpsim.base.uncertainty import PredictionInterval
 from dpsim.engine import KeptJobs, prepared_by, run_scenario
 from dpsim.scenario import Scenario
 from validate.published.tables.columns import packaged_rows

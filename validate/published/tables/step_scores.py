@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from dpsim.base.doubt import PredictionInterval
+from dpsim.base.uncertainty import PredictionInterval
 from validate.published.tables.csv_file import Row
 from validate.published.tables.published_step import PublishedStep, Regime, Status, StepKind
 

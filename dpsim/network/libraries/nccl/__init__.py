@@ -23,16 +23,16 @@ if TYPE_CHECKING:
         describe_system,
         dtype_bytes,
     )
-    from dpsim.network.libraries.nccl.doubt import (
-        beyond,
-        described_as,
-        family_of,
-        machine_doubt,
-    )
     from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
     from dpsim.network.libraries.nccl.gpus import is_amd
     from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine, Note
     from dpsim.network.libraries.nccl.model import NcclModel
+    from dpsim.network.libraries.nccl.model_error import (
+        beyond,
+        described_as,
+        family_of,
+        machine_error,
+    )
     from dpsim.network.libraries.nccl.neighbours import (
         NEIGHBOURS_FILE,
         Measured,
@@ -98,7 +98,7 @@ __all__ = [
     "gpus_per_node",
     "is_amd",
     "level_keys",
-    "machine_doubt",
+    "machine_error",
     "machine_json",
     "machine_logs",
     "machine_of",

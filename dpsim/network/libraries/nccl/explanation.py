@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.doubt import Doubt, PredictionInterval
+from dpsim.base.uncertainty import ModelError, PredictionInterval
 from dpsim.network.libraries.nccl.cost import BRANCHES, Picked, seconds
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.prediction import (
@@ -118,7 +118,7 @@ def explain(
 
     ``farther`` returns the extra latency (s) of an algorithm on routes longer than any measured.
     """
-    from dpsim.network.libraries.nccl.doubt import machine_doubt
+    from dpsim.network.libraries.nccl.model_error import machine_error
 
     found = predict(machine, op, element_bytes, [nbytes])
     took, chosen = float(found.seconds[0]), _name(found, 0)
@@ -126,13 +126,13 @@ def explain(
     more = farther(found.algorithm[0])
     took, terms["latency"] = took + more, terms["latency"] + more
     below, above = _switches(machine, op, element_bytes, nbytes, chosen)
-    doubt = machine_doubt(machine, op, nbytes)
+    model_error = machine_error(machine, op, nbytes)
     return Explanation(
         nbytes,
         chosen,
         took,
-        doubt.around(took),
-        _rivals(machine, op, element_bytes, nbytes, (chosen, took), doubt, farther),
+        model_error.around(took),
+        _rivals(machine, op, element_bytes, nbytes, (chosen, took), model_error, farther),
         terms,
         below,
         above,
@@ -165,7 +165,7 @@ def _rivals(
     element_bytes: int,
     nbytes: int,
     chosen: tuple[str, float],
-    doubt: Doubt,
+    model_error: ModelError,
     farther: Callable[[str], float],
 ) -> tuple[Rival, ...]:
     """Return all choices that NCCL may make; the time of the ``chosen`` one is given."""
@@ -180,7 +180,7 @@ def _rivals(
     for name, estimate in sorted(names.items(), key=lambda item: item[1]):
         (time,) = _on_branch(machine, op, element_bytes, [nbytes], name)
         time = chosen[1] if name == chosen[0] else factor * time + farther(name.split("/")[0])
-        rivals.append(Rival(name, estimate, time, doubt.around(time)))
+        rivals.append(Rival(name, estimate, time, model_error.around(time)))
     return tuple(rivals)
 
 

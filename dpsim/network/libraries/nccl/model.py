@@ -33,7 +33,7 @@ from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
-    from dpsim.base.doubt import Doubt
+    from dpsim.base.uncertainty import ModelError
     from dpsim.collectives import Groups
     from dpsim.network.libraries.nccl.explanation import Explanation
 
@@ -241,11 +241,11 @@ class NcclModel(LeavingTogether):
         received[self.members[:, 0]] = 0
         return Traffic(received, sent) if self.operation == "reduce" else Traffic(sent, received)
 
-    def doubt(self, nbytes: int) -> Doubt:
+    def model_error(self, nbytes: int) -> ModelError:
         """Return the error from the residuals on machines of this generation."""
-        from dpsim.network.libraries.nccl.doubt import machine_doubt
+        from dpsim.network.libraries.nccl.model_error import machine_error
 
-        return machine_doubt(self.machine, self.operation, nbytes)
+        return machine_error(self.machine, self.operation, nbytes)
 
     @cached_property
     def nearest_machines(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Errors of predictions, from the models' residuals on held-out measurements.
 
-A `Doubt` is one source of error, a `PredictionInterval` the combined effect of such errors on a
-prediction. A doubt's spread is split-conformal: it consists of quantiles of ln(measured /
+A `ModelError` is one source of error, a `PredictionInterval` the combined effect of such errors on
+a prediction. A model error's spread is split-conformal: it consists of quantiles of ln(measured /
 predicted) of left-out rows, so that nine in ten of the rows lie inside by construction.
 """
 
@@ -86,7 +86,7 @@ class PredictionInterval:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class ModelError:
     """An error: the extent of LEVELS of ln(measured / predicted) below and above 0.
 
     No ``spread`` means no error. Between levels it is interpolated linearly; beyond the last
@@ -143,7 +143,7 @@ def normal_spread(deviation: float) -> Spread:
     return arm, arm
 
 
-def is_narrower(one: Doubt, other: Doubt) -> bool:
+def is_narrower(one: ModelError, other: ModelError) -> bool:
     """Return whether one's spread is narrower than the other's, at the last level."""
     return sum(arm[-1] for arm in one.spread) < sum(arm[-1] for arm in other.spread)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from dpsim.base.doubt import Doubt
+from dpsim.base.uncertainty import ModelError
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
 from dpsim.network.libraries.nccl.neighbours import machine_from_json
 from dpsim.network.residuals import SOURCE, nccl_residuals, size_class, unlike
@@ -50,12 +50,12 @@ def family_of(machine: NcclMachine, operation: str) -> str:
     return f"multi-node {_BETWEEN.get(machine.transport, 'other transports')}{other}"
 
 
-def machine_doubt(
+def machine_error(
     machine: NcclMachine,
     operation: str,
     nbytes: float,
     residuals: Mapping[str, Any] | None = None,
-) -> Doubt:
+) -> ModelError:
     """Return the error of NCCL's ``operation``, by its own name, on a described machine.
 
     ``residuals`` replace the shipped ones.
@@ -80,13 +80,13 @@ def machine_doubt(
     if found is None or far:
         # Errors on more and on fewer nodes are errors of the same network.
         said = said or f"of {family} fewer than {len(_FEW)} machines were measured"
-        doubt = unlike(machine.nodes == 1, sizes, said, of, table)
-        return replace(doubt, drawn_as=_basis(family), nearest=near)
+        model_error = unlike(machine.nodes == 1, sizes, said, of, table)
+        return replace(model_error, drawn_as=_basis(family), nearest=near)
     described = described_as(machine)
     has_twin = any(described == each.described for each in measured)
     spread = found["twins"] if found["twins"] and has_twin else found["spread"]
     extrapolated = (said,) if said else ()
-    return Doubt(_basis(family), spread, extrapolated, of, source=SOURCE, nearest=near)
+    return ModelError(_basis(family), spread, extrapolated, of, source=SOURCE, nearest=near)
 
 
 def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
