@@ -1,6 +1,6 @@
-"""The dashboard: a router, one file a page in `app.pages_`, and what pages share.
+"""The dashboard: a router, the pages in `app.pages_`, one per file, and their shared code.
 
-It computes nothing and draws no figure.
+The simulation and the figures come from dpsim.
 """
 
 __all__: list[str] = []

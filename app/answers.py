@@ -1,4 +1,4 @@
-"""What pages ask the library, each a function of a scenario that reports how far it is."""
+"""The pages' queries to the library: functions of a scenario that report their progress."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from dpsim.topology import build_cluster
 
 SCALED_STEPS = 4
 MOST_SCALED = 4_096  # GPUs
-_POINTS = 5  # of a scaling curve, about
+_POINTS = 5  # approximate number on a scaling curve
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A scenario, its result, what some workers did in the first step that counts, and its links.
+    """A scenario with its result, its links, and intervals of some workers in a step.
 
-    ``workers``: "typical", "slowest" and "fastest", by which ``intervals`` are kept.
+    ``workers`` maps "typical", "slowest" and "fastest" to the workers in ``intervals``.
     """
 
     scenario: Scenario
@@ -55,10 +55,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to make a scenario fit: in words, as options, what it then holds and costs.
+    """A remedy that makes a scenario fit: in words, as options, with its memory and cost.
 
-    ``slower``: the change of the time per sample, against the same simulated though it does not
-    fit. ``why_not``: why it cannot be, empty where it can.
+    ``slower``: the relative change of the time per sample, compared with a simulation of the
+    scenario as if it fitted. ``why_not``: why the remedy is impossible, empty where it is possible.
     """
 
     words: str
@@ -69,11 +69,11 @@ class Way:
 
 
 def answer(spec: Spec, report: Report) -> Answer:
-    """Simulate ``spec``. Raises DpsimError where it is wrong, or too large for a page."""
+    """Simulate ``spec``. Raises DpsimError where it is invalid, or too large for a page."""
     given = admitted(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, Recording(steps=1), lambda done: report(done, total))
-    # Intervals of three workers and not of all: there may be thousands.
+    # Record intervals of only three workers: there may be thousands.
     workers = run.extremes()
     intervals = {who: run.intervals(workers=[who]) for who in set(workers.values())}
     links = link_classes(run.job.network, run.link_loads)
@@ -81,17 +81,17 @@ def answer(spec: Spec, report: Report) -> Answer:
 
 
 def traced(spec: Spec) -> str:
-    """The first steps of ``spec`` as a trace for Perfetto (JSON). Raises DpsimError."""
-    # On demand: a trace is asked for by one button.
+    """Return the first steps of ``spec`` as a Perfetto trace (JSON). Raises DpsimError."""
+    # Imported here, since only one button needs it.
     from dpsim.report.trace import STEPS, trace
 
     return json.dumps(trace(run_scenario(admitted(spec), Recording(STEPS))), allow_nan=False)
 
 
 def node_counts(spec: Spec) -> list[str]:
-    """Numbers of nodes for a curve around that of ``spec``, a few; empty where there is no one.
+    """Return a few node counts for a curve around that of ``spec``; empty where it has none.
 
-    A cluster of several kinds of nodes, or a testbed, has none.
+    A cluster of several kinds of nodes, or a testbed, has no single node count.
     """
     given = scenario(spec)
     if given.cluster.groups or given.testbed is not None:
@@ -101,37 +101,37 @@ def node_counts(spec: Spec) -> list[str]:
     most = max(min(4 * nodes, MOST_SCALED // each), nodes)
     doubled = [2**power for power in range(most.bit_length()) if 2**power <= most]
     every = -(-len(doubled) // (_POINTS - 1))
-    # Thinned from the largest down, so that it is among them.
+    # Thinned from the largest down, so that the largest is included.
     return [str(count) for count in sorted({*doubled[::-1][::every], 1, nodes})]
 
 
 def scaled(spec: Spec, own: Result, report: Report) -> dict[str, Result | DpsimError]:
-    """``spec``, whose result is ``own``, at several numbers of nodes, a few steps each."""
+    """Simulate ``spec``, whose result is ``own``, at several node counts, a few steps each."""
     others = node_counts(spec)
-    # The scenario's own point is known, with more steps than those of the others.
+    # The scenario's own point is known, with more steps than the others.
     others.remove(str(scenario(spec).cluster.nodes))
     return {**varied(few_steps(spec), "cluster.nodes", others, report), "own": own}
 
 
 def few_steps(spec: Spec) -> Spec:
-    """``spec`` with as many steps as tell what changes between set-ups."""
+    """Return ``spec`` with enough steps to compare set-ups."""
     run = scenario(spec).run
     few = spec.with_value("run.steps", str(min(run.steps, SCALED_STEPS)))
     return few.with_value("run.warmup", str(min(run.warmup, 1)))
 
 
 def memory_of(spec: Spec) -> MemoryUse:
-    """What ``spec`` holds on each GPU, whether or not it fits. Raises DpsimError."""
+    """Return the memory of ``spec`` on each GPU, whether or not it fits. Raises DpsimError."""
     return memory_use(scenario(spec))
 
 
 def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
-    """Each remedy of what does not fit, simulated."""
+    """Simulate each remedy for a scenario that does not fit."""
     given = scenario(spec)
     remedies = memory_of(spec).remedies()
     few = few_steps(spec)
     report(0, len(remedies) + 1)
-    # The ways' costs are told against the scenario as if it did fit.
+    # The remedies' costs are relative to the scenario as if it fitted.
     base = simulate(admitted(few.with_value("run.allow_out_of_memory", "true")))
 
     found = []
@@ -154,9 +154,8 @@ def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
 
 
 def explained(spec: Spec, report: Report) -> Explanation:
-    """What limits ``spec``. Raises DpsimError."""
-    # A knob takes many steps: each reports the knobs turned so far, so that a cancellation is
-    # heard.
+    """Return what limits ``spec``. Raises DpsimError."""
+    # A knob takes many steps: each step reports the knobs done so far, to notice cancellation.
     done = 0
 
     def turned(knobs: int) -> None:
@@ -171,7 +170,7 @@ def explained(spec: Spec, report: Report) -> Explanation:
 
 
 def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
-    """The job of ``spec`` and what its links carry in a step, in the mean."""
+    """Return the job of ``spec`` and the mean load of its links in a step."""
     given = admitted(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, progress=lambda done: report(done, total))
@@ -181,9 +180,9 @@ def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
 def collectives(
     spec: Spec, algorithms: tuple[str, ...], sizes: tuple[int, ...], report: Report
 ) -> list[CollectiveRow]:
-    """Each algorithm alone on the cluster of ``spec`` at each size (bytes).
+    """Time each algorithm alone on the cluster of ``spec`` at each size (bytes).
 
-    Those that its network cannot run are left out.
+    Leaves out those that its network cannot run.
     """
     given = admitted(spec)
     cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)
@@ -194,15 +193,15 @@ def collectives(
             try:
                 rows += collective_rows(cluster, [name], [size], costs=MessageCosts(0.0, cost))
             except DpsimError:
-                # It is for other numbers of ranks or other nodes, whatever the size.
+                # It requires another number of ranks or nodes, whatever the size.
                 break
     return rows
 
 
 def replayed(spec: Spec, report: Report) -> Replay:
-    """The small model of ``spec`` trained for real in simulated time."""
+    """Train the small model of ``spec`` in simulated time."""
     given = scenario(spec)
-    # Training takes its own number of steps, without warm-up: what it takes is judged by those.
+    # Training has its own number of steps, without warm-up, which determine its cost.
     run = given.run.model_copy(update={"steps": given.replay.steps, "warmup": 0})
     check(given.model_copy(update={"run": run}))
     return replay(given, lambda _, done, total: report(done, total))
@@ -211,27 +210,27 @@ def replayed(spec: Spec, report: Report) -> Replay:
 def varied(
     spec: Spec, path: str, values: Iterable[str], report: Report
 ) -> dict[str, Result | DpsimError]:
-    """``spec`` with each of ``values`` (YAML) at ``path``.
+    """Simulate ``spec`` with each of ``values`` (YAML) at ``path``.
 
-    By value the result, or why there is none.
+    Returns the result by value, or the error.
     """
     spec = with_fitted_times(spec)
     return tried([(value, spec.with_value(path, value)) for value in values], report)
 
 
 def tried(specs: Sequence[tuple[str, Spec]], report: Report) -> dict[str, Result | DpsimError]:
-    """By name the result of each of ``specs``, or why there is none."""
+    """Simulate each of ``specs``, and return the results, or the errors, by name."""
     found: dict[str, Result | DpsimError] = {}
     for done, (name, spec) in enumerate(specs):
         report(done, len(specs))
         try:
             found[name] = simulate(admitted(spec), _ticks(report, done, len(specs)))
         except DpsimError as error:
-            # What is wrong with one is its answer: the page says it beside the others.
+            # An error is an answer too: the page shows it beside the others.
             found[name] = error
     return found
 
 
 def _ticks(report: Report, done: int, total: int) -> Callable[[int], None]:
-    """Reports the same at every step, so that a cancellation is heard."""
+    """Return a callback that reports the same progress at every step, to notice cancellation."""
     return lambda _: report(done, total)

@@ -1,4 +1,4 @@
-"""Figures in a page: in its colours, light or dark, and in words for those who see none."""
+"""Figures in a page: in its light or dark colours, with a text alternative."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dpsim.report.theme import Mode
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_TITLE = 40  # pixels that a figure keeps for its title
+_TITLE = 40  # pixels reserved for a figure's title
 _CONFIG: dict[str, Any] = {"displaylogo": False, "responsive": True}
 
 
 def mode() -> Mode:
-    """Whether the browser shows the page light or dark."""
+    """Return whether the browser shows the page light or dark."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
@@ -31,19 +31,19 @@ def chart(
 ) -> None:
     """Draw a figure below its title.
 
-    ``height`` of both in pixels, the figure's own if left out; ``alt`` says what it shows, if its
-    title does not.
+    ``height`` of both in pixels, the figure's own if left out; ``alt`` is the text alternative, the
+    title if left out.
     """
     title = _in_one_line(figure.layout.title.text)
     below = _in_one_line(figure.layout.title.subtitle.text)
-    # Of the figure, not of a box that it would be scrolled in, which no key can reach.
+    # Set the figure's height instead of a scroll box's, which the keyboard cannot reach.
     if height is not None:
         figure.update_layout(height=height)
-    # The page wraps a title where its own width ends, which plotly does not know.
+    # The page wraps a title at its own width, which plotly does not know.
     if title:
         st.html(f'<h2 class="dp-chart">{escape(title)}<small>{escape(below)}</small></h2>')
         _remove_title(figure)
-    # Without a theme of Streamlit's, which would replace the figure's own colours.
+    # Without Streamlit's theme, which would replace the figure's own colours.
     st.plotly_chart(
         as_text(figure if mode() == "light" else in_mode(figure, "dark")),  # figures come light
         key=key,
@@ -54,7 +54,7 @@ def chart(
 
 
 def _remove_title(figure: go.Figure) -> None:
-    """Without its title, and without the room that was kept for it."""
+    """Remove the figure's title, and the space reserved for it."""
     height, top = figure.layout.height, figure.layout.margin.t
     figure.update_layout(title=None)
     if height is not None:

@@ -1,7 +1,7 @@
 """Widgets for values of the scenario, and for pages' own choices.
 
-What they show is the view; what is entered changes it. So each is told its value before it is
-drawn: Streamlit keeps what was entered last, but the address, undo and presets change the view too.
+They show the view, and input changes it. Each value is set before its widget is drawn, since
+Streamlit keeps the last input, but the address, undo and presets change the view too.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MOST_DOUBLINGS = 11  # 1 to 1,024; more can be set in the address and in files
 
 
 def stated(spec: Spec, path: str) -> Any:
-    """The plain value at ``path`` of a scenario, None where it says nothing there."""
-    # Places in lists are numbers: ``disturbance.slow[0].factor``.
+    """Return the plain value at ``path`` of a scenario, None where it is not given."""
+    # Split list indices off: ``disturbance.slow[0].factor``.
     way = path.replace("[", ".").replace("]", "").split(".")
     node = document(spec).root.at(tuple(int(word) if word.isdigit() else word for word in way))
     return None if node is None else node.plain()
 
 
 def field(given: Field) -> None:
-    """A widget for one value."""
+    """Draw a widget for one value."""
     value = stated(state.current().spec, given.path)
     key = f"set {given.path}"
     common: dict[str, Any] = {
@@ -45,10 +45,10 @@ def field(given: Field) -> None:
 
 
 def doubled(given: Field) -> None:
-    """A number along a logarithmic scale: powers of two, and what is set now."""
+    """Draw a number on a logarithmic scale: powers of two, and the current value."""
     value = stated(state.current().spec, given.path)
     if not isinstance(value, int) or not _is_within(value, given.least, given.most):
-        # It has no place on a scale. A field shows it, so that it can be corrected.
+        # It is not on the scale. A field shows it, so that it can be corrected.
         field(given)
         return
     counts = sorted({*(2**power for power in range(_MOST_DOUBLINGS)), value})
@@ -65,7 +65,7 @@ def doubled(given: Field) -> None:
 
 
 def union(given: Union, without: tuple[str, ...] = ()) -> None:
-    """A choice among kinds, and widgets for the fields of the one chosen."""
+    """Draw a choice of kinds, and widgets for the fields of the chosen one."""
     value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     key = f"kind {given.path}"
@@ -86,14 +86,14 @@ def union(given: Union, without: tuple[str, ...] = ()) -> None:
 
 
 def kind_of(given: Union) -> str:
-    """The kind that is chosen of a part, empty where none is."""
+    """Return the chosen kind of a part, empty where none is chosen."""
     return str(stated(state.current().spec, f"{given.path}.{given.key}") or given.default or _NONE)
 
 
 def entry(path: str, label: str, first: str, help_: str) -> None:
-    """A list of disturbances, none or one: a switch, and the fields of one where it is on.
+    """Draw a list of at most one disturbance: a switch, and the fields of the entry if it is on.
 
-    ``first`` (YAML): how it begins.
+    ``first`` (YAML): the initial entry.
     """
     given = stated(state.current().spec, path) or []
     key = f"entry {path}"
@@ -114,7 +114,7 @@ def pick(
     help_: str | None = None,
     words: Callable[[str], str] = choice_words,
 ) -> str:
-    """A page's own choice among ``options``, which ``words`` names for people."""
+    """Draw a page's own choice among ``options``, with names by ``words``."""
     key = _key_of_choice(name, options, default)
     st.selectbox(
         label,
@@ -136,7 +136,7 @@ def pick_several(
     help_: str | None = None,
     words: Callable[[str], str] = choice_words,
 ) -> list[str]:
-    """A page's own choice of several of ``options``."""
+    """Draw a page's own choice of several ``options``."""
     wanted = state.choice(name, ",".join(default)).split(",")
     key = f"choice {name}"
     st.session_state[key] = [option for option in options if option in wanted]
@@ -153,7 +153,7 @@ def pick_several(
 
 
 def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
-    """A page's own choice among a few ``options``, side by side."""
+    """Draw a page's own choice among a few ``options``, side by side."""
     key = _key_of_choice(name, options, default)
     st.segmented_control(
         label,
@@ -168,14 +168,14 @@ def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
 
 
 def slide(label: str, options: Sequence[str], name: str, default: str) -> str:
-    """A page's own choice along a scale."""
+    """Draw a page's own choice along a scale."""
     key = _key_of_choice(name, options, default)
     st.select_slider(label, options, key=key, on_change=_chosen, args=(name, key))
     return str(st.session_state[key])
 
 
 def write(label: str, name: str, default: str, help_: str | None = None) -> str:
-    """A page's own choice as a line of text."""
+    """Draw a page's own choice as a line of text."""
     key = f"choice {name}"
     st.session_state[key] = state.choice(name, default)
     st.text_input(label, key=key, help=help_, on_change=_chosen, args=(name, key))
@@ -183,10 +183,10 @@ def write(label: str, name: str, default: str, help_: str | None = None) -> str:
 
 
 def _key_of_choice(name: str, options: Sequence[str], default: str) -> str:
-    """The key of a widget, which then shows what is chosen; the default where it is no option."""
+    """Return the key of a widget, set to its choice; the default where that is no option."""
     key = f"choice {name}"
     chosen = state.choice(name, default)
-    # An address may ask for what another scenario offered.
+    # An address may hold an option of another scenario.
     st.session_state[key] = chosen if chosen in options else default
     return key
 
@@ -201,8 +201,8 @@ def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:
         shown = str(value)
     if given.canonical is not None and shown not in (_INLINE, _NONE):
         shown = given.canonical(shown)
-    # A description in the file, or a name that the catalogue lacks: shown, since it is what the
-    # scenario says.
+    # A description in the file, or a name missing in the catalogue: shown, since the scenario has
+    # it.
     if shown not in options:
         options = [*options, shown]
     st.session_state[common["key"]] = shown
@@ -221,7 +221,7 @@ def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
     most: Any = None if given.most is None else kind(given.most)
 
     if value is not None:
-        # Streamlit raises for a number outside the limits. As text it can be seen, and corrected.
+        # Streamlit raises for a number outside the limits. As text it can be seen and corrected.
         if not _is_within(value, least, most) or value != kind(value):
             _text(given, value, common)
             return
@@ -262,17 +262,18 @@ _WIDGETS: dict[str, Callable[[Field, Any, dict[str, Any]], None]] = {
 
 def _entered(given: Field, key: str) -> None:
     value = st.session_state[key]
-    # The file's description was chosen again. It stays: a name is all that could replace it.
+    # The file's description was chosen again. Keep it: only a name could replace it.
     if value == _INLINE:
         return
     if value is None or value == _NONE:
-        # What the file itself says is overruled; where it says nothing, nothing is.
+        # Where the file itself has a value, removing the change is not enough: override it with
+        # null.
         spec = state.editable().without(given.path)
         if stated(spec, given.path) is not None:
             spec = spec.with_value(given.path, "null")
         state.show_spec(spec)
         return
-    # ``shown`` rounds for people; a number that was entered keeps all its digits.
+    # ``shown`` rounds for display; an entered number keeps all its digits.
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
 
 
@@ -301,7 +302,7 @@ def _several_chosen(name: str, key: str) -> None:
 
 
 def _about_kinds(given: Union) -> str:
-    """What each kind is, a line each."""
+    """Return the description of each kind, a line each."""
     lines = []
     for kind, schema in given.kinds.items():
         about = schema["properties"][given.key].get("description", "")

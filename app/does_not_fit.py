@@ -1,4 +1,4 @@
-"""A scenario that its GPUs' memory does not hold: what takes how much, and each way out."""
+"""A scenario that does not fit into GPU memory: its memory by part, and the remedies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALLOW = "run.allow_out_of_memory=true"
 
 
 def drawn(spec: Spec) -> bool:
-    """Draw what to do where ``spec`` does not fit and is not to be simulated; whether it was."""
+    """Draw the remedies where ``spec`` does not fit and is not simulated; return whether drawn."""
     given, use = scenario_of(spec), memory_of(spec)
     if use.fits or given.run.allow_out_of_memory:
         return False
@@ -33,7 +33,7 @@ def drawn(spec: Spec) -> bool:
 
 
 def draw_remedies(spec: Spec) -> None:
-    """Draw what takes how much, and each way out with what it costs, of a ``spec`` too large."""
+    """Draw the memory by part of a ``spec`` too large, and each remedy with its cost."""
     use = memory_of(spec)
     chart(footprint_figure(use), "memory")
     with st.container(border=True, key="ways to fit"):
@@ -64,14 +64,14 @@ def _ways(spec: Spec, use: MemoryUse) -> None:
         )
         if way.why_not:
             st.caption(plain(reason_words(way.why_not)))
-    # No single change is enough: then it takes more GPUs, or a model that is split.
+    # No single change suffices: it takes more GPUs, or a split model.
     if ways is not None and not ways:
         for line in use.advice():
             st.text(line)
 
 
 def _words(way: Way, use: MemoryUse) -> str:
-    """What a way does, what it then holds and what it costs, against the same with more memory."""
+    """Return a remedy with its memory, and its cost compared with more memory."""
     if way.why_not:
         return way.words
     held = of_capacity(way.held, use.capacity)

@@ -1,4 +1,4 @@
-"""A scenario by three fields on top of the sidebar: which model, which GPU, how many."""
+"""A scenario by three fields at the top of the sidebar: model, GPU, number of GPUs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dpsim.hardware import gpus, nodes
 from dpsim.imports import machine_for
 from dpsim.workload.models import MODELS
 
-_PER_NODE = 8  # GPUs of the machines that most clusters consist of
+_PER_NODE = 8  # GPUs per machine of most clusters
 _MOST = 2**20
 _MODEL, _GPU, _COUNT = "entry model", "entry gpu", "entry count"
 
 
 def draw(spec: Spec) -> None:
-    """Draw them; nothing of a cluster of several kinds of nodes, or of a testbed.
+    """Draw the fields; none for a cluster of several kinds of nodes, or a testbed.
 
-    Raises DpsimError where ``spec`` cannot be read.
+    Raises DpsimError where ``spec`` is invalid.
     """
     given = scenario(spec)
     if given.cluster.groups or given.testbed is not None:
@@ -54,16 +54,16 @@ def _gpus_entered() -> None:
 
 
 def with_model(spec: Spec, model: str) -> Spec:
-    """``spec`` with another model, of its own usual length of sequences."""
-    # Nobody has measured a step of it.
+    """Return ``spec`` with another model, at its default sequence length."""
+    # The measured step belongs to the previous model.
     bare = _without_measured_step(_without(spec, "workload.sequence_length"))
     return bare.with_value("workload.model", model)
 
 
 def with_gpus(spec: Spec, gpu: str, count: int) -> Spec:
-    """``spec`` on ``count`` GPUs of a kind, in the catalogue's machines for it, as full as can be.
+    """Return ``spec`` on ``count`` GPUs of a kind, in as few catalogue machines as possible.
 
-    The network stays as it is.
+    The network does not change.
     """
     now = scenario(spec).cluster.parts[0]
     is_same = now.accelerator.name == gpu
@@ -82,7 +82,7 @@ def with_gpus(spec: Spec, gpu: str, count: int) -> Spec:
 
 
 def _without(spec: Spec, path: str) -> Spec:
-    """``spec`` that says nothing at ``path``, whatever its file says."""
+    """Return ``spec`` without a value at ``path``, even if its file has one."""
     bare = spec.without(path)
     return bare if controls.stated(bare, path) is None else bare.with_value(path, "null")
 

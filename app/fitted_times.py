@@ -1,4 +1,4 @@
-"""Compute times that were fitted to a measured step, kept while a scenario is varied."""
+"""Compute times fitted to a measured step, fixed while a scenario is varied."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpsim.engine import calibrated, fitted_factor
 
 @lru_cache(maxsize=64)
 def with_fitted_times(spec: Spec) -> Spec:
-    """``spec`` with the fitted factor on compute times in place of a measured step.
+    """Return ``spec`` with the fitted factor on compute times instead of a measured step.
 
-    What is changed would otherwise be fitted to the measured step anew, which it would not have
-    taken. Raises DpsimError.
+    Otherwise every changed scenario would be fitted to the measured step again, which does not
+    apply to it. Raises DpsimError.
     """
     given = admitted(spec)
     if given.fitted_to is None:

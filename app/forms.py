@@ -1,6 +1,6 @@
-"""What may be set in a scenario, read off its JSON Schema.
+"""The editable fields of a scenario, from its JSON Schema.
 
-So new kinds and fields are in the page without a line for them.
+New kinds and fields appear on the page without extra code.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dpsim.workload.models import MODELS
 
 Schema = Mapping[str, Any]
 
-# Fields that take a name of a catalogue, by the model whose description they take instead; and the
-# model of a workload by its key.
+# Fields that take a catalogue's name, by the model whose description they accept instead; and
+# the model of a workload by its key.
 _CATALOGUES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "Node": nodes,
     "Gpu": gpus,
@@ -31,9 +31,9 @@ _CATALOGUES: dict[str, Callable[[], Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value that can be set: its path, what it may be, and the default as text.
+    """One editable value: its path, its type and limits, and its default as text.
 
-    The default is None where it may be left out.
+    The default is None where the value may be left out.
     """
 
     path: str
@@ -45,12 +45,12 @@ class Field:
     most: float | None = None
     default: Any = None
     optional: bool = False
-    canonical: Callable[[str], str] | None = None  # a catalogue's own name for an alias
+    canonical: Callable[[str], str] | None = None  # maps an alias to the catalogue's name
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """A part that is of one of several kinds: the key that chooses, and the schema of each."""
+    """A part of one of several kinds: the key that selects, and the schema of each."""
 
     path: str
     name: str
@@ -62,12 +62,12 @@ class Union:
 
 @cache
 def whole() -> Schema:
-    """The JSON Schema of scenarios."""
+    """Return the JSON Schema of scenarios."""
     return Scenario.model_json_schema()
 
 
 def part(path: str) -> Schema:
-    """The schema of the mapping at ``path``, such as ``cluster``."""
+    """Return the schema of the mapping at ``path``, such as ``cluster``."""
     schema = whole()
     for word in path.split("."):
         schema = _plain(schema["properties"][word])
@@ -75,14 +75,13 @@ def part(path: str) -> Schema:
 
 
 def union(path: str) -> Union:
-    """The part of several kinds at ``path``, such as ``strategy.sync``."""
+    """Return the part of several kinds at ``path``, such as ``strategy.sync``."""
     above, _, name = path.rpartition(".")
     given = part(above)["properties"][name]
     options = next(each for each in (given, *given.get("anyOf", ())) if "discriminator" in each)
     key = options["discriminator"]["propertyName"]
     kinds = {kind: _reference(place) for kind, place in options["discriminator"]["mapping"].items()}
-    # The mapping is sorted by name; oneOf has the order of the union, in which the usual comes
-    # first.
+    # The mapping is sorted by name; oneOf keeps the union's order, with the usual kind first.
     order = [_plain(option)["properties"][key]["const"] for option in options["oneOf"]]
     default = (given.get("default") or {}).get(key)
     return Union(
@@ -96,9 +95,9 @@ def union(path: str) -> Union:
 
 
 def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Iterator[Field]:
-    """The single values among the properties of a mapping at ``path``.
+    """Yield the single values among the properties of a mapping at ``path``.
 
-    Lists of mappings and parts of their own are left out.
+    Leaves out lists of mappings and nested parts.
     """
     for name, given in schema["properties"].items():
         found = None if name in without else _field(f"{path}.{name}", name, given)
@@ -107,23 +106,23 @@ def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Itera
 
 
 def entry(path: str) -> Schema:
-    """The schema of an entry of the list at ``path``, such as ``disturbance.slow``."""
+    """Return the schema of an entry of the list at ``path``, such as ``disturbance.slow``."""
     above, _, name = path.rpartition(".")
     return _plain(part(above)["properties"][name]["items"])
 
 
 def shown(value: object) -> str:
-    """A value of a scenario for people.
+    """Return a scenario's value for display.
 
-    Quantities in a unit that suits them, what is left out as nothing.
+    Quantities are in a suitable unit; a missing value is empty.
     """
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # With a point it may be one that dpsim wrote out in full, such as 3125000000.0 B/s; what
-        # people write without one stays as it is.
+        # A decimal point suggests a value that dpsim wrote in full, such as 3125000000.0 B/s;
+        # values that users write without one are unchanged.
         for dimension in DIMENSIONS:
             with suppress(DpsimError):
                 return (
@@ -135,7 +134,7 @@ def shown(value: object) -> str:
 
 
 def _field(path: str, name: str, given: Schema) -> Field | None:
-    # pydantic writes what may be None, or of several types, as anyOf; all else stands alone.
+    # pydantic writes optional types and unions as anyOf; other types have a plain schema.
     options = [_plain(option) for option in given.get("anyOf", (given,))]
     kept = [option for option in options if option.get("type") != "null"]
 
@@ -158,21 +157,21 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
         )
 
     first = kept[0]
-    # A part of its own, which has its own widgets (`union`).
+    # A nested part has its own widgets (`union`).
     if "discriminator" in given or any(
         "discriminator" in option or "properties" in option for option in kept
     ):
         return None
     if "enum" in first:
         return Field(path, name, type="choice", choices=tuple(map(str, first["enum"])), **about)
-    # One value alone leaves nothing to choose.
+    # A single value leaves no choice.
     if "const" in first:
         return None
     return _scalar(path, name, first, about)
 
 
 def _canonical(catalogue: Mapping[str, Any]) -> Callable[[str], str]:
-    """A catalogue's own name for one of its names; others as they are."""
+    """Return a function that maps a catalogue's aliases to its names, and keeps other names."""
 
     def canonical(name: str) -> str:
         return (
@@ -190,8 +189,7 @@ def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field
         return Field(path, name, type="truth", **about)
     if kind in ("integer", "number"):
         step = 1 if kind == "integer" else 0.0
-        # A widget knows no exclusive limits: of numbers the scenario's own check refuses the limit
-        # itself.
+        # A widget has no exclusive limits: the scenario's validation refuses the limit itself.
         least = first.get(
             "minimum", first["exclusiveMinimum"] + step if "exclusiveMinimum" in first else None
         )
@@ -216,7 +214,7 @@ def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field
 
 
 def _with_unit(default: object, schema: Schema) -> object:
-    """A quantity's default as text with its unit: the schema has it as a number of SI units."""
+    """Return a quantity's default as text with its unit; the schema has it in SI units."""
     dimension = next(
         (each for each in DIMENSIONS if schema.get("description") == f"{each.name} with its unit"),
         None,

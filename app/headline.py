@@ -16,17 +16,17 @@ from dpsim.report.figures.style import per_second
 from dpsim.report.text.tables import amount
 
 _DIGITS = 3
-_WIDE = 2.0  # times its lower end: from there on an interval is said to be wide
-_SAME = 5e-4  # a change of less is none: it would show as 0.0 %
+_WIDE = 2.0  # ratio of its ends above which an interval is called wide
+_SAME = 5e-4  # a smaller change would show as 0.0 %, and is not shown
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number of the row: what it is called, and what it is, in words and as a number.
+    """One number of the row: its name, its text and its value.
 
-    ``value`` is None where it is not known, ``less_is_better`` says which changes are good.
-    ``note`` stands below it; ``filled`` is the share of a bar below it; ``interval`` is where it
-    lies by the model's error, drawn as a band. ``noise`` is by what share it differs by chance.
+    ``value`` is None where it is unknown; ``less_is_better`` says which changes are good. ``note``
+    is shown below it; ``filled`` is the share of a bar below it; ``interval`` is its prediction
+    interval, drawn as a band. ``noise`` is its relative random variation.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Number:
 
 
 def numbers(result: Result) -> Iterator[Number]:
-    """Step time, throughput, what it takes of the GPUs' peak, memory and cost of a result."""
+    """Yield step time, throughput, share of the GPUs' peak, memory and cost of a result."""
     yield _step_time(result)
     yield _rate(result)
     yield _of_peak(result)
@@ -59,18 +59,18 @@ def _step_time(result: Result) -> Number:
 
 
 def _rounded(number: float) -> str:
-    """With as many digits as mean something."""
+    """Return the number with its significant digits."""
     return amount(float(f"{number:.{_DIGITS}g}"), _DIGITS)
 
 
 def _noise(result: Result) -> float:
-    """By what share of itself the mean step differs from seed to seed."""
+    """Return the relative variation of the mean step between seeds."""
     step = result.step_time_s
     return float((step["high"] - step["low"]) / 2 / step["mean"])
 
 
 def _rate(result: Result) -> Number:
-    """Tokens per second of text, samples per second of all else."""
+    """Return tokens per second for text, samples per second for other data."""
     found = result.utilisation
     efficiency = f"scaling efficiency {result.scaling_efficiency:.0%}"
     name, rate = "tokens / s", found.tokens_per_s
@@ -90,7 +90,7 @@ def _of_peak(result: Result) -> Number:
 
 
 def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
-    """Columns of tokens per second and MFU, where any of the results is of text."""
+    """Return columns of tokens per second and MFU, if any of the results is of text."""
     found = [result.utilisation for result in results]
     if all(each.tokens_per_s is None for each in found):
         return {}
@@ -103,11 +103,11 @@ def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
 
 
 def headline(result: Result, base: Result | None, *, alike: bool = True) -> None:
-    """Draw them in a row, those of ``base`` beside them.
+    """Draw the numbers in a row, with the change from ``base``.
 
-    Unless the two are ``alike``, more or less of a number is neither good nor bad.
+    Unless the two are ``alike``, changes are neither good nor bad.
     """
-    # By name, so that tokens of one are not compared with samples of another.
+    # By name, so that tokens are not compared with samples.
     before = {} if base is None else {number.name: number for number in numbers(base)}
     shown = "".join(_card(number, before.get(number.name), alike) for number in numbers(result))
     st.html(f'<dl class="dp-row">{shown}</dl>')
@@ -132,7 +132,7 @@ def _card(number: Number, before: Number | None, alike: bool) -> str:
 
 
 def _band(number: Number) -> str:
-    """Between which times the step lies, in words and as a band from 0 on with a dot in it."""
+    """Return the interval of the step time, in words and as a band from 0 with a dot."""
     interval, point = number.interval, number.value
     assert interval is not None
     assert point is not None
@@ -146,9 +146,9 @@ def _band(number: Number) -> str:
 
 
 def _delta(number: Number, before: Number | None, alike: bool) -> str:
-    """The change since the baseline, in percent and by its words.
+    """Return the change from the baseline, in percent and with the baseline's text.
 
-    Grey where it is no more than seeds differ by, or where the two are no alternatives.
+    It is grey where the change is within the noise, or where the two are no alternatives.
     """
     if before is None or not before.value or number.value is None:
         return ""
@@ -175,7 +175,7 @@ def _memory(result: Result) -> Number:
 
 
 def _cost(result: Result) -> Number:
-    """Of a billion tokens of text, of a million samples of all else."""
+    """Return the cost of a billion tokens for text, of a million samples for other data."""
     cost, energy = result.cost, result.energy
     is_of_text = result.utilisation.tokens_per_s is not None
     name = "cost / B tokens" if is_of_text else "cost / M samples"

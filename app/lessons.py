@@ -1,4 +1,4 @@
-"""What the pages that show how things work ask the library: schedules, strategies, weights."""
+"""Queries of the explanatory pages to the library: schedules, strategies, weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
 
-_POINT_STEPS = "4"  # of each point of a curve
+_POINT_STEPS = "4"  # for each point of a curve
 
 
 def walked(
@@ -35,9 +35,10 @@ def walked(
     spec: Spec | None,
     report: Report,
 ) -> list[Walkthrough]:
-    """Each algorithm round by round, on vectors of ``size``.
+    """Return each algorithm round by round, on vectors of ``size``.
 
-    On a ``switch`` of (ranks, rate, latency), or on the cluster of ``spec``. Raises DpsimError.
+    It runs on a ``switch`` of (ranks, rate, latency), or on the cluster of ``spec``. Raises
+    DpsimError.
     """
     network: Network
     costs = MessageCosts()
@@ -58,13 +59,13 @@ def walked(
 
 
 def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> list[Lane]:
-    """The first ``workers`` over time with each of ``strategies``.
+    """Return the first ``workers`` over time with each of ``strategies``.
 
-    Those that the workload of ``spec`` cannot have are left out. Raises DpsimError where that is
-    all of them.
+    Leaves out strategies that are incompatible with the workload of ``spec``. Raises DpsimError
+    where none is left.
     """
     found: list[Lane] = []
-    # The last refusal is kept: it is what is said where none is left.
+    # Keep the last refusal, to report it where no strategy is left.
     problem = DpsimError("must be at least one strategy, but got none")
     for done, name in enumerate(strategies):
         report(done, len(strategies))
@@ -78,14 +79,14 @@ def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> l
 
 
 def read_windows(spec: Spec, strategy: Mapping[str, Any], report: Report) -> tuple[Window, ...]:
-    """What worker 0 has seen of the others' updates as it begins each of its steps."""
-    # Too short to be told how far it is, but a cancellation is heard.
+    """Return the updates of others that worker 0 has seen as it begins each of its steps."""
+    # Too short to show progress, but the call notices cancellation.
     report(0, 0)
     return windows(_with(spec, strategy), 0)
 
 
 def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Paths]:
-    """The ways of the workers' weights with each of ``strategies``."""
+    """Return the paths of the workers' weights with each of ``strategies``."""
     return {
         name: weight_paths(_with(spec, strategy), lambda _, done, total: report(done, total))
         for name, strategy in strategies.items()
@@ -93,22 +94,22 @@ def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Pat
 
 
 def _with(spec: Spec, strategy: Mapping[str, Any]) -> Scenario:
-    # JSON is YAML in one line, which is what a change of a value takes.
+    # JSON is YAML in one line, as a change of a value requires.
     return admitted(spec.with_value("strategy", json.dumps(strategy)))
 
 
 def points(
     spec: Spec, varied: tuple[tuple[tuple[str, str], ...], ...], report: Report
 ) -> dict[int, Result]:
-    """Results of ``spec`` with each set of (path, value) changed, by their place.
+    """Simulate ``spec`` with each set of (path, value) changed, and return results by index.
 
-    Those that cannot be are left out.
+    Leaves out invalid combinations.
     """
     spec = with_fitted_times(spec)
     found: dict[int, Result] = {}
     for done, changes in enumerate(varied):
         report(done, len(varied))
-        # A few steps tell what changes between points, of which there may be dozens.
+        # A few steps suffice to compare points, of which there may be dozens.
         changed = spec.with_value("run.steps", _POINT_STEPS).with_value("run.warmup", "1")
         for path, value in changes:
             changed = changed.with_value(path, value)
@@ -118,7 +119,7 @@ def points(
 
 
 def grown(spec: Spec, factor: int, report: Report) -> tuple[Growth, str]:
-    """A batch that grows, and what is known of its largest. Raises DpsimError without a task."""
+    """Return a growing batch, with advice on its largest. Raises DpsimError without a task."""
     few = with_fitted_times(spec).with_value("run.steps", _POINT_STEPS)
     given = admitted(few.with_value("run.warmup", "1"))
     target = simulate(given).to_target

@@ -1,11 +1,11 @@
-"""What a simulation will take of this machine, roughly.
+"""Rough estimates of the time and memory of a simulation.
 
-One that is too large for a page is refused with a number.
+A simulation too large for a page is refused with the numbers.
 
-Orders of magnitude, measured on two cores. A simulation takes 0.2 s to begin with. A collective
-takes 0.1 ms and 0.5 us a worker, whose rounds are one pattern repeated (a ring) or a library's law.
-Where they are not, it takes 0.5 us more for each worker in each round. By flows it takes 1.2 us and
-420 B a flow. Workers that act alone, or servers, take 0.5 ms a message.
+Orders of magnitude, measured on two cores. A simulation takes 0.2 s to start. A collective takes
+0.1 ms and 0.5 us per worker if its rounds repeat one pattern (a ring) or follow a library's law.
+Otherwise it takes 0.5 us more for each worker in each round. By flows it takes 1.2 us and 420 B per
+flow. Asynchronous workers, or servers, take 0.5 ms per message.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ MOST_SECONDS = 120.0
 MOST_BYTES = 2e9
 TOO_LARGE = "too large for this page"
 _MOST_WORKERS = 2**20
-# Whose rounds repeat one pattern, or are not simulated; as many as there are workers.
+# Algorithms whose rounds repeat one pattern, or are not simulated; as many rounds as workers.
 _REPEATING = ("all-to-all", "master-worker", "ring", "round-robin", "auto")
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds and bytes that a simulation takes, rough."""
+    """Rough seconds and bytes of a simulation."""
 
     seconds: float
     bytes: float
 
 
 def estimate(scenario: Scenario) -> Estimate:
-    """What simulating ``scenario`` takes.
+    """Estimate the cost of simulating ``scenario``.
 
-    Raises DpsimError for more workers than that can be said of.
+    Raises DpsimError for more workers than the estimate covers.
     """
     workers = scenario.cluster.ranks
     if workers > _MOST_WORKERS:
         raise DpsimError(
             f"cluster: must have at most {_MOST_WORKERS:,} GPUs on this page, but has {workers:,}"
         )
-    # Left out: building the cluster and its routes, a transport's own rules, several collectives
-    # at once on shared links. Orders of magnitude tell what to refuse.
+    # Left out: building the cluster and its routes, a transport's own rules, several collectives at
+    # once on shared links. Orders of magnitude suffice to decide what to refuse.
     steps = scenario.run.steps + scenario.run.warmup
     held = bytes_held(steps, workers) + _flows(scenario) * 420.0
     return Estimate(0.2 + steps * _messages(scenario) * _seconds_a_message(scenario), held)
 
 
 def check(scenario: Scenario) -> None:
-    """Raises DpsimError, with the numbers, where simulating ``scenario`` is too much for a page."""
+    """Raise DpsimError, with the numbers, where simulating ``scenario`` is too much for a page."""
     needs = estimate(scenario)
     if needs.seconds > MOST_SECONDS or needs.bytes > MOST_BYTES:
         steps = scenario.run.steps + scenario.run.warmup
@@ -66,12 +66,12 @@ def check(scenario: Scenario) -> None:
 
 
 def _messages(scenario: Scenario) -> int:
-    """Collectives of a step at most.
+    """Return the largest number of collectives in a step.
 
-    Of gradients one for each bucket or layer; of weights what sharding gathers in a pass.
+    One for each bucket or layer of gradients, and the weights that sharding gathers in a pass.
     """
     model, strategy = scenario.build_model(), scenario.strategy
-    # Passes that repeat are not simulated one by one.
+    # Repeated passes are not simulated one by one.
     one_pass = Program(len(model.layers), 1)
     batch, peers = scenario.workload.batch_per_gpu, strategy.peers(scenario.cluster.mesh)
     calls = strategy.aggregation.calls(model, one_pass, batch, peers)
@@ -89,24 +89,24 @@ def _seconds_a_message(scenario: Scenario) -> float:
 
 
 def _repeats(scenario: Scenario) -> bool:
-    """Whether the rounds of a collective repeat one pattern, of which one is simulated."""
+    """Return whether the rounds of a collective repeat one pattern, of which one is simulated."""
     aggregation = scenario.strategy.aggregation
     own = aggregation.all_reduce
     return aggregation.shards or (own is not None and own.algorithm in _REPEATING)
 
 
 def _rounds(scenario: Scenario) -> int:
-    """Rounds of a collective: about as many as workers, or as many as their number has digits."""
+    """Return the rounds of a collective: about the number of workers, or its logarithm."""
     workers = scenario.cluster.ranks
     return workers if _repeats(scenario) else 2 * ceil(log2(workers + 1))
 
 
 def _flows(scenario: Scenario) -> int:
-    """Transfers that are simulated one by one."""
+    """Return the number of transfers that are simulated one by one."""
     aggregation, workers = scenario.strategy.aggregation, scenario.cluster.ranks
     own = aggregation.all_reduce
     pairwise = own is not None and own.algorithm == "all-to-all"
-    # Links that change while messages are on their way cannot be timed by rounds.
+    # Links that change during a message cannot be timed by rounds.
     disturbed = scenario.disturbance.links or scenario.disturbance.background
     if pairwise:
         return workers * workers

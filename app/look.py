@@ -1,4 +1,4 @@
-"""What Streamlit's theme does not cover: spacing, the row of numbers, cards, narrow pages."""
+"""Styles beyond Streamlit's theme: spacing, the row of numbers, cards, narrow pages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dpsim.report.theme import COLOUR, SURFACES, ink_on
 
 _LIGHT, _DARK = SURFACES["light"], SURFACES["dark"]
 
-# Everything follows the mode at once, without asking the server: `light-dark` what Streamlit sets
-# on the page, mixtures the colour of the text around them, and so do words and grounds of charts.
+# Everything follows the mode at once, without asking the server: `light-dark` uses what Streamlit
+# sets on the page, mixtures use the surrounding text colour, as do words and backgrounds of charts.
 STYLE = f"""
 :root {{
   --dp-good: light-dark({_LIGHT.good}, {_DARK.good});

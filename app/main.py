@@ -1,4 +1,4 @@
-"""The router: which pages there are. `dpsim app` starts it."""
+"""The router: the list of pages. `dpsim app` starts it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from app.reading import scenario
 from app.titles import title
 from dpsim.base.errors import DpsimError
 
-# What stands in the top row, each with its parts, the first of which it opens with.
+# The entries of the top row, each with its parts; it opens with the first one.
 PAGES = {
     "Predict": {what_if: "A step", topology: "Topology", own_files: "Your own files"},
     "Compare": {compare: "Side by side", batches: "Sweeps"},
@@ -42,13 +42,13 @@ PAGES = {
     "Learn": {algorithms: "Algorithms", questions: "Classic questions"},
     "Trust": {trust: "Accuracy"},
 }
-_WITHOUT_TITLE = (what_if,)  # whose own title says more
+_WITHOUT_TITLE = (what_if,)  # its own title says more
 
 _ICON = Path(__file__).with_name("icon.svg")
 
 
 def main() -> None:
-    """Draw the page that is asked for, and put what it shows into the address."""
+    """Draw the requested page, and write its state into the address."""
     st.set_page_config(
         page_title="dpsim", page_icon=_ICON.read_text(encoding="utf-8"), layout="wide"
     )
@@ -64,14 +64,14 @@ def main() -> None:
         )
     if problem := state.address_problem():
         st.warning(plain(problem))
-    # Before the page begins work of its own, which would queue behind it.
+    # Before the page starts work of its own, which would queue behind it.
     waiting.leave_others(chosen.url_path)
     _parts(pages, chosen)
     chosen.run()
 
 
 def _page(part: ModuleType, name: str) -> st.Page:
-    """A page at its own address; in the top row stands a group's first, by the group's name."""
+    """Return a page at its own address; the top row shows each group's first page."""
     first, *_ = PAGES[name]
     return st.Page(
         part.draw,
@@ -83,7 +83,7 @@ def _page(part: ModuleType, name: str) -> st.Page:
 
 
 def _parts(pages: Mapping[ModuleType, st.Page], chosen: st.Page) -> None:
-    """Links to the parts of the page that is shown, and the scenario's title."""
+    """Draw links to the parts of the current page, and the scenario's title."""
     (shown,) = [part for part, page in pages.items() if page == chosen]
     (parts,) = [parts for parts in PAGES.values() if shown in parts]
     if len(parts) > 1:
@@ -91,7 +91,7 @@ def _parts(pages: Mapping[ModuleType, st.Page], chosen: st.Page) -> None:
             for part, words in parts.items():
                 st.page_link(pages[part], label=words)
     if shown not in _WITHOUT_TITLE:
-        with suppress(DpsimError):  # which the page says
+        with suppress(DpsimError):  # reported by the page
             words = title(scenario(state.current().spec))
             st.html(f'<h1 class="dp-title">{escape(words)}</h1>')
 

@@ -1,4 +1,4 @@
-"""What published trainings measured: their errors against the batch, and records of ImageNet."""
+"""Published trainings: their errors against the batch, and records of ImageNet."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from app.charts import chart
 from app.headline import sentence
 from dpsim.report.figures.batch_figures import ErrorRow, error_figure
 
-_NEAR = 0.5  # percentage points of error that are about the same
+_NEAR = 0.5  # percentage points within which errors count as equal
 _RESNET50 = "goyal_rn50_err_vs_batch"
-# How the learning rate follows the batch, by the methods of the rows.
+# The scaling rule of the learning rate, by the rows' method.
 _RESNET32 = {
     "SGD rate 0.1, 200 ep": "rate 0.1",
     "SGD linear scaling, no warmup, 200 ep": "rate in proportion",
     "SGD linear scaling, gradual warmup 5 ep, 200 ep": "in proportion, with warm-up",
 }
-# Columns of the records, by what they are called here.
+# Columns of the records, by the names used here.
 _RECORDS = {
     "who": "who",
     "accelerator": "hardware",
@@ -84,7 +84,7 @@ def _cifar(published: list[dict[str, str]]) -> None:
 
 
 def _over_runs(rows: Iterable[dict[str, str]]) -> list[ErrorRow]:
-    """Mean error and its deviation over the runs of each batch."""
+    """Return the mean error and its deviation over the runs of each batch."""
     found: dict[float, list[float]] = {}
     for row in rows:
         found.setdefault(float(row["global_batch"]), []).append(float(row["value"]))
@@ -95,7 +95,7 @@ def _over_runs(rows: Iterable[dict[str, str]]) -> list[ErrorRow]:
 
 
 def _preferred(series: dict[str, list[ErrorRow]]) -> str:
-    """How the error grows from the smallest to the largest batch with each rule of the rate."""
+    """Return how the error grows from the smallest to the largest batch with each scaling rule."""
     said = []
     for name, rows in series.items():
         (low, least, _), (high, most, _) = min(rows), max(rows)
@@ -104,7 +104,7 @@ def _preferred(series: dict[str, list[ErrorRow]]) -> str:
 
 
 def _least_error(rows: list[ErrorRow]) -> str:
-    """Up to which batch the error is about the least, and what it is with the largest."""
+    """Return the largest batch with nearly the least error, and the error of the largest batch."""
     least = min(error for _, error, _ in rows)
     near = max(batch for batch, error, _ in rows if error <= least + _NEAR)
     batch, worst, _ = max(rows)
@@ -113,13 +113,13 @@ def _least_error(rows: list[ErrorRow]) -> str:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    """A table of published measurements."""
+    """Return a table of published measurements."""
     file = files("validate") / "published" / "data" / name
     return list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline="")))
 
 
 def _short(cell: str) -> str:
-    """A number without zeros at its end, from 1,000 on with commas; other text as it is."""
+    """Return a number without trailing zeros, with commas from 1,000 on; other text unchanged."""
     try:
         return f"{float(cell):,.6g}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""Your measured steps, on the page of a scenario: measured against predicted, and what follows."""
+"""A user's measured steps on a scenario's page: measured against predicted, and a calibration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HELP = (
 
 
 def draw(spec: Spec) -> None:
-    """Draw the upload; with one what it tells, and a button to predict by it."""
+    """Draw the upload, and for an uploaded file its results, with a button to use them."""
     opened = st.expander("Your measured steps", key="measured steps", on_change="rerun")
     if not opened.open:
         return
@@ -51,7 +51,7 @@ def draw(spec: Spec) -> None:
 
 
 def _used(spec: Spec) -> None:
-    """Say that answers are by a calibration already, and offer to go on without it."""
+    """Show that answers use a calibration, and offer to remove it."""
     profile = scenario_of(spec).profile
     if profile is None or profile.step is None:
         return
@@ -106,7 +106,7 @@ def _shown(found: OwnSteps) -> None:
 
 
 def _verdict(left_out: dict[str, float | None], held_out: dict[str, float | None]) -> str:
-    """How far off it is where it was not fitted."""
+    """Return the error on runs that were not fitted."""
     said = [
         f"{errors['median_ape']:.1%} over {errors['n']} {runs}"
         for runs, errors in (("held-out runs", held_out), ("runs left out in turn", left_out))

@@ -1,7 +1,7 @@
-"""Files that are uploaded: what each kind holds, and what the scenario comes to with it.
+"""Uploaded files: their contents, and the scenario's result with them.
 
-They are read within limits, in a folder that is gone when they have been read. Nothing in them is
-run, and no other session sees them.
+They are read within limits, in a folder that is deleted afterwards. No code in them is run, and
+other sessions cannot see them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _NODES = "cluster.node"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a file holds.
+    """The contents of a file.
 
-    In ``lines``; ``text`` is what dpsim makes of it, to be kept as the file ``name``. With it the
-    scenario is ``changed``, or a node for `Spec.with_value`; None where it changes nothing.
+    ``lines`` describe it; ``text`` is dpsim's conversion, offered as the file ``name``. ``changed``
+    or ``node`` (for `Spec.with_value`) apply it to the scenario; None where it changes nothing.
     """
 
     lines: tuple[str, ...]
@@ -54,7 +54,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a file holds, and what the scenario comes to without it and with it, where it can."""
+    """The contents of a file, and the scenario's results without it and with it, where possible."""
 
     found: Found
     without: Result | None = None
@@ -64,13 +64,13 @@ class Outcome:
 def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Outcome:
     """Read the file ``name`` of a ``kind`` (of `KINDS`), and simulate ``spec`` with it.
 
-    Raises DpsimError, with the file's name and the line where that is known, for what is wrong.
+    Raises DpsimError, with the file's name and the line if known, for invalid files.
     """
     with uploaded_file(name, data) as path:
         found = KINDS[kind].read(path, path.read_bytes())
         if found.changed is None and found.node is None:
             return Outcome(found)
-        # While the folder is there: a model's source is read again when it is simulated.
+        # While the folder exists: a model's source is read again when it is simulated.
         return _simulated(found, spec, report)
 
 
@@ -83,9 +83,9 @@ def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
         changed = found.changed(given)
         check(changed)
 
-    # Steps report that the same is done, so that a cancellation is heard.
+    # Steps report the same progress, to notice cancellation.
     without = simulate(given, lambda _: report(0, 2))
-    # How it changes a scenario is of this process alone.
+    # The function that changes a scenario cannot leave this process.
     found = replace(found, changed=None)
     return Outcome(found, without, simulate(changed, lambda _: report(1, 2)))
 
@@ -107,7 +107,7 @@ def _kineto(path: Path, content: bytes) -> Found:
     text = profile.to_json()
     written = path.with_name("profile")
     written.write_text(text, encoding="utf-8")
-    # The profile is read back, so that what is shown is what the file to download holds.
+    # Read the profile back, so that the page shows the contents of the downloaded file.
     found = _model_profile(written, b"")
     return Found((*found.lines, *profile.notes), "profile.json", text, changed=found.changed)
 
@@ -138,7 +138,7 @@ def _nccl_tests(path: Path, content: bytes) -> Found:
 def _nvidia_topo(path: Path, content: bytes) -> Found:
     draft = node_from_nvidia_topo(parse_nvidia_topo(content), NodeOptions(), "the upload")
     text = draft.to_yaml()
-    # The scenario takes it as one value, in JSON: the text keeps its comments for people.
+    # The scenario takes it as one value, in JSON; the text keeps its comments.
     node = YAML(typ="safe", pure=True).load(text)
     lines = (f"{draft.to_node().gpus} GPUs {draft.gpu.value}", *draft.assumptions())
     return Found(lines, "node.yaml", text, node=json.dumps(node))
@@ -157,12 +157,12 @@ def _with_model(given: Scenario, source: ConfigSource | ProfileSource) -> Scenar
 
 
 def _calibrated(given: Scenario, profile: CalibrationProfile) -> Scenario:
-    profile.transport()  # raises where it is of none
+    profile.transport()  # raises for an unknown kind
     return given.model_copy(update={"calibration": profile})
 
 
 class Kind(NamedTuple):
-    """How a kind of file is read, and what comes of it, in words."""
+    """The reader of a kind of file, and its use, in words."""
 
     read: Callable[[Path, bytes], Found]
     gain: str

@@ -1,6 +1,6 @@
-"""Measured steps that are uploaded: the calibration that they give a scenario.
+"""Uploaded measured steps: the calibration of a scenario from them.
 
-Their columns are values of the scenario, which names no file and no code here.
+Their columns are values of the scenario; they cannot name files or code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class OwnSteps:
-    """What `dpsim calibrate` answers, and the profile's text for a scenario's ``calibration``."""
+    """The output of `dpsim calibrate`, and the profile's text for a scenario's ``calibration``."""
 
     answer: dict[str, Any]
     profile: str
@@ -28,11 +28,11 @@ class OwnSteps:
 def own_steps(name: str, data: bytes, spec: Spec, report: Report) -> OwnSteps:
     """Fit ``spec`` to the table ``name`` of measured steps.
 
-    Raises DpsimError, with the file's name and the line, for what is wrong.
+    Raises DpsimError, with the file's name and the line, for invalid tables.
     """
     given = admitted(spec)
     with uploaded_file(name, data) as path:
-        # Logs lie beside the table, where there is nothing here.
+        # Log files would be beside the table, where an upload has none.
         runs = runs_of_table(path, lambda sets: admitted(spec.with_options(sets)), most=MOST_ROWS)
     report(1, 2)
     found = calibrate(runs, given)

@@ -1,7 +1,7 @@
-"""What a browser may do with a page of the dashboard: fetch from this server alone, in no frame.
+"""The dashboard's browser policy: pages fetch from this server only, and cannot be framed.
 
-Names in files and addresses are shown as text (`app.plain`). Should one be taken for Markdown
-nevertheless, the browser still asks nobody else for anything.
+Names in files and addresses are shown as text (`app.plain`). If one were rendered as Markdown
+nevertheless, the browser would still contact no other server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _SOURCES = {
     "default-src": "'self'",
-    # Streamlit's page has a script of its own in it, and pages' drawings are modules from memory.
+    # Streamlit's page has an inline script, and drawings of pages are modules from memory.
     "script-src": "'self' 'unsafe-inline' blob:",
     "style-src": "'self' 'unsafe-inline'",
     "img-src": "'self' data: blob:",
@@ -37,7 +37,7 @@ HEADERS = {
 
 
 class Policy:
-    """Adds the headers to every answer."""
+    """Middleware that adds the headers to every response."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -48,7 +48,7 @@ class Policy:
 
 
 def _stating(send: Send) -> Send:
-    """``send``, with the headers in place of the server's own of these names."""
+    """Return ``send`` with these headers in place of the server's own."""
     own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
     async def sent(message: Message) -> None:

@@ -1,9 +1,9 @@
-"""Predictions beside published measurements, summed up.
+"""A summary of predictions beside published measurements.
 
-Computed by ``python -m app.published``, which takes minutes, and kept.
+Computed by ``python -m app.published``, which takes minutes, and stored.
 
 python -m app.published                 # all tables
-python -m app.published vtrain imagenet # these anew, the others as they are
+python -m app.published vtrain imagenet # only these; keeps the others
 python -m app.published nccl            # those of collectives, which are read together
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEPT = Path(__file__).with_name("published.json")
 MOST_POINTS = 400  # of a table; evenly chosen
 
-# Tables of collectives, whose machines are told apart by where they meet.
+# Tables of collectives, whose machines are distinguished by where they communicate.
 NCCL_TABLES = ("nccl_tests.csv", "nccl_tests_2.csv", "nccl_single_node.csv", "vtrain_allreduce.csv")
 _NCCL = "four tables of nccl-tests"
 _NCCL_PLACES = {
@@ -33,7 +33,7 @@ _NCCL_PLACES = {
     "nccl-xgmi": "single-node xGMI",
     "nccl-between": "multi-node",
 }
-# The table of each kind, what is compared, and its unit.
+# The table of each kind, the compared quantity, and its unit.
 TABLES = {
     "adaptdl": ("adaptdl_steptime.csv", "step time", "s"),
     "vtrain": ("vtrain_steptime.csv", "step time", "s"),
@@ -54,7 +54,7 @@ TABLES = {
 # Tables of steps in which a row of each series may be known.
 CALIBRATED = ("llm", "mlperf", "steps")
 
-# What people call each.
+# The display names.
 TITLES = {
     "adaptdl": "small clusters (AdaptDL)",
     "vtrain": "GPT on A100 (vTrain)",
@@ -74,16 +74,16 @@ TITLES = {
 
 @cache
 def published() -> dict[str, dict[str, Any]]:
-    """By kind of table.
+    """Return the summaries by kind of table.
 
-    Errors over all rows that count, and some of its rows as `Pair`.
+    Each has the errors over all rows that count, and some of its rows as `Pair`.
     """
     content: dict[str, dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8"))["tables"]
     return content
 
 
 def compared(kind: StepKind, folder: Path) -> dict[str, Any]:
-    """A table of published steps, predicted anew and summed up."""
+    """Predict a table of published steps, and summarise it."""
     from validate.published import compare_steps
 
     file = folder / TABLES[kind][0]
@@ -97,7 +97,7 @@ def compared(kind: StepKind, folder: Path) -> dict[str, Any]:
 
 
 def compared_collectives(folder: Path) -> dict[str, dict[str, Any]]:
-    """The tables of collectives together, by where machines meet, each machine left out."""
+    """Return the tables of collectives by where machines communicate, leaving each machine out."""
     from validate.published import compare
     from validate.published.nccl import Score, kind_of, summary, transport_group
 
@@ -112,7 +112,7 @@ def compared_collectives(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def computing_errors() -> dict[str, float]:
-    """Errors of computed steps over published rows whose publisher no fit saw."""
+    """Return errors of computed steps over published rows, leaving out each publisher."""
     from dpsim.workload import constants_file
 
     found: dict[str, float] = constants_file()["errors"]["each publisher left out"]["all"]
@@ -120,7 +120,7 @@ def computing_errors() -> dict[str, float]:
 
 
 def _kept(file: str, errors: Any, calibrated: Any, rows: Sequence[Any]) -> dict[str, Any]:
-    # Rounded up, so that no more are left than may be.
+    # Rounded up, so that no more than the limit remain.
     every = max(1, -(-len(rows) // MOST_POINTS))
     pairs = [_pair(row) for row in rows[::every]]
     return {
@@ -138,20 +138,20 @@ def _pair(row: Any) -> Pair | None:
         return None
     if hasattr(row, "identity"):
         identity = row.identity
-    else:  # a collective, which is a case at one size
+    else:  # a case at one size of a collective
         identity = {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
-    # What the point shows where it is pointed at: longer ones would leave the picture.
+    # The point's hover text: longer ones would not fit the figure.
     name = ", ".join(str(value) for value in identity.values() if value)[:90]
     return Pair(name, _short(measured), _short(predicted), *map(_short, ends))
 
 
 def _short(value: float) -> float:
-    # More digits would lengthen the file, and no point would move.
+    # More digits would lengthen the file without moving any point.
     return float(f"{value:.5g}")
 
 
 def main(kinds: list[str]) -> None:
-    """Compute the tables of ``kinds``, all if there are none, and write the file whole."""
+    """Compute the tables of ``kinds``, all if empty, and write the whole file."""
     import validate.published
     from dpsim.base.terminal import narrate, write_whole
 
@@ -167,7 +167,7 @@ def main(kinds: list[str]) -> None:
         tables |= anew
         for name, table in anew.items():
             narrate(f"{name}: {table['errors']}")
-    # A line for each table in a fixed order: where one is computed anew, one line differs.
+    # One line per table in a fixed order: recomputing a table changes one line.
     ordered = {kind: tables[kind] for kind in TABLES if kind in tables}
     lines = ",\n".join(
         f" {json.dumps(kind)}: {json.dumps(table, ensure_ascii=False)}"

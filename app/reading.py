@@ -1,6 +1,6 @@
-"""Scenarios as the dashboard reads them: presets, and texts that nobody vouches for.
+"""Scenarios for the dashboard: presets, and untrusted texts.
 
-No file is read and no code is run for one.
+Reading one accesses no files and runs no code.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _TORCH = (
 class _NoFolder:
     """Stands for the folder beside a scenario.
 
-    Whoever looks for a file in it is told that there are none.
+    Accessing it raises an error that there are no files.
     """
 
     def __fspath__(self) -> str:
         raise DpsimError(_FILES)
 
 
-# Each widget of a page asks for it anew.
+# Cached, since each widget of a page needs it.
 @lru_cache(maxsize=256)
 def document(spec: Spec) -> Document:
-    """The values of ``spec`` with their places, not yet checked. Raises DpsimError."""
+    """Return the values of ``spec`` with their places, before validation. Raises DpsimError."""
     return apply_overrides(_unchanged(replace(spec, changes=())), spec.changes, Scenario)
 
 
 @lru_cache(maxsize=16)
 def _unchanged(spec: Spec) -> Document:
-    """The values of a set-up as it was written: a turn changes them a few times over."""
+    """Return the values of a set-up as written; cached, since its variations share them."""
     if spec.text is not None:
         return from_text(spec.text, spec.file)
     path = preset_path(spec.preset or "")
@@ -56,9 +56,9 @@ def _unchanged(spec: Spec) -> Document:
 
 @lru_cache(maxsize=256)
 def scenario(spec: Spec) -> Scenario:
-    """The scenario of ``spec``.
+    """Return the scenario of ``spec``.
 
-    Raises DpsimError with line and column of every problem, files and code among them.
+    Raises DpsimError with line and column of every problem, including references to files and code.
     """
     given = document(spec)
     factory = given.root.at(("workload", "model", "torch"))
@@ -71,21 +71,21 @@ def scenario(spec: Spec) -> Scenario:
 
 
 def admitted(spec: Spec) -> Scenario:
-    """The scenario of ``spec``. Raises DpsimError where it is wrong, or too large for a page."""
+    """Return the scenario of ``spec``. Raises DpsimError where it is invalid or too large."""
     given = scenario(spec)
     limits.check(given)
     return given
 
 
 def uploaded(name: str, data: bytes) -> Spec:
-    """The scenario in an uploaded file.
+    """Return the scenario in an uploaded file.
 
-    Raises DpsimError where it is too large or no text; what it says is not checked.
+    Raises DpsimError where it is too large or not text; its contents are not validated.
     """
     if len(data) > MOST_BYTES:
         raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes, but got {len(data):,}")
     try:
-        # Some editors begin a file with a mark of its encoding, which is none of its text.
+        # Some editors write a byte order mark at the start.
         return Spec(text=data.decode("utf-8-sig"), file=Path(name).name)
     except UnicodeDecodeError as wrong:
         line = data[: wrong.start].count(b"\n") + 1
@@ -95,9 +95,9 @@ def uploaded(name: str, data: bytes) -> Spec:
 
 
 def to_yaml(spec: Spec, name: str = "") -> str:
-    """All values of ``spec`` as one YAML text that reads back to the same scenario.
+    """Return all values of ``spec`` as one YAML text that reads back to the same scenario.
 
-    ``name`` is that of a changed one, where nobody has set its own.
+    ``name`` is the name of a changed scenario, unless the user has set one.
     """
     from io import StringIO
 
@@ -117,7 +117,7 @@ def to_yaml(spec: Spec, name: str = "") -> str:
 
 
 def to_command(spec: Spec, stem: str) -> str:
-    """What to type in a shell to get the same numbers: write the file ``stem`` and run it."""
+    """Return a shell command for the same result: write the file ``stem`` and run it."""
     text = to_yaml(spec, stem)
     end = "EOF"
     while end in text.splitlines():

@@ -1,4 +1,4 @@
-"""Serves the dashboard on this machine alone, and tells nobody."""
+"""Serves the dashboard on this machine only, without telemetry."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from dpsim.report.theme import FONT, SERIES, SURFACES
 
 HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
-# Seconds that a simulation keeps others from answering the browser; Python's own are 5 ms.
+# Seconds between thread switches, so that a simulation does not block replies; Python has 5 ms.
 _SWITCH = 0.001
-# How often to look whose tab has gone: work ends when it was twice found so.
+# Seconds between checks for closed tabs: work ends when a tab is missing twice.
 _LOOK_S = 0.5
 _OF_SIDES = ("primaryColor", "textColor", "borderColor")
 
@@ -30,13 +30,13 @@ _OF_SIDES = ("primaryColor", "textColor", "borderColor")
 def serve(port: int, started: str, *, browser: bool) -> None:
     """Serve on ``port`` until interrupted.
 
-    Says ``started`` on stderr when it does; with ``browser`` opens the page in one.
+    Prints ``started`` on stderr when it is up; with ``browser`` opens the page in one.
     """
     from dpsim.base.terminal import narrate
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        # After the server is up: a browser loads its part of the page in that time.
+        # Once the server is up: a browser loads its part of the page meanwhile.
         Thread(target=_warm, daemon=True).start()
         Thread(target=_leave_the_absent, daemon=True).start()
         narrate(started)
@@ -47,7 +47,7 @@ def serve(port: int, started: str, *, browser: bool) -> None:
     from app import state
 
     state.work_apart()
-    # What tasks report, and figures, are this process's.
+    # Tasks' reports and figures are handled in this process.
     sys.setswitchinterval(_SWITCH)
     main = Path(__file__).with_name("main.py")
     st.App(main, lifespan=lifespan, middleware=[Middleware(Policy)]).run(config=_config(port))
@@ -55,7 +55,7 @@ def serve(port: int, started: str, *, browser: bool) -> None:
 
 def _config(port: int) -> dict[str, Any]:
     return {
-        "server.address": HOST,  # it does what it is asked, and asks for no password
+        "server.address": HOST,  # no password protects it
         "server.port": port,
         "server.headless": True,
         "server.fileWatcherType": "none",
@@ -68,7 +68,7 @@ def _config(port: int) -> dict[str, Any]:
 
 
 def _theme() -> dict[str, Any]:
-    """The palette as Streamlit takes it; without a base, the browser's preference decides."""
+    """Return the palette as Streamlit options; without a base, the browser's preference decides."""
     found: dict[str, Any] = {"theme.font": FONT, "theme.chartCategoricalColors": list(SERIES)}
     for mode, surface in SURFACES.items():
         own = {
@@ -87,7 +87,7 @@ def _theme() -> dict[str, Any]:
 
 
 def _leave_the_absent() -> None:
-    """Leave what tabs waited for that are gone: nobody would see it."""
+    """Leave the tasks of closed tabs, whose results no one would see."""
     from app import state
     from app.work import NOBODY
 
@@ -97,16 +97,16 @@ def _leave_the_absent() -> None:
         sleep(_LOOK_S)
         waiting = tasks.waiting() - {NOBODY}
         absent = {who for who in waiting if not runtime.get_instance().is_active_session(who)}
-        # Twice, since a connection that is lost for a moment comes back as the same session.
+        # Twice, since a connection that is briefly lost comes back as the same session.
         for who in absent & before:
             tasks.leave(who)
         before = absent
 
 
 def _warm() -> None:
-    """Do in advance what the first page needs, while the browser loads its part.
+    """Prepare the first page while the browser loads its part.
 
-    Imports, the first preset, its figures.
+    Loads imports, the first preset and its figures.
     """
     from app import forms, state
     from app.pages_ import what_if
@@ -114,7 +114,7 @@ def _warm() -> None:
     from app.spec import Spec
     from app.waiting import in_advance
 
-    # The page that comes first is computed in the first process while others start.
+    # The first process computes the first page while others start.
     Thread(target=state.tasks().warm, daemon=True).start()
     forms.whole()
     shown = in_advance(Spec(FIRST))

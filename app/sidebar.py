@@ -1,6 +1,6 @@
-"""The side of every page that is about one scenario.
+"""The sidebar of every page about one scenario.
 
-Which it is, what may be turned in it, and its way in and out.
+It shows the scenario, its editable values, and upload and download.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _CLUSTER_ALONE = (
     "node",
     "gpu",
     "gpus_per_node",
-)  # which a cluster of groups or a testbed does not have
+)  # a cluster of groups or a testbed does not have these
 IN_AND_OUT = "Scenario in and out"
-_COMMAND = 220  # pixels; what is longer is scrolled
+_COMMAND = 220  # pixels; longer commands scroll
 _SLOW = "[{workers: [0], factor: 2}]"
 
 
 def draw() -> None:
-    """Draw it."""
+    """Draw the sidebar."""
     with st.sidebar:
-        with suppress(DpsimError):  # which the page says
+        with suppress(DpsimError):  # reported by the page
             entry.draw(state.current().spec)
         _source()
         try:
@@ -69,7 +69,7 @@ def _source() -> None:
 
 @st.dialog("Set-ups", width="large")
 def _set_ups() -> None:
-    """Every preset in a line, those that the search finds."""
+    """List the presets that the search finds, one per line."""
     wanted = st.text_input(
         "search", key="search set-ups", placeholder="Llama, FSDP, V100, asynchronous ..."
     )
@@ -89,7 +89,7 @@ def _set_ups() -> None:
                 on_click=state.show_spec,
                 args=(Spec(name),),
             )
-            if chosen:  # the whole page, which closes this
+            if chosen:  # reruns the whole page, which closes this dialog
                 state.run_again()
 
 
@@ -108,9 +108,9 @@ def _reset() -> None:
 
 
 def _knobs() -> None:
-    """Every knob, part by part; a part is drawn when it is open.
+    """Draw every knob, part by part; a part is drawn when it is open.
 
-    All lists, ranges and explanations are the schema's.
+    All lists, ranges and explanations come from the schema.
     """
     for name, draw_part in PARTS.items():
         opened = st.expander(
@@ -122,7 +122,7 @@ def _knobs() -> None:
 
 
 def _now(name: str) -> str:
-    """The kind that is chosen in a part of the strategy."""
+    """Return the chosen kind in a part of the strategy."""
     part = name.lower()
     if part not in forms.part("strategy")["properties"]:
         return ""
@@ -145,7 +145,7 @@ def _workload() -> None:
 
 
 def _stragglers() -> None:
-    # Without what names a file, which the dashboard reads none of.
+    # Without file names, since the dashboard reads no files.
     controls.union(forms.union("disturbance.jitter"), without=("file",))
     controls.entry(
         "disturbance.slow",
@@ -189,9 +189,9 @@ def _in_and_out() -> None:
 
 
 def _uploaded() -> None:
-    """Show what was uploaded, if it is a scenario.
+    """Show the uploaded scenario, if it is valid.
 
-    Otherwise keep what is shown, and say what is wrong where.
+    Otherwise keep the current one, and show the problems with their places.
     """
     given = st.session_state["upload"]
     st.session_state["upload problem"] = ""
@@ -202,7 +202,7 @@ def _uploaded() -> None:
         scenario(spec)
         state.show_spec(spec)
     except DpsimError as error:
-        # Kept for `_in_and_out`: what a callback draws would stand on top of the page.
+        # Kept for `_in_and_out`: a callback's output would be at the top of the page.
         st.session_state["upload problem"] = str(error)
 
 
@@ -212,7 +212,7 @@ def _out(spec: Spec) -> None:
         text = to_yaml(spec, name)
     except DpsimError:
         return
-    # A download changes nothing on the page, so it is no reason to run it again.
+    # A download changes nothing on the page, so no rerun is needed.
     st.download_button(
         "download it (YAML)",
         text,

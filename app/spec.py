@@ -1,6 +1,7 @@
-"""What a page shows, as a value.
+"""The state of a page, as a value.
 
-A scenario's text or preset, with the values that were changed; in the address, and back.
+It is a scenario's text or preset with the changed values, and can be converted to an address and
+back.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from dpsim.base.errors import DpsimError
 
 Query: TypeAlias = dict[str, list[str]]
 
-MOST_BYTES = 2**20  # of a scenario's text, as in files
+MOST_BYTES = 2**20  # of a scenario's text, as for files
 MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
 MOST_CHANGES = 200
 _OWN = ("preset", "yaml", "file", "set")
-_PINNED = "pin-"  # before the keys of the baseline
+_PINNED = "pin-"  # prefix of the baseline's keys
 _BEFORE = "was"  # in an address: the changes of the set-up before the last, "" for none
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One scenario: a preset's name or a text, and ``key=value`` changes of it, later ones last.
+    """A scenario: a preset's name or a text, and ``key=value`` changes applied in order.
 
-    ``file``: a text's name.
+    ``file``: the name of the text.
     """
 
     preset: str | None = None
@@ -37,18 +38,18 @@ class Spec:
     changes: tuple[str, ...] = ()
 
     def with_value(self, path: str, value: str) -> Spec:
-        """The same with ``value`` (YAML) at ``path``, in place of earlier ones there and below."""
+        """Return a copy with ``value`` (YAML) at ``path``, replacing earlier ones."""
         return replace(self, changes=(*self._apart_from(path), f"{path}={value}"))
 
     def with_kind(self, path: str, key: str, kind: str) -> Spec:
-        """The same with another kind of the part at ``path``.
+        """Return a copy with another kind of the part at ``path``.
 
-        The changed fields of that part are no longer asked for.
+        Changed fields of that part are dropped.
         """
         return replace(self, changes=(*self._apart_from(path), f"{path}.{key}={kind}"))
 
     def with_options(self, options: Iterable[str]) -> Spec:
-        """The same with ``key=value`` changes, in their order."""
+        """Return a copy with ``key=value`` changes, in their order."""
         changed = self
         for option in options:
             path, _, value = option.partition("=")
@@ -56,11 +57,11 @@ class Spec:
         return changed
 
     def without(self, path: str) -> Spec:
-        """The same with what is changed at ``path`` and below as it was."""
+        """Return a copy without the changes at ``path`` and below."""
         return replace(self, changes=self._apart_from(path))
 
     def _apart_from(self, path: str) -> tuple[str, ...]:
-        # Fields of a part, and entries of a list: kinds and lengths may be others afterwards.
+        # Fields of a part, and entries of a list: another value may have other kinds and lengths.
         below = (f"{path}.", f"{path}[")
         kept = []
         for each in self.changes:
@@ -70,16 +71,16 @@ class Spec:
         return tuple(kept)
 
     def to_query(self, prefix: str = "") -> Query:
-        """As parts of an address."""
+        """Return the parts of an address."""
         query = {"preset": [self.preset or ""], "set": list(self.changes)}
         if self.text is not None:
             query |= {"yaml": [_packed(self.text)], "file": [self.file], "preset": [""]}
-        # Addresses are read by people, too: what is empty is left out.
+        # Addresses are read by users, too: leave out empty parts.
         return {prefix + key: values for key, values in query.items() if any(values)}
 
     @classmethod
     def from_query(cls, query: Mapping[str, list[str]], prefix: str = "") -> Spec | None:
-        """What `to_query` wrote, None where the address says nothing.
+        """Return the spec that `to_query` wrote, or None where the address has none.
 
         Raises DpsimError where it was cut or is too long.
         """
@@ -98,10 +99,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that a page shows.
+    """The complete state of a page.
 
-    A scenario, the baseline it is compared with, and each page's own choices by name. ``before``:
-    the changes that the same set-up had before the last one, None where another was shown.
+    It holds a scenario, the baseline it is compared with, and each page's own choices by name.
+    ``before``: the changes of the same set-up before the last one, None after another set-up.
     """
 
     spec: Spec
@@ -110,7 +111,7 @@ class View:
     before: tuple[str, ...] | None = None
 
     def after(self, last: View) -> View:
-        """The same with what it is compared with taken from ``last``, which was shown before."""
+        """Return a copy whose comparison is taken from ``last``, the previous view."""
         if last.spec == self.spec:
             return replace(self, before=last.before)
         is_same_set_up = replace(last.spec, changes=self.spec.changes) == self.spec
@@ -118,7 +119,7 @@ class View:
 
     @property
     def baseline(self) -> Spec | None:
-        """What numbers are told against: what is pinned, or the set-up before the last change."""
+        """The baseline of numbers: the pinned scenario, or the set-up before the last change."""
         if self.pinned is not None:
             return self.pinned
         if self.before is None or self.before == self.spec.changes:
@@ -126,7 +127,7 @@ class View:
         return replace(self.spec, changes=self.before)
 
     def to_query(self) -> Query:
-        """As parts of an address."""
+        """Return the parts of an address."""
         pinned = {} if self.pinned is None else self.pinned.to_query(_PINNED)
         before = {} if self.before is None else {_BEFORE: list(self.before or ("",))}
         return {
@@ -138,7 +139,7 @@ class View:
 
     @classmethod
     def from_query(cls, query: Mapping[str, list[str]], start: Spec) -> View:
-        """What `to_query` wrote; the scenario is ``start``, changed, where the address names none.
+        """Return the view that `to_query` wrote; ``start`` with changes where no scenario is given.
 
         Raises DpsimError.
         """
@@ -151,7 +152,7 @@ class View:
         if _BEFORE in query:
             before = tuple(each for each in query[_BEFORE][:MOST_CHANGES] if each)
 
-        # Whatever is not of the scenarios is a page's own choice, which this need not know.
+        # All other keys are a page's own choices, whose meaning is unknown here.
         own = {_BEFORE, *_OWN, *(_PINNED + key for key in _OWN)}
         choices = {key: values[-1] for key, values in query.items() if key not in own and values}
         return cls(spec, Spec.from_query(query, _PINNED), choices, before)
@@ -162,9 +163,9 @@ def _packed(text: str) -> str:
 
 
 def _unpacked(packed: str) -> str:
-    """The text, of which no more is unpacked than a scenario may have."""
+    """Return the text, unpacked up to the size limit of a scenario."""
     try:
-        # base64 wants its padding back. A kilobyte may unpack to a gigabyte: no more than may be.
+        # base64 needs its padding back. A kilobyte may unpack to a gigabyte: limit it.
         whole = packed + "=" * (-len(packed) % 4)
         unpacking = zlib.decompressobj()
         data = unpacking.decompress(base64.urlsafe_b64decode(whole), MOST_BYTES)
@@ -176,7 +177,7 @@ def _unpacked(packed: str) -> str:
             raise ValueError("the end is missing")
         return data.decode()
     except (binascii.Error, zlib.error, UnicodeError, ValueError) as error:
-        # A DpsimError is a ValueError too, and says more than what stands below.
+        # A DpsimError is a ValueError too, and is more specific than the message below.
         if isinstance(error, DpsimError):
             raise
         raise DpsimError(

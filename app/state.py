@@ -1,4 +1,4 @@
-"""What this browser tab shows.
+"""The state of this browser tab.
 
 It is kept in the session and in the address, so that the address reproduces it.
 """
@@ -23,21 +23,21 @@ from dpsim.base.errors import DpsimError
 _APART = Event()
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
-GLANCE = 0.7  # seconds: who changes the page sooner has not looked at its numbers
+GLANCE = 0.7  # seconds: a user who changes the page sooner has not looked at its numbers
 _SINCE = "shown since"
-_ENTERED = "entered"  # whether a run is for a change on the page, or for itself
+_ENTERED = "entered"  # whether a run follows a change on the page
 
 
 def load() -> None:
     """Take the view from the address where that is new.
 
-    At the start, and when somebody went back or changed it.
+    This is at the start, and when the user navigated or edited the address.
     """
     entered = st.session_state.pop(_ENTERED, False)
     query = {key: st.query_params.get_all(key) for key in st.query_params}
-    # Another page begins with an empty address: then the view stays what it was. A browser that
-    # has been sent a new address may ask for more before it has taken that over: what its user
-    # has changed meanwhile, or nobody has, is not undone by the old one.
+    # Another page begins with an empty address: then keep the view. A browser that was sent a new
+    # address may make requests before it has applied it: the old address must not undo the user's
+    # changes meanwhile.
     same = entered or not query or query == st.session_state.get(_WRITTEN)
     if _VIEW in st.session_state and same:
         return
@@ -48,19 +48,19 @@ def load() -> None:
     except DpsimError as error:
         view = View(Spec(FIRST))
         st.session_state[_PROBLEM] = f"{error}. Here is the first preset instead."
-    # An address that somebody typed does not say what was shown before it.
+    # An address typed by the user does not tell what was shown before.
     if before is not None and view.before is None:
         view = view.after(before)
     st.session_state[_VIEW] = view
 
 
 def address_problem() -> str:
-    """What is wrong with the address that was asked for; empty where nothing is."""
+    """Return what is wrong with the requested address; empty if nothing."""
     return str(st.session_state.get(_PROBLEM, ""))
 
 
 def write_address() -> bool:
-    """Put the view into the address; False where it is too long for one, which is then empty."""
+    """Write the view into the address; if it is too long, empty the address and return False."""
     query = current().to_query()
     length = 0
     for key, values in query.items():
@@ -71,20 +71,20 @@ def write_address() -> bool:
 
 
 def _write(query: Query) -> None:
-    # Remembered, so that the next run tells its own address from one that somebody typed.
+    # Stored, so that the next run can tell its own address from one typed by the user.
     st.session_state[_WRITTEN] = query
     if {key: st.query_params.get_all(key) for key in st.query_params} != query:
         st.query_params.from_dict(query)
 
 
 def current() -> View:
-    """What is shown."""
+    """Return the current view."""
     view: View = st.session_state[_VIEW]
     return view
 
 
 def run_again() -> None:
-    """Run the whole page anew to show what has come, with the view as it is."""
+    """Rerun the whole page to show new results, with the same view."""
     st.session_state[_ENTERED] = True
     st.rerun()
 
@@ -96,7 +96,7 @@ def show(view: View) -> None:
         before = current()
         st.session_state[_BEFORE] = before
         after = view.after(before)
-        # Of keys pressed in a row the last is told against what stood before the first.
+        # After several quick changes, compare with the state before the first.
         if monotonic() - st.session_state.get(_SINCE, 0.0) < GLANCE and after.before is not None:
             after = replace(after, before=before.before)
         st.session_state[_SINCE] = monotonic()
@@ -110,12 +110,12 @@ def show_spec(spec: Spec) -> None:
 
 
 def editable() -> Spec:
-    """The scenario shown, to be changed.
+    """Return the shown scenario, for editing.
 
     Compute times that were fitted to a measured step keep their factor (`with_fitted_times`).
     """
     spec = current().spec
-    # What is wrong with it can be changed as well.
+    # An invalid scenario can be edited as well.
     with suppress(DpsimError):
         return with_fitted_times(spec)
     return spec
@@ -132,7 +132,7 @@ def try_options(options: list[str]) -> None:
 
 
 def undo() -> None:
-    """Show what was shown before the last change."""
+    """Show the state before the last change."""
     show(st.session_state.get(_BEFORE, View(Spec(FIRST))))
 
 
@@ -142,31 +142,31 @@ def pin() -> None:
 
 
 def unpin() -> None:
-    """Compare with nothing."""
+    """Remove the baseline."""
     show(replace(current(), pinned=None))
 
 
 def choice(name: str, default: str) -> str:
-    """A page's own choice."""
+    """Return a page's own choice."""
     return current().choices.get(name, default)
 
 
 def choose(name: str, value: str) -> None:
-    """Make a page's own choice."""
+    """Set a page's own choice."""
     show(replace(current(), choices={**current().choices, name: value}))
 
 
 def answer_key(spec: Spec) -> Hashable:
-    """By which the task that simulates ``spec`` is known."""
+    """Return the key of the task that simulates ``spec``."""
     return ("answer", spec)
 
 
 @cache
 def tasks() -> Tasks:
-    """The work of all tabs, of this server."""
+    """Return the tasks of all tabs of this server."""
     return Tasks(apart=_APART.is_set())
 
 
 def work_apart() -> None:
-    """Have work done in processes apart, as a server does; called before `tasks`."""
+    """Run work in separate processes, as a server does; called before `tasks`."""
     _APART.set()

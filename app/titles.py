@@ -1,4 +1,4 @@
-"""What a scenario is called by what is in it: ``ResNet-50 · 64 x V100 · 10 GbE``."""
+"""Titles of scenarios from their contents: ``ResNet-50 · 64 x V100 · 10 GbE``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.spec import Spec
 from app.words import device_words
 from dpsim.scenario import Scenario
 
-# How families write their names, by the letters that a catalogue's name begins with.
+# The spelling of families, by the leading letters of a catalogue's name.
 _FAMILIES = {
     "alexnet": "AlexNet",
     "bart": "BART",
@@ -40,7 +40,7 @@ _NETWORKS = {"ethernet": "{} GbE", "ib": "InfiniBand {}"}
 
 
 def model_words(name: str) -> str:
-    """``ResNet-50`` for ``resnet50``, ``Llama 3 8B`` for ``llama3-8b``."""
+    """Return ``ResNet-50`` for ``resnet50``, ``Llama 3 8B`` for ``llama3-8b``."""
     first, *more = name.split("-")
     letters = re.match(r"[a-z]*", first)
     family = letters[0] if letters else ""
@@ -55,13 +55,13 @@ def model_words(name: str) -> str:
 
 
 def gpu_words(name: str) -> str:
-    """``V100`` for ``v100-sxm2-16gb``, ``RTX 4090`` for ``rtx-4090``."""
+    """Return ``V100`` for ``v100-sxm2-16gb``, ``RTX 4090`` for ``rtx-4090``."""
     kept = [word for word in name.split("-") if not _BOARD.fullmatch(word)]
     return " ".join(kept).upper()
 
 
 def card_words(name: str) -> str:
-    """``25 GbE`` for ``ethernet-25g``, ``InfiniBand NDR`` for ``ib-ndr``."""
+    """Return ``25 GbE`` for ``ethernet-25g``, ``InfiniBand NDR`` for ``ib-ndr``."""
     first, _, rate = name.partition("-")
     if first == "ethernet":
         rate = rate.removesuffix("g")
@@ -69,7 +69,7 @@ def card_words(name: str) -> str:
 
 
 def title(given: Scenario) -> str:
-    """Model, GPUs and what joins the nodes."""
+    """Return the model, the GPUs and the network between nodes."""
     cluster = given.cluster
     gpus = dict.fromkeys(gpu_words(part.accelerator.name) for part in cluster.parts)
     words = [
@@ -92,19 +92,19 @@ def _network(given: Scenario) -> str:
 
 
 def origin(spec: Spec) -> str:
-    """Where a changed scenario is from, or one of somebody's own; empty for a preset as it is."""
+    """Return the source of a changed scenario or a user's own; empty for an unchanged preset."""
     if spec.text is not None:
         return f"from {scenario(spec).name}"
     return f"from {short(spec.preset or '')}" if spec.changes else ""
 
 
 def file_stem(spec: Spec) -> str:
-    """A name for a file of ``spec``: a preset's own, or the title as ``vgg-16-3-x-v100-10-gbe``."""
+    """Return a file name for ``spec``: the preset's, or the title as ``vgg-16-3-x-v100-10-gbe``."""
     if not spec.changes:
         return _stem(spec.preset or scenario(spec).name)
     return _stem(title(scenario(spec)).replace(",", ""))
 
 
 def _stem(words: str) -> str:
-    # A scenario's name is anybody's text: no folder, and nothing that a shell minds.
+    # A scenario's name is arbitrary text: remove folders and the shell's special characters.
     return re.sub(r"[^a-z0-9.]+", "-", words.lower()).strip("-.") or "scenario"

@@ -1,4 +1,4 @@
-"""Uploaded files as files: unpacked within a limit, in a folder that is gone afterwards."""
+"""Uploaded files: unpacked up to a limit, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MOST_BYTES = 64 * 2**20  # unpacked
 
 @contextmanager
 def uploaded_file(name: str, data: bytes) -> Iterator[Path]:
-    """The upload ``name`` as a file with nothing beside it.
+    """Provide the upload ``name`` as a file in an empty folder.
 
-    Raises DpsimError, with the upload's name and the line where that is known, for what is wrong.
+    Raises DpsimError, with the upload's name and the line if known, for invalid files.
     """
-    # No more is unpacked than may be.
+    # Unpack no more than the limit.
     content = unpacked(name, data, MOST_BYTES)
     if not content.strip():
         raise DpsimError(f"{name}: must not be empty")
     with TemporaryDirectory() as folder:
-        # Its own name is used for messages alone: it could hold anything.
+        # Its own name is used only in messages: it could be anything.
         path = Path(folder) / "file"
         path.write_bytes(content)
         try:

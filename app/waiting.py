@@ -1,7 +1,7 @@
 """Waiting for work.
 
-The value where it comes at once, else how far it is with a way to cancel it; and what went wrong,
-in words.
+Returns a value that is ready soon, or else draws the progress with a way to cancel it; and reports
+errors in words.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from dpsim.scenario import Scenario
 
 T = TypeVar("T")
 
-PATIENCE = 1.0  # seconds until progress is shown instead
+PATIENCE = 1.0  # seconds until progress is shown
 DRAWN = "drawn before"  # of a session: whether its browser has drawn a page
 _WAITED, _SHOWN, _NAME = "waited for", "waited where", "session"
 
 
 def result_of(spec: Spec) -> Answer:
-    """The answer to ``spec``.
+    """Return the answer to ``spec``.
 
-    Ends the page's run, with progress or what is wrong, where there is none yet.
+    Ends the page's run, with progress or the error, where there is none yet.
     """
     scenario_of(spec)
     found = finished("simulating steps", *_asked(spec))
@@ -45,7 +45,7 @@ def result_of(spec: Spec) -> Answer:
 
 
 def in_advance(spec: Spec) -> Answer:
-    """The answer to ``spec``, kept for the session that will ask for it. Raises DpsimError."""
+    """Compute the answer to ``spec`` for the session that will need it. Raises DpsimError."""
     return state.tasks().start(*_asked(spec)).value()
 
 
@@ -54,7 +54,7 @@ def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
 
 
 def scenario_of(spec: Spec) -> Scenario:
-    """The scenario of ``spec``; ends the page's run, with what is wrong, where it is none."""
+    """Return the scenario of ``spec``; end the page's run, with the error, if it is invalid."""
     try:
         return scenario(spec)
     except DpsimError as error:
@@ -65,14 +65,13 @@ def scenario_of(spec: Spec) -> Scenario:
 def finished(
     what: str, key: Hashable, function: Callable[[Report], T], patience: float | None = None
 ) -> T | None:
-    """What ``function`` came to, None where there is nothing yet, ``patience`` s (1) from now.
+    """Return the result of ``function``, or None where there is none within ``patience`` s (1).
 
-    That is while it is at work (its progress is drawn), and where it was cancelled or went wrong
-    (which is said).
+    It is None while the function is running (its progress is drawn), and where it was cancelled or
+    failed (which is shown).
 
-    A session waits for one task of a kind (``key``'s first part) at a time: what it waited for
-    before is left. What has a ``patience`` of its own stands beside what was asked for, and begins
-    after it.
+    A session waits for one task of a kind (``key``'s first part) at a time: it leaves its previous
+    one. Tasks with their own ``patience`` are secondary, and begin after the others.
     """
     task = _only(key, function, can_wait=patience is not None)
     if not task.wait(PATIENCE if patience is None else patience):
@@ -89,12 +88,12 @@ def finished(
 
 
 def at_once(spec: Spec) -> Answer | None:
-    """The answer to ``spec`` if there is one within a moment; nothing is drawn.
+    """Return the answer to ``spec`` if it is available shortly; draw nothing.
 
-    What was shown before is known: it is looked up, and simulated again only where it was dropped.
+    An earlier answer is looked up, and simulated again only where it was dropped.
     """
     task = state.tasks().known(state.answer_key(spec))
-    # Of a kind of its own: to wait for a second answer would leave the one that is shown.
+    # A separate kind: waiting for a second answer would leave the one that is shown.
     if task is None or not task.ended:
         task = _only(("baseline", spec), partial(answer, spec))
     if not task.wait(PATIENCE):
@@ -106,11 +105,11 @@ def at_once(spec: Spec) -> Answer | None:
 
 
 def let_draw() -> bool:
-    """Whether the browser is to draw what it was sent so far, in a session's first run.
+    """Return whether to let the browser draw what it has, in a session's first run.
 
-    It then asks again for all of the page.
+    The browser then requests the whole page again.
 
-    Charts take a browser a second to begin with, in which it draws and hears nothing else.
+    The first charts take a browser a second, during which it draws nothing else and ignores input.
     """
     if st.session_state.get(DRAWN):
         return False
@@ -120,14 +119,14 @@ def let_draw() -> bool:
 
 @st.fragment(run_every=0.2)
 def _ask_again() -> None:
-    """The second time it is the browser that calls."""
+    """Rerun the page at the second call, which comes from the browser."""
     if st.session_state.get(DRAWN):
         state.run_again()
     st.session_state[DRAWN] = True
 
 
 def refuse(problem: str) -> None:
-    """Say what is wrong, a paragraph for each problem, with a way back."""
+    """Show the problems, a paragraph each, with a way back."""
     st.error(plain(problem), icon=":material/block:")
     if problem.startswith(limits.TOO_LARGE):
         _offer_few_steps(state.current().spec)
@@ -135,7 +134,7 @@ def refuse(problem: str) -> None:
 
 
 def _offer_few_steps(spec: Spec) -> None:
-    """A button for as few steps as tell most, where the page then allows ``spec``."""
+    """Draw a button to simulate fewer steps, where the page then allows ``spec``."""
     few = few_steps(spec)
     with suppress(DpsimError):
         limits.check(scenario(few))
@@ -150,7 +149,7 @@ def _offer_few_steps(spec: Spec) -> None:
 
 
 def why_not(found: Mapping[str, object], called: Callable[[str], str] = kind_words) -> None:
-    """Say of each value without a result why that is, by what the value is called."""
+    """Show the reason for each value without a result, by the value's display name."""
     for value, each in found.items():
         if isinstance(each, DpsimError):
             reason = str(each).partition("\n")[0]
@@ -158,9 +157,9 @@ def why_not(found: Mapping[str, object], called: Callable[[str], str] = kind_wor
 
 
 def leave_others(page: str) -> None:
-    """Stop what this session waited for on another page or in another view.
+    """Leave the tasks of this session for another page or another view.
 
-    It would take its time from what is asked now.
+    They would slow down the current ones.
     """
     now = (page, state.current())
     if st.session_state.get(_SHOWN) != now:
@@ -171,9 +170,9 @@ def leave_others(page: str) -> None:
 
 
 def _only(key: Hashable, function: Callable[[Report], T], *, can_wait: bool = False) -> Task[T]:
-    """The task of ``key``; what the session waited for of its kind is left.
+    """Return the task of ``key``; leave the session's previous task of its kind.
 
-    One that was cancelled stays so until it is asked for.
+    A cancelled task stays so until it is requested again.
     """
     before = _waited().get(_kind(key))
     if before == key and (known := state.tasks().known(key)) is not None:
@@ -188,7 +187,7 @@ def _kind(key: Hashable) -> Hashable:
 
 
 def _waited() -> dict[Hashable, Hashable]:
-    """What this session waits for, by kind."""
+    """Return the tasks that this session waits for, by kind."""
     waited: dict[Hashable, Hashable] = st.session_state.setdefault(_WAITED, {})
     return waited
 
@@ -199,7 +198,7 @@ def _leave(key: Hashable) -> None:
 
 
 def _me() -> str:
-    """What this session is called: as Streamlit does, which knows when its tab has gone."""
+    """Return the session's identifier, from Streamlit if possible to detect closed tabs."""
     context = get_script_run_ctx(suppress_warning=True)
     if context is not None:
         return context.session_id
@@ -212,7 +211,7 @@ def _forget(key: Hashable) -> None:
 
 @st.fragment(run_every=0.4)
 def _progress(task: Task[T], what: str) -> None:
-    # The whole page runs again, and draws the value where the bar was.
+    # The whole page reruns, and draws the value in place of the bar.
     if task.ended:
         state.run_again()
     if not task.begun:

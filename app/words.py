@@ -1,4 +1,4 @@
-"""What people call things: fields and kinds of a scenario, its parts, and its changes."""
+"""Display names of fields and kinds of a scenario, of its parts, and of its changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.spec import Spec
 from dpsim.base.units import DATA, human
 from dpsim.scenario import Scenario
 
-# Fields whose names say too little, or are short forms.
+# Fields whose names say too little, or are abbreviations.
 _FIELDS = {
     "allow_out_of_memory": "simulate what does not fit",
     "batch_per_gpu": "batch per GPU",
@@ -52,7 +52,7 @@ _KINDS = {
     "ssp": "SSP",
     "wfbp": "WFBP",
 }
-# First words of links' names that are not words, or not written as they are.
+# First words of links' names that are spelt differently.
 _DEVICES = {
     "c2c": "C2C",
     "efa": "EFA",
@@ -62,54 +62,54 @@ _DEVICES = {
     "slingshot": "Slingshot",
     "ethernet": "Ethernet",
 }
-_MOST_CHANGES = 4  # that are told one by one
-# A field as a refusal names it: ``strategy.aggregation.shard_group: must divide ...``.
+_MOST_CHANGES = 4  # that are listed individually
+# A field in an error message: ``strategy.aggregation.shard_group: must divide ...``.
 _REFUSED = re.compile(r"^(?:[a-z_]+\.)+([a-z_]+): (?=must )")
-_OPTION = re.compile(r"^--set .*?: (?=[a-z_.]+: )")  # a command line's, which nobody wrote here
+_OPTION = re.compile(r"^--set .*?: (?=[a-z_.]+: )")  # of a command line, not the user's
 
 
 def field_words(name: str) -> str:
-    """``batch per GPU`` for ``batch_per_gpu``."""
+    """Return ``batch per GPU`` for ``batch_per_gpu``."""
     return _FIELDS.get(name, name.replace("_", " "))
 
 
 def kind_words(kind: str) -> str:
-    """``parameter servers`` for ``parameter-server``."""
+    """Return ``parameter servers`` for ``parameter-server``."""
     return _KINDS.get(kind, kind)
 
 
 def choice_words(option: str) -> str:
-    """``step time s`` for ``step_time_s``, ``BSP`` for ``bsp``."""
+    """Return ``step time s`` for ``step_time_s``, ``BSP`` for ``bsp``."""
     return kind_words(option).replace("_", " ")
 
 
 def reason_words(reason: str) -> str:
-    """``shard group must divide the 8 workers`` for what a refusal says of the field."""
+    """Return ``shard group must divide the 8 workers`` for the error message of that field."""
     return _REFUSED.sub(lambda found: f"{field_words(found[1])} ", _OPTION.sub("", reason))
 
 
 def of_capacity(held: float, capacity: float) -> str:
-    """``12.4 of 16.9 GB``, or ``8.79 PB of 16.9 GB`` where the two are not of one unit."""
+    """Return ``12.4 of 16.9 GB``, or ``8.79 PB of 16.9 GB`` where the units differ."""
     (number, unit), has = human(held, DATA, 3).split(), human(capacity, DATA, 3)
     return f"{number} of {has}" if has.endswith(f" {unit}") else f"{number} {unit} of {has}"
 
 
 def nodes_words(nodes: str) -> str:
-    """``4 nodes`` for ``4``."""
+    """Return ``4 nodes`` for ``4``."""
     return f"{nodes} node" if nodes == "1" else f"{nodes} nodes"
 
 
 def device_words(name: str) -> str:
-    """``Ethernet 25G`` for ``ethernet-25g``, ``V100-SXM2-16GB`` for ``v100-sxm2-16gb``."""
+    """Return ``Ethernet 25G`` for ``ethernet-25g``, ``V100-SXM2-16GB`` for ``v100-sxm2-16gb``."""
     first, _, rest = name.partition("-")
     return f"{_DEVICES[first]} {rest.upper()}" if first in _DEVICES else name.upper()
 
 
 def described(given: Scenario) -> str:
-    """A scenario in a line: model, cluster, batch, and how its workers train together."""
+    """Return a scenario in a line: model, cluster, batch, and strategy."""
     cluster, strategy = given.cluster, given.strategy
     nodes = sum(part.nodes for part in cluster.parts)
-    # Parts may differ in their nodes and have the same GPUs: each is named once.
+    # Parts may have different nodes and the same GPUs: name each once.
     gpus = dict.fromkeys(device_words(part.accelerator.name) for part in cluster.parts)
     where = f"{cluster.ranks:,} {', '.join(gpus)} in {nodes:,} node"
     if nodes > 1:
@@ -122,14 +122,14 @@ def described(given: Scenario) -> str:
 
 
 def changes(before: Spec, after: Spec) -> str:
-    """What differs between two scenarios: ``nodes 4 to 64, network card 25GbE to 100GbE``.
+    """Return the differences of two scenarios: ``nodes 4 to 64, network card 25GbE to 100GbE``.
 
-    Of many differences the first few. Raises DpsimError where one of them cannot be read.
+    Only the first few of many differences. Raises DpsimError where one of them is invalid.
     """
     old, new = _leaves(document(before).plain()), _leaves(document(after).plain())
     found = [
         f"{_place(path)} {_value(old.get(path))} to {_value(new.get(path))}"
-        # New fields in their order, and then those that are gone.
+        # New fields in their order, and then removed ones.
         for path in dict.fromkeys((*new, *old))
         if old.get(path) != new.get(path) and _is_told(path, old)
     ]
@@ -138,15 +138,15 @@ def changes(before: Spec, after: Spec) -> str:
 
 
 def _is_told(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:
-    """Whether a change of the value at ``path`` is one that somebody made."""
+    """Return whether the user made the change of the value at ``path``."""
     if path[0] == "calibration":
-        # A fitted factor takes the place of the measured step: compute times stay as they were.
+        # A fitted factor replaces the measured step without changing compute times.
         return path[1:] == ("name",) or (path[-1] == "compute_scale" and path in old)
     return path != ("name",)
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Every single value of a mapping by its path."""
+    """Return every single value of a mapping by its path."""
     if not isinstance(value, dict):
         return {path: value}
     found: dict[tuple[str, ...], Any] = {}
@@ -156,7 +156,7 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
 
 
 def _place(path: tuple[str, ...]) -> str:
-    """A field by its own name, a kind by the part whose kind it is."""
+    """Return a field by its own name, a kind by the name of its part."""
     of_its_part = path[-1] == "kind" or path == ("calibration", "name")
     name = path[-2] if of_its_part and len(path) > 1 else path[-1]
     return field_words(name)

@@ -1,9 +1,9 @@
-"""Work that takes longer than a moment.
+"""Background work of the pages.
 
-In a thread of its own, with progress, a way to cancel it, and a limit; a session has two at a time,
-all together as many as there are cores, and the others queue. A server carries it out in processes
-apart, so that pages answer meanwhile: what is not done in a second goes on in those for long work,
-one of a session at a time, and holds up none that is short.
+A task runs in its own thread, with progress, cancellation and a limit; a session has two at a time,
+all sessions together as many as there are cores, and others queue. A server runs tasks in separate
+processes, so that pages respond meanwhile: a task that is not done in a second moves to the
+processes for long work, one per session at a time, and does not delay short ones.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Report = Callable[[int, int], None]
 
 MOST_OF_A_SESSION = 2
 MOST_AT_ONCE = max(2, os.cpu_count() or 1)
-SHORT_S = 1.0  # of the processor
-NOBODY = "the server itself"  # who asks for what no session has asked for yet
+SHORT_S = 1.0  # of processor time
+NOBODY = "the server itself"  # the owner of tasks that no session has requested yet
 _KEPT = 64
 
 
 class CancelledError(Exception):
-    """Nobody waits for it any more.
+    """Cancelled, since no session waits for it any more.
 
-    Nothing went wrong, so that it is no DpsimError, which some work takes for an answer.
+    Not a DpsimError, which some work takes for an answer.
     """
 
 
 class Task(Generic[T]):
-    """``function(report)``, at work once it has begun.
+    """``function(report)``, running once it has begun.
 
-    It is told of a cancellation when it next calls ``report(done, total)``.
+    A cancellation takes effect at its next call of ``report(done, total)``.
     """
 
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
@@ -59,21 +59,21 @@ class Task(Generic[T]):
     def begin(self, then: Callable[[], None] = lambda: None, child: Child | None = None) -> Task[T]:
         """Start it, unless it was cancelled before; ``then`` is called when it has ended.
 
-        With ``child`` it is carried out there. What is not done there in a second is long: it is
-        not begun any more when ``then`` is called, and is to begin again.
+        With ``child`` it runs in that process. A task that is not done there in a second is long:
+        it has not begun any more when ``then`` is called, and is to begin again.
         """
         with self._lock:
             if self.begun or self.ended:
                 return self
             self.begun, self._child = True, child
         self._start = monotonic()
-        # A daemon: Ctrl-C ends the server, and does not wait for a simulation.
+        # A daemon: Ctrl-C ends the server without waiting for a simulation.
         Thread(target=self._run, args=(then,), daemon=True, name="dashboard work").start()
         return self
 
     @property
     def ended(self) -> bool:
-        """Whether there is a value or an error."""
+        """Whether it has a value or an error."""
         return self._ended.is_set()
 
     @property
@@ -83,12 +83,12 @@ class Task(Generic[T]):
 
     @property
     def waiting(self) -> frozenset[str]:
-        """Who waits for it."""
+        """The sessions that wait for it."""
         return frozenset(self._waiting)
 
     def cancel(self) -> None:
         """Stop it at its next report, or at once where it has not begun."""
-        # Before the lock: should it begin just now, it stops at its first report.
+        # Before the lock: if it begins just now, it stops at its first report.
         self._stop.set()
         with self._lock:
             if not self.begun:
@@ -98,33 +98,33 @@ class Task(Generic[T]):
                 self._child.end()
 
     def join(self, who: str) -> None:
-        """``who`` waits for it."""
+        """Add ``who`` to the waiting sessions."""
         self._waiting.add(who)
 
     def leave(self, who: str) -> None:
-        """``who`` waits no more; it is stopped where nobody does."""
+        """Remove ``who`` from the waiting sessions; stop the task where none is left."""
         self._waiting.discard(who)
         if not self._waiting and not self.ended:
             self.cancel()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it ends within ``seconds``."""
+        """Wait up to ``seconds``, and return whether it has ended."""
         return self._ended.wait(seconds)
 
     def value(self) -> T:
-        """What it came to; raises what went wrong."""
+        """Wait for the result and return it; raise the error where it failed."""
         self._ended.wait()
         if self._error is not None:
             raise self._error
         return self._value[0]
 
     def report(self, done: int, total: int) -> None:
-        """Note how far it is. Raises CancelledError, and DpsimError where it takes too long."""
-        # A thread cannot be ended from outside: it ends where it says how far it is.
+        """Record the progress. Raises CancelledError, and DpsimError where it takes too long."""
+        # A thread cannot be ended from outside: it ends at its next report.
         self.done, self.total = done, total
         if self._stop.is_set():
             raise CancelledError("cancelled")
-        # What is done already is kept, however late. A process counts its own seconds.
+        # Finished work is kept, however late. A process counts its own seconds.
         if self._child is None and monotonic() - self._start > self._seconds and done < total:
             raise DpsimError(
                 f"stopped after {self._seconds:.0f} s, {done:,} of {total:,} done: too long for a "
@@ -139,7 +139,7 @@ class Task(Generic[T]):
                 self._value.append(self._apart(self._child))
         except OverTimeError:
             self.is_long = True
-        except BaseException as error:  # shown where the value is asked for
+        except BaseException as error:  # shown where the value is requested
             self._error = CancelledError("cancelled") if self._stop.is_set() else error
         finally:
             with self._lock:
@@ -149,10 +149,10 @@ class Task(Generic[T]):
                     if self._stop.is_set():
                         self._error = CancelledError("cancelled")
             if self.begun or self._error is not None:
-                # Before ``then``, which counts what is still at work.
+                # Before ``then``, which counts running tasks.
                 self._ended.set()
             if child is not None and self.cancelled:
-                child.start()  # another, for whoever comes next
+                child.start()  # a replacement for the next task
             then()
 
     def _apart(self, child: Child) -> T:
@@ -169,9 +169,9 @@ class Task(Generic[T]):
 
 
 class Tasks:
-    """Tasks by key, so that what was computed is there when it is asked for again.
+    """Tasks by key, which cache their results.
 
-    The last few are kept. Those that may not begin yet queue, the first first.
+    The last few are kept. Tasks that may not begin yet queue in order.
     """
 
     def __init__(self, most: int = MOST_AT_ONCE, apart: bool = False) -> None:
@@ -190,7 +190,7 @@ class Tasks:
             child.start()
 
     def end(self) -> None:
-        """Cancel all, and end the processes."""
+        """Cancel all tasks, and end the processes."""
         for task in (*self._queue, *self._at_work):
             task.cancel()
         for child in (*self._short, *self._long):
@@ -204,9 +204,9 @@ class Tasks:
         *,
         can_wait: bool = False,
     ) -> Task[T]:
-        """The task of ``key`` for ``who``, new if there is none, or if it was cancelled.
+        """Return the task of ``key`` for ``who``, a new one if there is none or it was cancelled.
 
-        One that ``can_wait`` is begun after those that cannot, and leaves them one process.
+        A task that ``can_wait`` begins after those that cannot, and leaves them one process.
         """
         with self._lock:
             task = self._tasks.get(key)
@@ -217,25 +217,25 @@ class Tasks:
             task.join(who)
             self._tasks[key] = task
             self._tasks.move_to_end(key)
-            # The one that was asked for longest ago. Where it has not ended, whoever waits for it
-            # sees it cancelled.
+            # The least recently requested one. If it has not ended, its sessions see it as
+            # cancelled.
             while len(self._tasks) > _KEPT:
                 self._tasks.popitem(last=False)[1].cancel()
         self._begin_some()
         return task
 
     def known(self, key: Hashable) -> Task[Any] | None:
-        """The task of ``key``, if there is one."""
+        """Return the task of ``key``, if there is one."""
         return self._tasks.get(key)
 
     def waiting(self) -> set[str]:
-        """Who waits for a task that has not ended."""
+        """Return the sessions that wait for a task that has not ended."""
         with self._lock:
             open_tasks = [*self._queue, *self._at_work]
         return {who for task in open_tasks for who in task.waiting}
 
     def leave(self, who: str) -> None:
-        """``who`` waits for none of them any more."""
+        """Remove ``who`` from the waiting sessions of all tasks."""
         with self._lock:
             open_tasks = [*self._queue, *self._at_work]
         for task in open_tasks:
@@ -243,8 +243,8 @@ class Tasks:
                 task.leave(who)
 
     def _begin_some(self) -> None:
-        """Begin what has room, and forget what has ended."""
-        # A session's thread comes here, and that of each task as it ends.
+        """Begin tasks that have room, and remove ended ones."""
+        # Called by sessions' threads, and by each task's thread as it ends.
         with self._lock:
             again = [task for task in self._at_work if not task.begun and not task.ended]
             self._at_work = [task for task in self._at_work if task.begun and not task.ended]
@@ -257,7 +257,7 @@ class Tasks:
                 child = self._free(task)
                 if child is None and (self._short or len(self._at_work) >= self._most):
                     continue
-                # What several wait for begins as soon as one of them has room for it.
+                # A task of several sessions begins as soon as one of them has room for it.
                 most = 1 if task.is_long else MOST_OF_A_SESSION
                 if not any(busy[who, task.is_long] < most for who in task.waiting):
                     continue
@@ -270,14 +270,14 @@ class Tasks:
                         self._used[task] = child
 
     def _free(self, task: Task[Any]) -> Child | None:
-        """A process of those for the task that has nothing to do."""
+        """Return an idle process of the task's kind."""
         used = self._used.values()
         of_its_kind = self._long if task.is_long else self._short[task.can_wait :]
         return next((one for one in of_its_kind if one not in used), None)
 
 
 def _prepare() -> None:
-    """Load in advance what pages ask for."""
+    """Import in advance the modules that pages need."""
     importlib.import_module("app.own_files")
     importlib.import_module("app.lessons")
 
@@ -285,4 +285,4 @@ def _prepare() -> None:
 def _prepare_for_long() -> None:
     _prepare()
     if hasattr(os, "nice"):
-        os.nice(5)  # what is short comes first
+        os.nice(5)  # short work has priority

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     app: Commands
 
-# In the order in which --help lists them: what is asked first comes first.
+# Listed by --help in this order, the most common first.
 _COMMANDS = {
     "Predict": {
         "init": "dpsim.commands.init:init",
@@ -69,7 +69,7 @@ def _program() -> Commands:
 
 
 def __getattr__(name: str) -> Commands:
-    """``app`` is made when it is asked for: Typer takes a while to import."""
+    """Return ``app``, built on first access because Typer takes a while to import."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _program()

@@ -1,6 +1,6 @@
-"""What makes parts of the project: reference pages, refits of constants, counts.
+"""Development tools: reference pages, fits of constants, and measures of the sources.
 
-Not in the wheel.
+Not part of the wheel.
 """
 
 __all__: list[str] = []

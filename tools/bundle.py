@@ -1,8 +1,8 @@
 """A folder of wheels for a node without network: ``python -m tools.bundle DIR PYTHON MACHINE``.
 
-dpsim and what its validating commands need beside torch. ``install.sh`` in the folder installs them
-without network or root, for the interpreter that it is given; ``sbom.cdx.json`` lists them. What
-those commands can do without stays away: plots, tables in DuckDB, the dashboard.
+It holds dpsim and the dependencies of its validating commands, except torch. ``install.sh`` in the
+folder installs them without network or root, for a given interpreter; ``sbom.cdx.json`` lists them.
+Optional dependencies are left out: plots, tables in DuckDB, the dashboard.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-# Of the project's dependencies, what `dpsim validate run`, `node`, `microbench` and `backends`
-# import; numpy is there with torch on most nodes, but need not be.
+# The project's dependencies that `dpsim validate run`, `node`, `microbench` and `backends` import;
+# most nodes have numpy with torch, but not all.
 NEEDED = ("numpy", "pydantic", "ruamel.yaml", "typer", "rich", "simpy", "networkx")
 MOST_BYTES = 50 * 2**20
-# What a Linux of the last years takes: pip wants every tag by name.
+# The tags that a recent Linux accepts: pip requires every one by name.
 _TAGS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 _INSTALL = """#!/bin/sh
 # Installs dpsim from this folder, without network or root: sh install.sh [PYTHON]
@@ -43,15 +43,15 @@ print(" ".join(names))' @NEEDED@)
 
 
 def bundle(folder: Path, python: str, machine: str) -> int:
-    """Write the wheels and ``install.sh``; the answer is their bytes. Raises SystemExit.
+    """Write the wheels and ``install.sh``, and return their size in bytes. Raises SystemExit.
 
     They are for Linux, ``python`` such as 3.12, and ``machine`` x86_64 or aarch64.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    # Built by the pinned backend that is installed, without fetching another.
+    # Use the pinned build backend that is installed, without fetching another.
     built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    # For another processor nothing is compiled here: numpy does that work there.
+    # Do not compile for another processor: numpy does that work there.
     compiler = {} if machine == platform.machine() else {"CC": ""}
     subprocess.run(built, check=True, env=os.environ | compiler)
     asked = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
@@ -71,7 +71,7 @@ def bundle(folder: Path, python: str, machine: str) -> int:
 
 
 def sbom(folder: Path) -> dict[str, Any]:
-    """The wheels in a folder as a bill of materials: CycloneDX 1.6, ECMA-424."""
+    """Return the wheels in a folder as a bill of materials: CycloneDX 1.6, ECMA-424."""
     wheels = sorted(folder.glob("*.whl"))
     return {
         "bomFormat": "CycloneDX",

@@ -1,6 +1,6 @@
-"""Print how far the catalogue's nodes are off where published tables measured them.
+"""Print the errors of the catalogue's nodes against published tables.
 
-Run as ``python -m tools.catalogue_errors``: the table of docs/accuracy.md, then what stands apart.
+Run as ``python -m tools.catalogue_errors``: the table of docs/accuracy.md, then excluded machines.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ TABLES = ("nccl_tests.csv", "nccl_tests_2.csv", "nccl_single_node.csv", "vtrain_
 
 
 def all_cases() -> list[NodeCase]:
-    """The curves of all tables that nodes of the catalogue stand behind."""
+    """Return the curves of all tables that match a node of the catalogue."""
     return [case for name in TABLES for case in node_cases(DATA / name, kind_of(DATA / name))]
 
 
 def worst_machine(scores: Sequence[Score]) -> tuple[str, float]:
-    """The machine with the largest mean error, and that error."""
+    """Return the machine with the largest mean error, and that error."""
     machines: dict[str, list[float]] = defaultdict(list)
     for score in scores:
         machines[score.case.machine_name].append(score.ape)
@@ -30,7 +30,7 @@ def worst_machine(scores: Sequence[Score]) -> tuple[str, float]:
 
 
 def main() -> None:
-    """Print the errors by family, and the machines that do not count with their reasons."""
+    """Print the errors by family, and the machines that do not count, with reasons."""
     cases = all_cases()
     found = families(cases)
     print("| machines | n | rows | median | over machines: all / 1 MiB+ | worst, 1 MiB+ |")

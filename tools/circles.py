@@ -1,6 +1,6 @@
-"""Circles of imports: ``python -m tools.circles`` prints each, and exits with 1 where there is one.
+"""Find import cycles: ``python -m tools.circles`` prints each, and exits with 1 if there is one.
 
-Imports for types alone, and those inside functions, count as well: who reads one file of a circle
+Imports for types only, and those inside functions, count as well: a reader of one file of a cycle
 must read all of them.
 """
 
@@ -16,7 +16,7 @@ TOP_LEVEL = ("dpsim", "validate", "app", "tools")
 
 
 def circles(imports: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Return the modules of each circle, sorted; ``imports`` are pairs of importer and imported."""
+    """Return the modules of each cycle, sorted; ``imports`` are pairs of importer and imported."""
     found = nx.strongly_connected_components(nx.DiGraph(imports))
     return sorted(sorted(modules) for modules in found if len(modules) > 1)
 
@@ -29,7 +29,7 @@ def _imports() -> Iterable[tuple[str, str]]:
 
 
 def main() -> int:
-    """Print all circles of the project; returns the exit code."""
+    """Print all import cycles of the project, and return the exit code."""
     found = circles(_imports())
     for modules in found:
         sys.stdout.write(f"circle of imports: {', '.join(modules)}\n")

@@ -1,4 +1,4 @@
-"""Which strategies go together, as a page of the documentation."""
+"""The documentation page of compatible strategies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ refuses some overlap policy, codec, average of the loss or way of the aggregatio
 
 
 def kinds_of(part: str) -> list[str]:
-    """The kinds of one part of a strategy: aggregation, sync, overlap or compression."""
+    """Return the kinds of one part of a strategy: aggregation, sync, overlap or compression."""
     return [*shape_of(StrategyConfig).below(part).kinds()]
 
 
 def combinations_page() -> str:
-    """The page in Markdown: a table of aggregation by synchronisation, and the rules."""
+    """Return the page in Markdown: a table of aggregation by synchronisation, and the rules."""
     syncs = kinds_of("sync")
     lines = [_HEAD, _row("aggregation", *syncs), _row(*["---"] * (len(syncs) + 1))]
     lines += [
@@ -41,12 +41,12 @@ def _row(*cells: str) -> str:
 
 
 def _cell(aggregation: str, sync: str) -> str:
-    """Whether the two go together, and which rules say what of it."""
+    """Return whether the two are compatible, and the rules that restrict them."""
     refusing: list[str] = []
     limiting: list[str] = []
     for number, rule in enumerate(RULES, 1):
         if aggregation in _kinds(rule, "aggregation") and sync in _kinds(rule, "sync"):
-            # One that asks for more than these two leaves some of their combinations.
+            # A rule with more conditions than these two excludes only some of their combinations.
             of_all = _is_of_all(rule, {"aggregation": aggregation, "sync": sync})
             numbers = refusing if of_all else limiting
             numbers.append(str(number))
@@ -58,7 +58,7 @@ def _cell(aggregation: str, sync: str) -> str:
 
 
 def _is_of_all(rule: Rule, kinds: Mapping[str, str]) -> bool:
-    """Whether it refuses these kinds of aggregation and synchronisation in each of their forms."""
+    """Return whether it excludes these kinds of aggregation and synchronisation in every form."""
     if rule.overlap or rule.compression or rule.loss or rule.field or rule.sync_field:
         return False
     asked = [(rule.asked[part], part, kind) for part, kind in kinds.items() if part in rule.asked]
@@ -66,9 +66,9 @@ def _is_of_all(rule: Rule, kinds: Mapping[str, str]) -> bool:
 
 
 def _kinds(rule: Rule, part: str) -> list[str]:
-    """The kinds of a part of a strategy that the rule speaks of, in one of their forms.
+    """Return the kinds of a part of a strategy that the rule matches, in one of their forms.
 
-    All where it does not ask for that part.
+    Returns all kinds where the rule has no condition on that part.
     """
     question = rule.asked.get(part)
     kinds = kinds_of(part)
@@ -77,7 +77,7 @@ def _kinds(rule: Rule, part: str) -> list[str]:
     return [kind for kind in kinds if any(question(form) for form in forms_of(part, kind))]
 
 
-# A rule may ask for a field of a kind. Its question is then put to a form with that field.
+# A rule may test a field of a kind. Its condition is then applied to a form with that field.
 _FORMS: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = {
     ("aggregation", "host"): ({"way": "single-process"},),
     ("aggregation", "sharded"): ({"shard_group": "node"},),
@@ -86,7 +86,7 @@ _FORMS: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = {
 
 
 def forms_of(part: str, kind: str) -> list[Any]:
-    """One of the kind as its name alone says, and others where rules tell its fields apart."""
+    """Return the kind with its defaults, and other forms where rules distinguish its fields."""
     named = {"kind": kind}
     given = [named, *({**named, **fields} for fields in _FORMS.get((part, kind), ()))]
     return [getattr(StrategyConfig.model_validate({part: fields}), part) for fields in given]
@@ -98,7 +98,7 @@ def _speaks_of(rule: Rule) -> str:
         kinds = _kinds(rule, part)
         said = f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
         if rule.field and part == "aggregation":
-            # The one form that the rule is about shows which value of the field it means.
+            # The only matching form shows the value of the field that the rule means.
             (form,) = (form for form in forms_of(part, kinds[0]) if rule.asked[part](form))
             said += f" of {rule.field} `{getattr(form, rule.field)}`"
         if rule.sync_field and part == "sync":

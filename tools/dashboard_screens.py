@@ -1,4 +1,4 @@
-"""The dashboard's pictures in the documentation, taken anew in chromium.
+"""Take the documentation's screenshots of the dashboard, in chromium.
 
 python -m tools.dashboard_screens              # all of them
 python -m tools.dashboard_screens trust phone  # these
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import FilePayload, Page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
-_WIDTH = 1000  # pixels of a picture at most
+_WIDTH = 1000  # maximum width of a picture, in pixels
 _PATIENCE = 120_000.0  # ms
-# Nothing at work for two seconds.
+# Idle for two seconds.
 _SETTLED = """() => {
   const still = document.querySelector("[data-test-script-state=notRunning]") !== null
     && document.querySelector("[data-testid=stProgress]") === null;
@@ -34,10 +34,10 @@ _SETTLED = """() => {
 
 
 class Screen(NamedTuple):
-    """A page, what its address asks for, the window's size, and what is shown of it.
+    """A page, its address query, the window's size, and the part to show.
 
-    ``at``: what is scrolled to, by CSS; ``presses`` of the button that goes a round on; ``steps``,
-    a table of measured steps that is uploaded.
+    ``at``: a CSS selector to scroll to; ``presses`` of the button for the next round; ``steps``: a
+    table of measured steps to upload.
     """
 
     page: str
@@ -51,7 +51,7 @@ class Screen(NamedTuple):
 
 
 def _block(page: str, name: str) -> str:
-    """The file ``name`` in a page of the documentation."""
+    """Return the file ``name`` in a page of the documentation."""
     text = (FOLDER.parent / page).read_text(encoding="utf-8")
     return text.partition(f"<!-- file: {name} -->\n```")[2].partition("\n")[2].partition("```")[0]
 
@@ -90,7 +90,7 @@ SCREENS = {
 
 
 def main(names: list[str]) -> None:
-    """Take the pictures of ``names``, all if there are none."""
+    """Take the pictures of ``names``, all if empty."""
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("google-chrome")
@@ -101,7 +101,7 @@ def main(names: list[str]) -> None:
             page = browser.new_page(
                 viewport={"width": screen.width, "height": screen.height},
                 color_scheme="dark" if screen.dark else "light",
-                # The page's policy forbids what `wait_for_function` does: evaluate a text.
+                # The page's policy forbids `wait_for_function`, which evaluates text.
                 bypass_csp=True,
             )
             page.set_default_timeout(_PATIENCE)
@@ -129,7 +129,7 @@ def _picture(page: Page, screen: Screen) -> bytes:
         page.wait_for_function(_SETTLED)
     if screen.at:
         page.locator(screen.at).evaluate("each => each.scrollIntoView()")
-    page.wait_for_timeout(1000)  # until what moves has come to rest
+    page.wait_for_timeout(1000)  # until animations have finished
     return page.screenshot()
 
 

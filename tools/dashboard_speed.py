@@ -1,13 +1,12 @@
-"""How long the dashboard lets a person wait, in a real browser, beside what the server computes.
+"""Measure how long users wait for the dashboard, in a real browser, and the server's work.
 
-python -m tools.dashboard_speed            # ten presets, one turn of the number of nodes each
-python -m tools.dashboard_speed --times 3  # the median of three each, every one of another seed
+python -m tools.dashboard_speed            # ten presets, one change of nodes each
+python -m tools.dashboard_speed --times 3  # the median of three each, with different seeds
 
-First screen: from opening the address until the numbers are there. First number: from the key that
-turns the knob until a number of the first row is another. Settled: until every chart is drawn anew
-and nothing is at work but the search for what would help, which goes on below them. Times are by
-the clock, so that what else the machine does is in them: the load is printed, and seconds of the
-server's processor beside them.
+First screen: from opening the address until the numbers appear. First number: from the key press
+that changes the knob until a number of the first row changes. Settled: until every chart is redrawn
+and only the search for improvements is still running. Times are wall-clock times, and so include
+other work of the machine: the load is printed, with the server's processor time beside them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MOST = 10  # presets
 _PATIENCE = 120_000.0  # ms
 _NUMBER = ".dp-value"
 _KNOB = "input[type=range][aria-label=nodes]"
-# All values of the first row: the step of a hybrid job may be as long on twice as many nodes.
+# All values of the first row: the step of a hybrid job may not change with twice as many nodes.
 _NUMBERS = "[...document.querySelectorAll('.dp-value')].map((each) => each.innerText).join()"
 _OTHER = f"(before) => ![before, ''].includes({_NUMBERS})"
 _SETTLED = """() => document.querySelector("[data-test-script-state=notRunning]") !== null
@@ -47,7 +46,7 @@ _SETTLED = """() => document.querySelector("[data-test-script-state=notRunning]"
 
 
 class Waited(NamedTuple):
-    """Seconds until the first screen, the first number and all, and of the server's processor."""
+    """Seconds to the first screen, the first number and the end, and of the server's processor."""
 
     opened: float
     number: float
@@ -79,7 +78,7 @@ def _rows(times: int) -> Iterator[tuple[str, Waited]]:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for preset in preset_names()[:MOST]:
             rows = []
-            # Another seed each time: what was simulated before would be looked up.
+            # Another seed each time, so that no earlier result is looked up.
             for seed in range(1, times + 1):
                 page = browser.new_page(viewport={"width": 1440, "height": 1400}, bypass_csp=True)
                 page.set_default_timeout(_PATIENCE)
@@ -95,19 +94,19 @@ def _median(rows: list[Waited]) -> Waited:
 
 
 def _measured(page: Page, address: str, process: int) -> Waited:
-    """One preset: its first screen, and a turn of its knob."""
+    """Measure one preset: its first screen, and a change of its knob."""
     begin = time.monotonic()
     page.goto(address)
     page.wait_for_selector(_NUMBER)
     opened = time.monotonic() - begin
     page.wait_for_function(_SETTLED)
-    # The search for what would help must be over, or it would take part in the first turn.
+    # Wait for the search for improvements, or it would take part in the first change.
     page.wait_for_function("document.querySelector('[data-testid=stProgress]') === null")
     return Waited(opened, *_turn(page, process))
 
 
 def _turn(page: Page, process: int) -> tuple[float, float, float]:
-    """Seconds of one turn of the nodes, to twice as many."""
+    """Return the seconds of doubling the nodes."""
     before = page.evaluate(_NUMBERS)
     used, begin = _processor(process), time.monotonic()
     page.locator(_KNOB).press("ArrowRight")
@@ -119,7 +118,7 @@ def _turn(page: Page, process: int) -> tuple[float, float, float]:
 
 
 def _processor(process: int) -> float:
-    """Seconds of the processor that a process has used."""
+    """Return the processor time of a process, in seconds."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     # Fields 14 and 15 of proc(5), utime and stime; the first here is field 3.
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -127,7 +126,7 @@ def _processor(process: int) -> float:
 
 @contextmanager
 def server() -> Iterator[tuple[str, int]]:
-    """The dashboard on a free port: its address, and its process."""
+    """Run the dashboard on a free port, and yield its address and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,9 +1,8 @@
-"""Doors: a package's modules are private to it.
+"""Package boundaries: a package's modules are private to it.
 
-An import from outside names the package, and takes what its ``__init__`` exports. A package that
-exports nothing (``__all__`` is empty) is a folder of doors: each of its modules stands for itself.
-``python -m tools.doors`` prints every import that reaches past a door, and exits with 1 where there
-is one.
+An import from outside names the package, and uses what its ``__init__`` exports. In a package
+without exports (``__all__`` is empty) every module is public. ``python -m tools.doors`` prints
+every import of a private module, and exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ class Module:
 
     @property
     def package(self) -> str:
-        """The package that it stands in, or is."""
+        """The package that contains the module, or the package itself."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
     @property
     def exports(self) -> bool:
-        """Whether it says anything in ``__all__``."""
-        # Read, not imported: a module may need torch, or do work.
+        """Whether it exports names in ``__all__``."""
+        # Parsed, not imported: a module may need torch, or do work.
         for node in self.tree.body:
             if isinstance(node, ast.Assign):
                 target = node.targets[0]
@@ -49,7 +48,7 @@ class Module:
 
 
 def modules(root: Path = ROOT) -> dict[str, Module]:
-    """All modules of the project below ``root``, by their dotted names."""
+    """Return all modules of the project below ``root``, by their dotted names."""
     found = {}
     for top in TOP_LEVEL:
         for path in sorted((root / top).rglob("*.py")):
@@ -63,13 +62,14 @@ def modules(root: Path = ROOT) -> dict[str, Module]:
 
 
 def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[int, str]]:
-    """Each module of the project that ``module`` imports, with the line."""
+    """Yield each module of the project that ``module`` imports, with the line."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            # What a package exports may have the name of a module in it: then the export is meant.
+            # A package's export may have the name of one of its modules: the export takes
+            # precedence.
             if known[node.module].exports:
                 inside = []
             submodules = [name for name in inside if name in known]
@@ -77,7 +77,7 @@ def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[int, st
 
 
 def reaching_past(known: dict[str, Module]) -> Iterator[str]:
-    """A line for each import that reaches past a door."""
+    """Yield a line for each import of a private module."""
     for module in known.values():
         for line, name in imported(module, known):
             target = known[name]
@@ -95,7 +95,7 @@ def reaching_past(known: dict[str, Module]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print what reaches past a door; exit with 1 where something does."""
+    """Print the imports of private modules; exit with 1 if there are any."""
     found = list(reaching_past(modules()))
     sys.stdout.writelines(f"{line}\n" for line in found)
     sys.exit(1 if found else 0)

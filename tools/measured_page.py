@@ -1,7 +1,7 @@
-"""The page "predicted against measured" of the site, from tables that are kept and runs recorded.
+"""The site's page "predicted against measured", from stored tables and recorded runs.
 
-A picture for each: where its points lie on the line, the prediction is right. The errors are those
-that stand in the same files.
+It has a picture for each: points on the line are exact predictions. The errors come from the same
+files.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _RECORDED_SAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is compared, all of its errors, and some of its points.
+    """A comparison: its quantity, its errors over all cases, and some of its points.
 
-    ``errors``: as published tables keep them, of all ``n`` cases that count.
+    ``errors``: as stored with published tables, of all ``n`` cases that count.
     """
 
     name: str
@@ -49,14 +49,14 @@ class Case:
 
     @property
     def rows(self) -> int:
-        """How many cases count."""
+        """The number of cases that count."""
         return int(self.errors["n"])
 
 
 def measured_page(folder: Path, plot: Plot) -> Iterator[str]:
-    """The lines of the page, whose pictures are drawn into ``folder``/measured.
+    """Yield the lines of the page, and draw its pictures into ``folder``/measured.
 
-    ``plot`` draws a figure into a file; it says whether it did.
+    ``plot`` draws a figure into a file, and returns whether it did.
     """
     yield "# Predicted against measured"
     yield ""
@@ -76,7 +76,7 @@ def measured_page(folder: Path, plot: Plot) -> Iterator[str]:
 
 
 def published_cases() -> Iterator[Case]:
-    """The published tables, as predicted when they were last computed."""
+    """Yield the published tables, with predictions as last computed."""
     for kind, table in published().items():
         file, what, unit = TABLES[kind]
         pairs = [Pair(*row) for row in table["rows"]]
@@ -84,19 +84,19 @@ def published_cases() -> Iterator[Case]:
 
 
 def recorded_cases() -> Iterator[Case]:
-    """The files of runs on the testbed."""
+    """Yield the files of runs on the testbed."""
     for path in sorted(_RECORDED.glob("*.json.gz")):
         found = Comparison(list(load_run_records(path).runs))
         assert found.overall is not None
         pairs = [pair for of_kind in found.pairs.values() for pair in of_kind]
         errors = {name: getattr(found.overall, name) for name in ("n", *_ERRORS)}
-        # A table of published steps is called so, too.
+        # A table of published steps has the same name.
         name = f"recorded-{path.name.partition('.')[0]}"
         yield Case(name, path.name, "time", "s", errors, pairs)
 
 
 def _errors(cases: Sequence[Case]) -> Iterator[str]:
-    """A table of absolute percentage errors."""
+    """Yield a table of absolute percentage errors."""
     yield "| | compared | cases | median error | mean | 95th percentile | inside the interval |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for case in cases:
@@ -125,6 +125,6 @@ def _section(case: Case, folder: Path, plot: Plot) -> Iterator[str]:
     title = f"{case.name}: predicted against measured {case.what}"
     figure = measured_figure({"cases": case.pairs}, case.what, case.unit, title)
     picture = Path("measured") / f"{case.name}.svg"
-    # A link relative to the page, so that the site can stand anywhere.
+    # A link relative to the page, so that the site can be at any address.
     if plot(figure, folder / picture):
         yield f"![{title}]({picture.as_posix()})"

@@ -1,14 +1,14 @@
 """How easily the sources are read: ``python -m tools.reading`` prints it beside other projects.
 
-Everything counts lines that are not blank. *Nodes a line* are the nodes of the syntax tree, as
-``ast.walk`` gives them, over those lines: more nodes, more happens in a line. *Long* lines have
-more than 100 columns. *Comments* are lines that hold nothing else. A function is as long as its
-lines from ``def`` to the end without its docstring.
+Only lines that are not blank count. *Nodes a line* is the number of nodes of the syntax tree, from
+``ast.walk``, over those lines: a measure of density. *Long* lines have more than 100 columns.
+*Comments* are lines with nothing else. A function's length is its lines from ``def`` to the end
+without its docstring.
 
-At the end stands how far a reader travels who follows one run in a debugger: which functions of
-dpsim a warm ``dpsim run scenarios/quickstart.yaml`` calls for the first time, one after the other,
-how many files they stand in, and how often the next stands in another file. Warm means that the
-same process has run it before, so that what is imported or cached once does not count.
+The last lines show how far a reader who follows one run in a debugger has to jump: the functions of
+dpsim that a warm ``dpsim run scenarios/quickstart.yaml`` calls, at their first call, the number of
+their files, and how often the next one is in another file. Warm means that the same process has run
+it before, so that imports and caches do not count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpsim import cli
 
 ROOT = Path(dpsim.__file__).parents[1]
 TOP_LEVEL = ("dpsim", "validate", "app", "tools")
-# What a reader of Python finds easy: read, never imported.
+# Packages that Python readers find easy: parsed, never imported.
 BESIDE = {
     "simpy": "core.py",
     "httpx": "_client.py",
@@ -50,7 +50,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Reading:
-    """What was counted in one file, or in many."""
+    """The counts of one or several files."""
 
     lines: int
     nodes: int
@@ -61,11 +61,11 @@ class Reading:
 
     @property
     def nodes_a_line(self) -> float:
-        """Syntax nodes over lines that are not blank."""
+        """The syntax nodes per line that is not blank."""
         return self.nodes / self.lines if self.lines else 0.0
 
     def row(self, name: str) -> str:
-        """A line of the table."""
+        """Return a line of the table."""
         lengths = sorted(length for length, _ in self.functions) or [0]
         longest, function = max(self.functions, default=(0, ""))
         return _COLUMNS.format(
@@ -81,7 +81,7 @@ class Reading:
 
 
 def read(source: str) -> Reading:
-    """Count what is in the text of one file."""
+    """Return the counts of the text of one file."""
     nodes = list(ast.walk(ast.parse(source)))
     lines = source.splitlines()
     functions = [node for node in nodes if isinstance(node, Function)]
@@ -95,7 +95,7 @@ def read(source: str) -> Reading:
 
 
 def together(readings: Iterable[Reading]) -> Reading:
-    """The sum of what was counted in several files."""
+    """Return the sum of the counts of several files."""
     each = list(readings)
     return Reading(
         lines=sum(one.lines for one in each),
@@ -108,13 +108,13 @@ def together(readings: Iterable[Reading]) -> Reading:
 
 @cache
 def read_below(path: Path) -> dict[Path, Reading]:
-    """Each Python file below a folder, or the one file that ``path`` is."""
+    """Return the counts of each Python file below a folder, or of the single file ``path``."""
     files = [path] if path.is_file() else sorted(path.rglob("*.py"))
     return {file: read(file.read_text(encoding="utf-8")) for file in files}
 
 
 def readings() -> dict[Path, Reading]:
-    """Each file of this project's packages."""
+    """Return the counts of each file of this project's packages."""
     found: dict[Path, Reading] = {}
     for top in TOP_LEVEL:
         found |= read_below(ROOT / top)
@@ -122,7 +122,7 @@ def readings() -> dict[Path, Reading]:
 
 
 def rooms(files: dict[Path, Reading]) -> dict[str, Reading]:
-    """Top-level packages and the packages directly in them."""
+    """Return the counts of top-level packages and of the packages directly in them."""
     members: dict[str, list[Reading]] = {}
     for path, reading in files.items():
         parts = path.relative_to(ROOT).parent.parts
@@ -133,7 +133,7 @@ def rooms(files: dict[Path, Reading]) -> dict[str, Reading]:
 
 
 def installed(package: str, part: str) -> Path | None:
-    """Where a file or a folder of a package stands; None where that is not installed."""
+    """Return the path of a file or folder of a package; None where it is not installed."""
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
         return None
@@ -142,7 +142,7 @@ def installed(package: str, part: str) -> Path | None:
 
 @dataclass(frozen=True)
 class FirstCalls:
-    """The functions that a run calls, each counted when it is called first."""
+    """The functions that a run calls, each counted at its first call."""
 
     functions: int
     files: int
@@ -151,11 +151,11 @@ class FirstCalls:
 
 
 def first_calls(run: Callable[[], object], folder: Path) -> FirstCalls:
-    """What ``run`` calls of the functions below ``folder``, in this thread.
+    """Count the functions below ``folder`` that ``run`` calls in this thread.
 
-    Lambdas and comprehensions are part of the function that they stand in.
+    Lambdas and comprehensions are part of the function that contains them.
     """
-    # A dictionary keeps the order of the first calls, which a set would lose.
+    # A dictionary keeps the order of the first calls, unlike a set.
     called: dict[CodeType, None] = {}
     below = f"{folder}{os.sep}"
 
@@ -177,7 +177,7 @@ def first_calls(run: Callable[[], object], folder: Path) -> FirstCalls:
 
 
 def run_quickstart() -> None:
-    """``dpsim run scenarios/quickstart.yaml`` in this process; what it prints is dropped."""
+    """Run ``dpsim run scenarios/quickstart.yaml`` in this process, and discard its output."""
     before = sys.argv
     sys.argv = ["dpsim", "run", str(ROOT / SCENARIO)]
     try:
@@ -191,7 +191,7 @@ def run_quickstart() -> None:
 
 
 def report(most_files: int) -> Iterator[str]:
-    """The lines that are printed."""
+    """Yield the lines of the report."""
     every = readings()
     yield _COLUMNS.format(*_HEADINGS)
     for name, reading in rooms(every).items():
@@ -206,7 +206,7 @@ def report(most_files: int) -> Iterator[str]:
     for path in densest[:most_files]:
         yield every[path].row(str(path.relative_to(ROOT)))
     yield ""
-    # Once before it counts: imports and caches are not what a reader follows.
+    # A first run that does not count, for imports and caches.
     run_quickstart()
     calls = first_calls(run_quickstart, ROOT / "dpsim")
     yield (
@@ -216,7 +216,7 @@ def report(most_files: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the table; ``--files`` says how many of the densest files stand in it."""
+    """Print the report; ``--files`` is the number of the densest files to list."""
     about, *_ = (__doc__ or "").partition(":")
     parser = argparse.ArgumentParser(prog="python -m tools.reading", description=f"{about}.")
     parser.add_argument("--files", type=int, default=20, help="files listed, the densest first")

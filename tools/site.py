@@ -1,9 +1,8 @@
 """The documentation as a site: ``python -m tools.site`` builds it into ``docs/site`` (make docs).
 
-MkDocs builds it from the same Markdown that stands in the repository. The pages are laid out beside
-one another as there, so that every link between them holds, and three are written: the scenarios
-with a picture each, predictions beside measurements with their pictures, and the reference of the
-Python face. A link that leads nowhere is an error.
+MkDocs builds it from the Markdown in the repository. The pages keep their layout, so that all links
+between them work, and three are generated: the scenarios with a picture each, predictions beside
+measurements with their pictures, and the reference of the Python API. A broken link is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 LAID_OUT = ROOT / "build" / "site"
 SITE = ROOT / "docs" / "site"
-# What the pages link to, from the root of the repository.
+# The targets of the pages' links, from the root of the repository.
 PARTS = (
     "README.md",
     "DESIGN.md",
@@ -47,15 +46,15 @@ _STEPS = ("run.steps=4", "run.warmup=1")
 def lay_out(folder: Path, draw: Draw, plot: Plot) -> None:
     """Put all pages, and the files that they link to, into ``folder``.
 
-    ``draw`` draws a scenario's step into a file, ``plot`` a figure; each says whether there was
-    something to draw.
+    ``draw`` draws a scenario's step into a file, ``plot`` a figure; each returns whether there was
+    anything to draw.
     """
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
     for part in PARTS:
         source, target = ROOT / part, pages / part
         if source.is_dir():
-            # A site that was built before stands in docs itself.
+            # docs may contain an earlier site.
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("site"))
         elif source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,13 +70,13 @@ def lay_out(folder: Path, draw: Draw, plot: Plot) -> None:
 
 
 def gallery(pages: Path, draw: Draw) -> Iterator[str]:
-    """A page of all shipped scenarios: what each is about, its step as a picture, its file."""
+    """Yield a page of all shipped scenarios: a description, a picture of the step, and the file."""
     yield "# Scenarios"
     yield ""
     yield "Every file that comes with dpsim; the [tour](tour.md) explains them one after the other."
     files = shipped()
     pictures = pages / "scenarios" / "pictures"
-    # Each scenario takes a simulation and a drawing, and none knows of another.
+    # Each scenario takes a simulation and a drawing, independent of the others.
     with ProcessPoolExecutor() as pool:
         drawn = pool.map(draw, files.values(), [pictures / f"{name}.svg" for name in files])
         for (name, path), is_drawn in zip(files.items(), drawn, strict=True):
@@ -93,7 +92,7 @@ def gallery(pages: Path, draw: Draw) -> Iterator[str]:
 
 
 def draw_step(scenario: Path, picture: Path) -> bool:
-    """Draw the mean of a few steps of a scenario; False where it cannot be simulated alone."""
+    """Draw the mean of a few steps of a scenario; return False where it cannot be simulated."""
     try:
         result = dpsim.simulate(dpsim.load_scenario(scenario, list(_STEPS)))
     except DpsimError:
@@ -104,14 +103,14 @@ def draw_step(scenario: Path, picture: Path) -> bool:
 
 
 def plot_figure(figure: go.Figure, picture: Path) -> bool:
-    """Draw a figure into a file whose folder need not be there."""
+    """Draw a figure into a file, and create its folder if needed."""
     picture.parent.mkdir(parents=True, exist_ok=True)
     write_figure(figure, picture)
     return True
 
 
 def api() -> Iterator[str]:
-    """The page of the names in ``dpsim.__all__``, from their docstrings."""
+    """Yield the page of the names in ``dpsim.__all__``, from their docstrings."""
     yield "# Python reference"
     yield ""
     yield "What `from dpsim import ...` gives; [Python](python.md) shows how it is used."
@@ -123,16 +122,16 @@ def api() -> Iterator[str]:
 
 
 def main() -> None:
-    """Build the site. Exits with MkDocs' code where a link or a page is wrong."""
+    """Build the site. Exits with MkDocs' code where a link or a page is invalid."""
     lay_out(LAID_OUT, draw_step, plot_figure)
     sys.exit(build(LAID_OUT, SITE))
 
 
 def build(laid_out: Path, site: Path) -> int:
-    """Build what `lay_out` has laid out; MkDocs' exit code, not 0 after any warning."""
+    """Build the laid-out site, and return MkDocs' exit code, not 0 after any warning."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     places = ["--config-file", str(laid_out / "mkdocs.yml"), "--site-dir", str(site)]
-    # The theme's announcement of its successor is no warning about these pages.
+    # Suppress the theme's announcement of its successor, which is no warning about these pages.
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run([*command, *places], check=False, env=environment).returncode
 

@@ -1,8 +1,8 @@
-"""How far dpsim's predictions are from measurements: published tables, and real ranks.
+"""Comparison of dpsim's predictions with measurements: published tables, and real ranks.
 
-It may know all of dpsim; dpsim knows nothing of it but in the commands that run it. `ranks` starts
-processes; `collectives`, `microbench`, `emulate` and `training` are what they do; `calibrate` fits
-and `compare` judges; `published` needs no ranks.
+It may use all of dpsim; dpsim uses it only in the commands that run it. `ranks` starts processes;
+`collectives`, `microbench`, `emulate` and `training` run in them; `calibrate` fits and `compare`
+judges; `published` needs no ranks.
 """
 
 __all__: list[str] = []

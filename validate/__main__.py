@@ -1,6 +1,6 @@
 """``python -m validate ...`` is ``dpsim validate ...``, for launchers.
 
-``torchrun --nproc-per-node 4 -m validate microbench``.
+For example ``torchrun --nproc-per-node 4 -m validate microbench``.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""Records of what ranks measured and dpsim predicted, case by case, and files of many.
+"""Records of measured and predicted times, case by case, and files of many.
 
-Runs leave them; calibration and comparisons read them. Knows nothing else of validation.
+Runs write them; calibration and comparisons read them. Depends on nothing else in `validate`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_limited, unpacked
 from dpsim.base.terminal import write_whole
 
-# What a record of a step keeps of either side's answer: what causes are told from.
+# The parts of each side's answer that a record of a step keeps, for `causes`.
 OF_A_STEP = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 _MOST_BYTES = 64 * 2**20
 _MOST_S = 1e12
-# What no clock measures would make errors that are no numbers.
+# Values that no clock measures would make errors infinite or NaN.
 _Measured = Annotated[float, Field(ge=1e-12, le=_MOST_S)]
 
 
 class _Side(BaseModel):
-    """What one side of a step says of it."""
+    """One side of a step, predicted or measured."""
 
     parts_s: dict[str, float] = {}
 
 
 class _Known(BaseModel):
-    """What comparisons read of a case; whatever else it says is kept as it is."""
+    """The fields of a case that comparisons read; others are kept unchanged."""
 
     bytes: NonNegativeInt | None = None
     algorithm: str | list[str] | None = None
@@ -94,13 +94,13 @@ class RunRecord(Config):
     @field_validator("case")
     @classmethod
     def _as_it_is_read(cls, case: dict[str, Any]) -> dict[str, Any]:
-        # Checked alone, and kept as it came: others may have written more into it.
+        # Checked, but kept unchanged: others may have added more fields.
         _Known.model_validate(case, strict=True)
         return case
 
     @property
     def median_s(self) -> float:
-        """The median of what was measured."""
+        """The median of the measured times."""
         return float(np.median(self.measured_s))
 
     @property
@@ -119,12 +119,12 @@ class RunRecords(Config):
     runs: tuple[RunRecord, ...]
 
     def to_json(self) -> str:
-        """The text of its file."""
+        """Return the text of its file."""
         return self.model_dump_json(indent=1) + "\n"
 
 
 def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
-    """The records in the file at ``path`` (JSON, gzipped or not), one or many.
+    """Return the records in the file at ``path`` (JSON, gzipped or not), one or many.
 
     Raises DpsimError.
     """
@@ -132,9 +132,9 @@ def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
 
 
 def run_records_in(name: str | os.PathLike[str], content: bytes, most: int) -> RunRecords:
-    """The records in the bytes of a file, of which at most ``most`` are unpacked.
+    """Return the records in the bytes of a file, of which at most ``most`` are unpacked.
 
-    Raises DpsimError, which begins with ``name``; line and column where it is no JSON.
+    Raises DpsimError, which begins with ``name``; with line and column for invalid JSON.
     """
     text = unpacked(name, content, most)
     try:
@@ -144,7 +144,7 @@ def run_records_in(name: str | os.PathLike[str], content: bytes, most: int) -> R
 
 
 def save_run_records(path: Path, records: RunRecords) -> None:
-    """Write the file whole, gzipped where its name ends in .gz. Raises DpsimError.
+    """Write the file whole, gzipped if its name ends in .gz. Raises DpsimError.
 
     The same records give the same bytes.
     """
@@ -156,17 +156,16 @@ def save_run_records(path: Path, records: RunRecords) -> None:
 
 
 def records_of(paths: Iterable[str | os.PathLike[str]]) -> list[RunRecord]:
-    """The records of all files, in order, and of those in folders (``run*.json``, also gzipped).
+    """Return the records of all files, in order; folders give ``run*.json``, also gzipped.
 
-    A record in a folder names its scenario beside it, where it is not where it was. Raises
-    DpsimError.
+    A record in a folder uses the scenario file beside it, if there is one. Raises DpsimError.
     """
     found: list[RunRecord] = []
     for path in map(Path, paths):
         if not path.is_dir():
             found += load_run_records(path).runs
             continue
-        # In order of names, so that reports do not depend on the file system's.
+        # Sorted by name, so that reports do not depend on the file system's order.
         files = sorted({*path.rglob("run*.json"), *path.rglob("run*.json.gz")})
         if not files:
             raise DpsimError(f"{path}: must have files run*.json below it, but has none")
@@ -175,7 +174,7 @@ def records_of(paths: Iterable[str | os.PathLike[str]]) -> list[RunRecord]:
 
 
 def _beside(record: RunRecord, file: Path) -> RunRecord:
-    """The record with its scenario, and the profile that it was given, taken from ``file``'s place.
+    """Return the record with its scenario's path replaced by that beside ``file``, if it exists.
 
     So a folder can be moved, and contributed, as it is.
     """
@@ -187,12 +186,13 @@ def _beside(record: RunRecord, file: Path) -> RunRecord:
 
 
 def _parsed(text: bytes) -> RunRecords:
-    """A file of records, or of one."""
+    """Parse a file of many records, or of one."""
     try:
         return RunRecords.model_validate_json(text)
     except ValidationError as error:
         try:
             return RunRecords(runs=(RunRecord.model_validate_json(text),))
         except ValidationError:
-            # A file that is neither is told as what it was most likely meant to be: many records.
+            # A file that is neither gets the error for what it most likely was meant to be: many
+            # records.
             raise error from None

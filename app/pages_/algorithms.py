@@ -33,7 +33,7 @@ def draw() -> None:
         "the schedule out: the one that is simulated, and that runs on real ranks."
     )
 
-    # Tasks are known by what was asked for, so that going back to a choice shows it at once.
+    # Tasks are cached by what was requested, so that an earlier choice shows at once.
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
     spec = state.current().spec
@@ -52,13 +52,13 @@ def draw() -> None:
 
 
 def _verdict(names: Sequence[str], walks: Sequence[Walkthrough]) -> str:
-    """How long each takes in how many rounds, and what its busiest rank sends; the first first."""
+    """Return time, rounds and the busiest rank's traffic of each algorithm, the fastest first."""
     known = sorted(zip(names, walks, strict=True), key=lambda each: _seconds(each[1]))
     return "; ".join(f"{name}: {_taken(walk)}" for name, walk in known) + "."
 
 
 def _seconds(walk: Walkthrough) -> float:
-    """When the last rank has ended the last round."""
+    """Return the time at which the last rank has ended the last round."""
     return (walk.rounds[-1].seconds or 0.0) if walk.rounds else 0.0
 
 
@@ -70,7 +70,7 @@ def _taken(walk: Walkthrough) -> str:
 
 
 def _algorithms() -> tuple[tuple[str, ...], str]:
-    """The one or two algorithms to show, and the operation that they carry out."""
+    """Return the one or two algorithms to show, and their operation."""
     places = st.columns(3)
     with places[0]:
         operation = controls.pick("operation", list(OPERATIONS), "operation", "all-reduce")
@@ -86,7 +86,7 @@ def _algorithms() -> tuple[tuple[str, ...], str]:
 
 
 def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
-    """The size that is chosen, and the ranks, rate and latency of a switch."""
+    """Return the chosen size, and the ranks, rate and latency of a switch."""
     places = st.columns(4)
     with places[0]:
         ranks = controls.slide("ranks", _RANKS, "ranks", "4")
@@ -100,7 +100,7 @@ def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
 
 
 def _cluster(spec: Spec) -> tuple[str, tuple[int, str, str] | None, Spec | None]:
-    """The size that is chosen, and the scenario whose cluster it is, with as many nodes as fit."""
+    """Return the chosen size, and the scenario of the cluster, with as many nodes as fit."""
     sidebar.draw()
     cluster = scenario_of(spec).cluster
     size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
@@ -120,11 +120,11 @@ def _cluster(spec: Spec) -> tuple[str, tuple[int, str, str] | None, Spec | None]
 
 @cache
 def _player() -> Any:
-    """The drawing in the browser, which pages share with ``dpsim collective --steps --html``."""
+    """Return the browser's player, shared with ``dpsim collective --steps --html``."""
     mounted = (
         "\nexport default function ({parentElement, data}) {\n"
         '  const root = parentElement.querySelector(".dpsim-steps");\n'
-        # The page runs again at every widget: what is played goes on unless the walks are others.
+        # The page reruns at every widget: the player goes on unless the walkthroughs change.
         "  const told = JSON.stringify(data.walks);\n"
         "  if (root.told !== told) { root.told = told; drawSteps(root, data.walks); }\n"
         "}\n"

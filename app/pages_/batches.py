@@ -1,6 +1,6 @@
-"""Batches: a sweep's results, filtered, any column against any other.
+"""Batches: a sweep's results, filtered, with any column against any other.
 
-Also the front of those points that no other beats.
+Also the Pareto front of the points.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsim.base.terminal import harmless
 from dpsim.report.figures.columns_figure import Aim, columns_figure
 from dpsim.report.figures.style import per_second
 
-_FEW = 20  # values by which rows can be filtered or coloured
+_FEW = 20  # most values of a column that can filter or colour rows
 _NONE = "nothing"
 _RATE = "throughput_samples_per_s"
 _AIMS = (
@@ -30,7 +30,7 @@ _AIMS = (
     "most across, most up",
 )
 _MOST_ROWS = 50_000
-_OF_EACH = ("point", "name", "seed")  # of every sweep, whatever it varies
+_OF_EACH = ("point", "name", "seed")  # columns of every sweep
 
 
 def draw() -> None:
@@ -69,9 +69,9 @@ def draw() -> None:
 
 
 def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
-    """The sweep's rows.
+    """Return the sweep's rows.
 
-    Raises DpsimError where there is none, and where there are too many for a page.
+    Raises DpsimError where there is no sweep, or too many rows for a page.
     """
     from dpsim.studies.sweep import results
 
@@ -85,7 +85,7 @@ def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
 
 
 def _varied(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Columns with a few different values, by which rows can be told apart."""
+    """Return the columns with a few different values, which can distinguish rows."""
     found = {}
     for column in rows[0]:
         values = sorted({str(row[column]) for row in rows if row[column] is not None})
@@ -95,9 +95,9 @@ def _varied(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def _fields(varied: list[str], rows: list[dict[str, Any]]) -> list[str]:
-    """The fields that the sweep varies, other than what stands across.
+    """Return the fields that the sweep varies.
 
-    Varied fields stand between the seed and the answers, of which ``workers`` is the first.
+    Varied fields are between the seed and the answers, of which ``workers`` is the first.
     """
     columns = list(rows[0])
     answers = columns.index("workers") if "workers" in columns else len(columns)
@@ -105,12 +105,12 @@ def _fields(varied: list[str], rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those with the values that are chosen."""
+    """Return the rows with the chosen values."""
     with st.expander("filter"):
         varied = _varied(rows)
         columns = controls.pick_several("by", list(varied), "filters", [])
         for column in columns:
-            # All of them to begin with: a filter that is just added leaves every row.
+            # All values at first: a filter that was just added keeps every row.
             chosen = controls.pick_several(
                 plain(column), varied[column], f"only-{column}", varied[column]
             )
@@ -119,7 +119,7 @@ def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    """The row with the most throughput, and by which of the varied fields it is."""
+    """Return the row with the most throughput, and its values of the varied fields."""
     done = [row for row in rows if row.get(_RATE) is not None]
     if not done:
         return "None of these rows has a throughput."

@@ -1,6 +1,6 @@
 """Compare: strategies side by side, and algorithms over message sizes.
 
-Also the same strategies on more and more nodes.
+Also the strategies on growing numbers of nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpsim.report.figures.style import per_second
 _STRATEGIES, _SIZES, _SCALING = "strategies", "algorithm against message size", "scaling"
 _HEIGHT = 560  # pixels
 _MOST_GPUS = 4_096
-_MOST_STEPS = 10  # of each point of a curve, which has up to 13
+_MOST_STEPS = 10  # for each point of a curve, which has up to 13
 _SIZES_B = tuple(4**power for power in range(5, 16))  # 1 KiB to 1 GiB
 _QUICK = ("ring", "halving-doubling", "tree", "double-binary-tree", "hierarchical", "butterfly")
 _PARTS = {
@@ -73,7 +73,7 @@ def _strategies(spec: Spec) -> None:
     part = controls.pick("vary", list(_PATHS), "vary", _ALGORITHM)
     path = _PATHS[part]
     known, usual = _values(part, spec)
-    # An algorithm is a field of the all-reduce alone.
+    # Only the all-reduce has an algorithm.
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
         None,
         "allreduce",
@@ -95,7 +95,7 @@ def _strategies(spec: Spec) -> None:
 
 
 def _values(part: str, spec: Spec) -> tuple[list[str], Sequence[str]]:
-    """What ``part`` may be, and what of it is compared at first, the scenario's own among it."""
+    """Return the values of ``part``, and the ones compared at first, with the scenario's own."""
     if part == _ALGORITHM:
         return list(ALL_REDUCES), _QUICK
     if part in _PARTS:
@@ -126,7 +126,7 @@ def _with(spec: Spec, part: str, value: str) -> Spec:
 
 
 def _use(specs: Mapping[str, Spec], called: Callable[[str], str]) -> None:
-    """A button for each that was compared, which makes it the scenario shown."""
+    """Draw a button for each compared value, which makes it the shown scenario."""
     with st.container(horizontal=True, gap="small"):
         for value, spec in specs.items():
             st.button(
@@ -144,7 +144,7 @@ def _side_by_side(found: Mapping[str, Result | DpsimError], called: Callable[[st
 
 
 def _verdict(best: Mapping[str, Result]) -> str:
-    """Which of several is fastest, the fastest first, and by how much."""
+    """Return which of several is fastest, the fastest first, and by how much."""
     rates = {name: result.throughput_samples_per_s for name, result in best.items()}
     most = max(rates.values())
     alike = [name for name, rate in rates.items() if most / rate - 1 < _ALIKE]
@@ -162,7 +162,7 @@ def _verdict(best: Mapping[str, Result]) -> str:
 
 
 def _columns(results: Collection[Result]) -> dict[str, list[str]]:
-    """What is told of each result, a column each."""
+    """Return the table of results, by column."""
     return {
         "samples/s": [per_second(result.throughput_samples_per_s) for result in results],
         **of_text(results),
@@ -203,7 +203,7 @@ def _scaling(spec: Spec) -> None:
         )
         return
 
-    # Twice as many each time, from one node on.
+    # Doubling, from one node on.
     each = given.cluster.ranks // given.cluster.nodes
     nodes = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
     steps = min(given.run.steps, _MOST_STEPS)

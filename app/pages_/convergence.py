@@ -1,4 +1,4 @@
-"""Convergence: a small model really trained in the simulated time of each way to synchronise."""
+"""Convergence: a small model trained in the simulated time of each kind of synchronisation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.studies.replay import Replay
 
 _HEIGHT = 620  # pixels
-# What is compared with at first: the second where the first is the scenario's own.
+# The initial comparison: the second where the first is the scenario's own.
 _FIRST = ("local-sgd", "bsp")
 
 
@@ -46,7 +46,7 @@ def draw() -> None:
     replays: dict[str, Replay] = {}
     for kind in (own, *others):
         chosen = spec if kind == own else spec.with_kind("strategy.sync", "kind", kind)
-        # A kind of task for each way: of one kind a session waits for one at a time.
+        # A separate kind of task for each: a session waits for one task of a kind at a time.
         found = finished(
             f"training with {kind}", (f"replay {kind}", chosen), partial(replayed, chosen)
         )
@@ -59,8 +59,8 @@ def draw() -> None:
 
 
 def _others(spec: Spec, own: str) -> list[str]:
-    """The ways that are chosen to be compared with the scenario's ``own``."""
-    # Only what can be asked for is offered: some ways go with some aggregations alone.
+    """Return the kinds chosen for comparison with the scenario's ``own``."""
+    # Offer only valid kinds: some work only with certain aggregations.
     known = [
         kind
         for kind in forms.union("strategy.sync").kinds
@@ -80,7 +80,7 @@ def _others(spec: Spec, own: str) -> list[str]:
 
 
 def _goes(spec: Spec) -> bool:
-    """Whether it is a scenario."""
+    """Return whether it is a valid scenario."""
     try:
         scenario(spec)
     except DpsimError:
@@ -89,14 +89,14 @@ def _goes(spec: Spec) -> bool:
 
 
 def _verdict(replays: dict[str, Replay]) -> str:
-    """Which way reaches the target first."""
+    """Return which kind reaches the target first."""
     rows = {name: replay.to_json() for name, replay in replays.items()}
     times = {
         name: row["time_to_target_s"]
         for name, row in rows.items()
         if row["time_to_target_s"] is not None
     }
-    # Then the accuracy at the end says which came closest.
+    # Otherwise the final accuracy shows which came closest.
     if not times:
         best = max(rows, key=lambda name: float(rows[name]["final_accuracy"]))
         return f"None reaches the target; {best} comes to {rows[best]['final_accuracy']:.1%}."

@@ -1,4 +1,4 @@
-"""Your own files: what models, traces, logs and topologies hold, and the scenario with them."""
+"""A user's own files: models, traces, logs and topologies, and the scenario with them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def draw() -> None:
     scenario_of(spec)
     found = finished(
         "reading it",
-        # By content: two files of one name are two, and the key does not keep the bytes.
+        # By content: two files may share a name, and the key does not keep the bytes.
         ("own file", kind, name, sha256(data).hexdigest(), spec),
         partial(outcome, kind, name, data, spec),
     )
@@ -46,7 +46,7 @@ def draw() -> None:
 
 def _shown(found: Outcome) -> None:
     first, *others = found.found.lines
-    # A log of collectives changes nothing by itself: what it holds is the verdict then.
+    # A log of collectives changes nothing: its contents are the verdict.
     if found.without is None or found.with_it is None:
         sentence(f"{first}.")
     else:
@@ -85,7 +85,7 @@ def _side_by_side(without: Result, with_it: Result) -> None:
 
 
 def _verdict(without: Result, with_it: Result) -> str:
-    """How long a step takes with the file, against the step as it is."""
+    """Return the step time with the file, compared with the step without it."""
     before, after = without.step_time_s["mean"], with_it.step_time_s["mean"]
     took = f"A step takes {human(after, TIME, 4)} with the file"
     return f"{took}, {human(before, TIME, 4)} without it ({after / before - 1:+.1%})."

@@ -1,4 +1,4 @@
-"""Classic questions: what batches, GPUs and learners do to time, cost and error."""
+"""Classic questions: the effect of batches, GPUs and learners on time, cost and error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _BATCH, _GPUS, _LEARNERS = "how large a batch?", "how many GPUs?", "how many learners?"
 _GROWS, _ERRORS = "a growing batch?", "what was measured?"
 _BATCHES = tuple(2**power for power in range(11))
-_LESS = (1, 4)  # batches of a GPU: the scenario's over these
+_LESS = (1, 4)  # divisors of the scenario's batch per GPU
 _MOST_GPUS = 1_024
 _MOST_LEARNERS = 6
 _WIDE = 510  # pixels
@@ -57,8 +57,8 @@ def draw() -> None:
 
 
 def _found(spec: Spec, what: str, varied: list[dict[str, str]]) -> dict[int, Result] | None:
-    """Results by the place of what is varied; None while they are simulated."""
-    # As tuples, which a task's key can hold.
+    """Return results by index of ``varied``; None while they are simulated."""
+    # Tuples, which can be part of a task's key.
     asked = tuple(tuple(each.items()) for each in varied)
     found = finished("simulating", (f"points {what}", spec, asked), partial(points, spec, asked))
     if found is not None and not found:
@@ -88,7 +88,7 @@ def _batches(spec: Spec) -> None:
 
 
 def _best_batch(runs: list[Result]) -> str:
-    """The batch that reaches the target first; of a model without a target, what uses most."""
+    """Return the batch that reaches the target first, or has most throughput without a target."""
     known = _by_time_to_target(runs)
     if len(known) > 1:
         within, first = known[0]
@@ -100,7 +100,7 @@ def _best_batch(runs: list[Result]) -> str:
 
 
 def _best_gpus(runs: list[Result]) -> str:
-    """How many GPUs reach the target first; of a model without a target, what gives most."""
+    """Return the number of GPUs that reaches the target first, or has most throughput."""
     known = _by_time_to_target(runs)
     if known:
         within, first = known[0]
@@ -112,7 +112,7 @@ def _best_gpus(runs: list[Result]) -> str:
 
 
 def _by_time_to_target(runs: list[Result]) -> list[tuple[float, Result]]:
-    """Those runs with the seconds to the target, where that is known, fastest first."""
+    """Return the runs with a known time to the target, with that time, fastest first."""
     timed = [(run.time_to_target_s, run) for run in runs]
     known = [(seconds, run) for seconds, run in timed if seconds is not None]
     return sorted(known, key=lambda pair: pair[0])
@@ -128,7 +128,7 @@ def _gpus(spec: Spec) -> None:
     each = cluster.ranks // cluster.nodes
     batch = scenario_of(spec).workload.batch_per_gpu
     nodes = [4**power for power in range(6) if 4**power * each <= _MOST_GPUS]
-    # A scenario that states its global batch has none of a GPU: then only nodes are varied.
+    # A scenario with a global batch has none per GPU: then only nodes are varied.
     batches = [max(1, batch // part) for part in _LESS] if batch else []
     varied = [
         {"cluster.nodes": str(number), "workload.batch_per_gpu": str(size)}
@@ -139,7 +139,7 @@ def _gpus(spec: Spec) -> None:
     found = _found(spec, "gpus", varied)
     if found is None:
         return
-    # Those of the scenario's own batch, which is tried first, on every number of nodes.
+    # The results of the scenario's own batch, which is tried first, on every number of nodes.
     own = [result for place, result in found.items() if place < len(nodes)]
     sentence(_best_gpus(list(found.values())))
     chart(scaling_figure(own), "efficiency")
@@ -188,7 +188,8 @@ def _grows(spec: Spec) -> None:
             "updates": [f"{stage.updates:,.0f}" for stage in growth.growing],
             "instead of": [f"{stage.updates:,.0f}" for stage in growth.constant],
             "time": [long_time(stage.seconds) for stage in growth.growing],
-            # The blank makes it another key than the heading above, and shows as the same.
+            # The trailing space makes it a different key than the heading above, and is not
+            # visible.
             "instead of ": [long_time(stage.seconds) for stage in growth.constant],
         },
         hide_index=True,
@@ -207,7 +208,7 @@ def _cost(spec: Spec, runs: list[Result]) -> go.Figure:
 
 
 def _side_by_side(figures: dict[str, go.Figure]) -> None:
-    """As many in a row as there is room for; one alone takes all of it."""
+    """Draw as many figures in a row as fit; a single one takes the full width."""
     if len(figures) == 1:
         ((key, figure),) = figures.items()
         chart(figure, key)

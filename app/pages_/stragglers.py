@@ -1,6 +1,6 @@
-"""Stragglers and sync.
+"""Stragglers and synchronisation.
 
-What slow workers do to each way of synchronising, and what staleness that costs.
+The effect of slow workers on each kind of synchronisation, and the cost of staleness.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
 _PATH = "strategy.sync.kind"
 _KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
 Outcomes = Mapping[str, Result | DpsimError]
-# By %, since YAML's braces are not those of a format.
+# With %, since YAML's braces conflict with str.format.
 _TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
 
 
@@ -68,30 +68,30 @@ def draw() -> None:
 def _with_and_without(
     spec: Spec, how: str, factor: str, kinds: Sequence[str], report: Report
 ) -> tuple[Outcomes, Outcomes]:
-    """Each way without the slow workers, and with them."""
-    # A step was measured as the scenario is: with slower workers it would not have been that.
+    """Simulate each kind without the slow workers, and with them."""
+    # The measured step does not apply to the scenario with slower workers.
     spec = with_fitted_times(spec)
     slowed = _slowed(spec, how, factor)
-    # One bar over both halves.
+    # One progress bar over both halves.
     both = 2 * len(kinds)
     without = varied(spec, _PATH, kinds, lambda done, _: report(done, both))
     return without, varied(slowed, _PATH, kinds, lambda done, _: report(len(kinds) + done, both))
 
 
 def _those_that_go(found: Outcomes) -> dict[str, Result]:
-    """The results, by what people call each way."""
+    """Return the results, by the display name of each kind."""
     return {kind_words(kind): each for kind, each in found.items() if isinstance(each, Result)}
 
 
 def _slowed(spec: Spec, how: str, factor: str) -> Spec:
-    """The scenario with that slow worker, or those slow-downs, in place of its own."""
+    """Return the scenario with that slow worker, or those slow-downs, instead of its own."""
     if how.startswith("worker"):
         return spec.with_value("disturbance.slow", f"[{{workers: [0], factor: {factor}}}]")
     return spec.with_value("disturbance.transient", f"[{_TRANSIENT % factor}]")
 
 
 def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -> str:
-    """Which way is fastest with the slow workers, what it keeps of its rate, and its price."""
+    """Return which kind is fastest with slow workers, its remaining rate, and its cost."""
     rates = {kind: result.throughput_samples_per_s for kind, result in results.items()}
     first = max(rates, key=lambda kind: rates[kind])
     last = min(rates, key=lambda kind: rates[kind])
@@ -101,7 +101,7 @@ def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -
     if first in undisturbed:
         said += f"; it keeps {rates[first] / undisturbed[first].throughput_samples_per_s:.0%} of "
         said += "what it gives without them"
-    # Speed is not all: an update from old parameters may gain less.
+    # Speed is not everything: an update from old parameters may gain less.
     stale = results[first].staleness
     gap, late = stale["clock_gap"]["max"], stale["versions"]["max"]
     if late:
@@ -111,7 +111,7 @@ def _verdict(results: Mapping[str, Result], undisturbed: Mapping[str, Result]) -
 
 
 def _over_all_reduces(results: Mapping[str, Result]) -> str:
-    """What ways are here that are known from parameter servers; empty where they are at those."""
+    """Return a note on kinds known from parameter servers; empty where servers are used."""
     found = [
         kind
         for kind, result in results.items()

@@ -1,4 +1,4 @@
-"""See the strategies: how workers share the same computing, over time and over the loss."""
+"""The strategies explained: how workers share the same computing, over time and over the loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, WORKERS, Lane
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
 _SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
-# Waiting builds up over several steps; what overlaps is the same in each.
+# Waiting builds up over several steps; overlap is the same in each.
 _STEPS, _FEW = 8, 2
 _SSP = "SSP, at most 2 ahead"
 _AVERAGED = {
@@ -31,7 +31,7 @@ _AVERAGED = {
     "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
     "asynchronous gossip": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "asp"}},
 }
-# A model small enough that its weights have a plane, from starts of their own.
+# A model so small that its weights fit in a plane, with different starts.
 _SMALL = {
     "replay.model": "softmax",
     "replay.own_start": "true",
@@ -51,7 +51,7 @@ def draw() -> None:
 
 
 def _of_four(spec: Spec) -> Spec:
-    """The scenario's model and network with four workers, one a node, all without surprises."""
+    """Return the scenario's model and network with four workers, one per node, undisturbed."""
     cluster = scenario_of(spec).cluster
     if cluster.groups or scenario_of(spec).testbed is not None:
         refuse("this page shows four workers of one kind: the scenario must have one kind of nodes")
@@ -62,7 +62,7 @@ def _of_four(spec: Spec) -> Spec:
         "run.warmup": "0",
         "run.steps": str(_STEPS),
         "run.allow_out_of_memory": "true",
-        # Not every engine and every model of the network can simulate all of the strategies.
+        # Not every engine or network model can simulate all of the strategies.
         "run.engine": "auto",
         "run.network_model": "auto",
         "calibration": "catalogue",  # a measured cell of several GPUs is one worker
@@ -114,7 +114,7 @@ def _shards(spec: Spec) -> None:
 
 
 def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool:
-    """Draw each strategy; whether there was anything to draw."""
+    """Draw each strategy; return whether there was anything to draw."""
     found = finished(
         "simulating each",
         ("lanes", spec, tuple(strategies), workers),
@@ -131,7 +131,7 @@ def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool
 
 
 def _verdict(found: Sequence[Lane]) -> str:
-    """With which of several strategies workers are done first, and with which last."""
+    """Return with which strategies workers finish first and last."""
     ends = {each.name: _mean_end(each) for each in found}
     first = min(ends, key=lambda name: ends[name])
     last = max(ends, key=lambda name: ends[name])
@@ -142,7 +142,7 @@ def _verdict(found: Sequence[Lane]) -> str:
 
 
 def _mean_end(lane: Lane) -> float:
-    """When a worker has done its steps, in the mean, from the first that any does on."""
+    """Return the mean time at which a worker finishes its steps, from the first start of any."""
     ends: dict[int, float] = {}
     for each in chain.from_iterable(lane.steps):
         ends[each.worker] = max(each.end, ends.get(each.worker, 0.0))

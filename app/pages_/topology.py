@@ -1,6 +1,6 @@
 """Topology.
 
-The cluster as a graph, its links coloured by what a step puts on them, and the busiest of them.
+The cluster as a graph, with links coloured by their load in a step, and the busiest of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def draw() -> None:
     job, loads = found
     links = busiest_links(job.network, loads, _LISTED)
     classes = link_classes(job.network, loads)
-    # Classes come sorted, the busiest first.
+    # Classes are sorted, the busiest first.
     if links:
         sentence(_verdict(classes[0]))
     chart(load_map_figure(classes), key="classes")

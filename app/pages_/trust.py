@@ -1,6 +1,6 @@
-"""Trust: predictions beside measurements, published, recorded and your own.
+"""Trust: predictions beside measurements, published, recorded and the user's own.
 
-Also where this scenario's times come from.
+Also the source of this scenario's times.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def draw() -> None:
 
 
 def _calibration() -> None:
-    """Which calibration the other pages' scenario uses, and how far off such predictions are."""
+    """Draw the calibration of the other pages' scenario, and the error of such predictions."""
     try:
         given = scenario(state.current().spec)
     except DpsimError as error:
@@ -60,7 +60,8 @@ def _said(given: Scenario) -> str:
     found = computing_errors()
     return (
         "compute times are from the GPU's figures and fitted constants, not measured. Published "
-        f"steps whose publisher no fit saw are off by {found['median']:.0%} in the median and "
+        "steps whose publisher was left out of the fit are off by "
+        f"{found['median']:.0%} in the median and "
         f"{found['mean']:.0%} on average ({found['n']:,} rows)."
     )
 
@@ -89,7 +90,7 @@ def _published() -> None:
         "table", list(tables), "table", next(iter(tables)), words=TITLES.__getitem__
     )
     table, (file, what, unit) = tables[kind], TABLES[kind]
-    # JSON has lists where `Pair` had its fields.
+    # JSON has lists instead of `Pair`.
     rows = [Pair(*row) for row in table["rows"]]
     every = table["errors"]["n"]
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
@@ -100,7 +101,7 @@ def _published() -> None:
 
 
 def _covered(errors: dict[str, Any]) -> str:
-    """The share of measured rows inside their intervals; of tables without any, nothing."""
+    """Return the share of measured rows inside their intervals; empty for tables without any."""
     covered = errors.get("coverage")
     return "" if covered is None else f"{covered:.0%}"
 
@@ -109,7 +110,7 @@ def _recorded() -> None:
     import validate
 
     folder = Path(str(validate.__file__)).parent / "recorded"
-    # What is not packed there is no file of runs.
+    # Unpacked files are not recorded runs.
     files = sorted(folder.glob("*.json.gz"))
     if not files:
         st.info(

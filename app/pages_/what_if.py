@@ -1,4 +1,4 @@
-"""The first page: one scenario, its step time, where it goes, and what would change it."""
+"""The first page: one scenario, its step time, its breakdown, and changes that would help."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _BEST = 3
-_GAIN = -0.005  # of the time per sample: what gains less would show as 0 %
+_GAIN = -0.005  # of the time per sample: smaller gains would show as 0 %
 _ONE, _THREE = "a typical worker", "slowest and fastest, too"
 
 
@@ -50,7 +50,7 @@ def draw() -> None:
     alike = base is None or base.scenario.workload.model == shown.scenario.workload.model
     headline(shown.result, None if base is None else base.result, alike=alike)
     sentence(verdict(shown.result))
-    # Charts keep a browser busy for a second: the numbers above are drawn before they come.
+    # Charts keep a browser busy for a second: draw the numbers above first.
     if let_draw():
         return
 
@@ -66,10 +66,10 @@ def draw() -> None:
     _timeline(shown, view.spec)
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
-            # In a terminal blanks put what is said into columns.
+            # Extra spaces align columns in a terminal.
             st.text(" ".join(note.split()))
     measured_steps.draw(view.spec)
-    # What has to be simulated yet comes after all that the answer holds already.
+    # Slower parts that must be simulated come last.
     with left:
         _scaling(view.spec, shown.result)
     with limits:  # last, since turning every knob takes long
@@ -77,7 +77,7 @@ def draw() -> None:
 
 
 def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
-    """Where the time of a step goes, beside the baseline's."""
+    """Return the breakdown of the step time, beside the baseline's."""
     results, names = [shown.result], ["now"]
     if base is not None:
         results, names = [base.result, shown.result], ["before", "now"]
@@ -107,7 +107,7 @@ def _title(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> None:
 
 
 def _since(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> str:
-    """What the numbers' changes are against, and what is changed."""
+    """Return the baseline of the changes, and what differs from it."""
     if pinned is None:
         pinned = baseline
         whose = "Changed last"
@@ -126,7 +126,7 @@ def _since(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> str:
 
 
 def _scaling(spec: Spec, own: Result) -> None:
-    """Throughput on fewer and more nodes than those of ``own``, the result of ``spec``."""
+    """Draw the throughput on fewer and more nodes than ``own``, the result of ``spec``."""
     if not node_counts(spec):
         st.caption("A cluster of several kinds of nodes has no one number of nodes to count up.")
         return
@@ -140,7 +140,7 @@ def _scaling(spec: Spec, own: Result) -> None:
 
 
 def _timeline(shown: Answer, spec: Spec) -> None:
-    """What one worker does when; the slowest and the fastest on demand; the trace of all."""
+    """Draw a worker's timeline, optionally of the slowest and fastest too, and the trace button."""
     whose = controls.switch("whose step", (_ONE, _THREE), "timeline", _ONE)
     workers = shown.workers if whose == _THREE else {"typical": shown.workers["typical"]}
     called = called_by(workers)
@@ -160,9 +160,9 @@ def _timeline(shown: Answer, spec: Spec) -> None:
 
 
 def _limits(spec: Spec) -> None:
-    """What limits the step, and the three changes that gain most."""
+    """Draw what limits the step, and the three changes that gain most."""
     st.markdown("**What limits it, and what would change it** (press one to try it)")
-    # Every knob takes a run or more: the bar is shown at once, and the page can be used meanwhile.
+    # Every knob takes a run or more: show the bar at once, and keep the page usable meanwhile.
     found = finished(
         "turning every knob",
         ("explained", spec),
@@ -172,7 +172,7 @@ def _limits(spec: Spec) -> None:
     if found is None:
         return
     shares = {kind: seconds / found.path.seconds for kind, seconds in found.path.by_kind.items()}
-    # Not what would show as 0 %.
+    # Leave out gains that would show as 0 %.
     said = ", ".join(
         f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005
     )
@@ -203,7 +203,7 @@ def _turn(number: int, turn: Turn) -> None:
 
 def _others(found: Explanation) -> None:
     opened = st.expander("every knob", key="every knob", on_change="rerun")
-    if not opened.open:  # tables take a browser long to load
+    if not opened.open:  # browsers take long to load tables
         return
     with opened:
         rows = [turn for turn in found.turns if turn.change is not None]

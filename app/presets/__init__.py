@@ -1,6 +1,6 @@
 """Well-known set-ups, a scenario file each.
 
-The first line says what it is, the comment below it what to look at.
+The first line is the title, and the comment below it describes what to look at.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ __all__ = ["FIRST", "about", "preset_names", "preset_path", "searched", "short"]
 
 FIRST = "resnet50-32-v100-25gbe"
 _GUESSED = 4  # letters of a word that may be misspelt
-_DETAIL = re.compile(r"[,:]| \(| with | whose | over ")  # where a title goes into detail
+_DETAIL = re.compile(r"[,:]| \(| with | whose | over ")  # where the detail of a title begins
 
 
 @cache
 def _paths() -> dict[str, Path]:
-    # The paths are kept: an installed package is a folder, which stays when the block ends.
+    # The paths stay valid: an installed package is a folder, which remains after the block.
     with as_file(files(__name__)) as folder:
         return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def preset_names() -> list[str]:
-    """Their names, the first page's first."""
+    """Return the names of presets, the first page's first."""
     return sorted(_paths(), key=lambda name: (name != FIRST, name))
 
 
 def preset_path(name: str) -> Path:
-    """The file of a preset. Raises UnknownNameError."""
+    """Return the file of a preset. Raises UnknownNameError."""
     if name not in _paths():
         raise UnknownNameError("preset", name, _paths())
     return _paths()[name]
 
 
 def short(name: str) -> str:
-    """As much of what a preset is called as a narrow list has room for."""
+    """Return the title of a preset without its detail, for a narrow list."""
     title, _ = about(name)
     return _DETAIL.split(title, maxsplit=1)[0]
 
 
 def searched(wanted: str) -> list[str]:
-    """Presets that speak of all words of ``wanted``, in whatever spelling: ``llama-3``, ``Lama 3``.
+    """Return presets that match all words of ``wanted``, in any spelling: ``llama-3``, ``Lama 3``.
 
-    Those whose title has them in this order come first.
+    Titles that contain the words in this order come first.
     """
     asked = _words(wanted)
     found = [name for name in preset_names() if _speaks_of(name, asked)]
@@ -65,13 +65,13 @@ def _speaks_of(name: str, asked: list[str]) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Letters and numbers apart: ``llama``, ``3`` for ``Llama3`` as for ``llama-3``."""
+    """Split letters and numbers: ``llama``, ``3`` for ``Llama3`` and for ``llama-3``."""
     return re.findall(r"[a-z]+|\d+(?:\.\d+)?", text.lower())
 
 
 @cache
 def about(name: str) -> tuple[str, str]:
-    """What a preset is called, and what there is to see in it. Raises UnknownNameError."""
+    """Return the title of a preset, and what to look at. Raises UnknownNameError."""
     lines = preset_path(name).read_text(encoding="utf-8").splitlines()
     comment = [line.removeprefix("#").strip() for line in lines if line.startswith("#")]
     return comment[0], " ".join(comment[1:])

@@ -1,6 +1,7 @@
-"""What every room may use: errors, configuration, units, registries, files, limits.
+"""Basics for all packages: errors, configuration, units, registries, files, limits.
 
-It knows no other room. Each module is a door of its own, so that a command loads what it needs.
+It uses no other package of dpsim. Its modules are imported one by one, so that a command loads only
+what it needs.
 """
 
 __all__: list[str] = []

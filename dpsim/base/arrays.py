@@ -1,4 +1,4 @@
-"""The types of numpy arrays that signatures name, and what is asked of them everywhere."""
+"""Types of numpy arrays for signatures, and a common function of time spans."""
 
 from collections.abc import Iterable
 from operator import itemgetter
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-RealArray = NDArray[np.floating[Any]]  # training runs in single or in double precision
+RealArray = NDArray[np.floating[Any]]  # training runs in single or double precision
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """Seconds that lie in at least one of the spans from a begin to an end (s)."""
+    """Return the seconds covered by at least one of the spans from a begin to an end (s)."""
     seconds, reached = 0.0, -np.inf
-    # Only what lies beyond all spans before it counts.
+    # Only the part beyond all earlier spans counts.
     for begin, end in sorted(spans, key=itemgetter(0)):
         seconds += max(0.0, end - max(begin, reached))
         reached = max(reached, end)

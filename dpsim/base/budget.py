@@ -1,10 +1,10 @@
-"""What one simulation may take of this machine.
+"""Limits of one simulation's time and memory on this machine.
 
-Beyond its seconds or its bytes it is refused with a number.
+A simulation that exceeds them raises an error with the number.
 
-The seconds are those of the processor in the simulation's own thread, so that a busy machine does
-not shorten them. What is under way asks for itself, in its loops; where nothing is under way,
-nothing is refused. In a program of ours a signal asks as well, wherever a library is in Python.
+The time limit counts CPU seconds of the simulation's own thread, so that a busy machine does not
+shorten it. Running code checks the limit in its loops. In dpsim's own programs a signal checks it
+too, wherever a library runs Python code.
 """
 
 from __future__ import annotations
@@ -12,34 +12,38 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, thread_time
 from types import FrameType
 
 from dpsim.base.errors import DpsimError, FailedError
 
-# The environment's variable that says how many seconds one simulation may take.
+# The environment variable with the seconds that one simulation may take.
 TIME_LIMIT = "DPSIM_TIME_LIMIT"
 MOST_SECONDS = 3600.0
-_SURE = 0.02  # the part of the limit after which the steps done so far say how long all will take
+# The part of the limit, and the seconds at most, after which the steps done so far say how long all
+# will take.
+_SURE, _SURE_S = 0.02, 0.5
 _ASKS_EVERY = 0.1  # s of the processor between two signals beyond the limit
-_LOOKS = 0.002  # s between two looks at how long all will take
-_A_WHILE = 5.0  # s from which a forecast is worth a word
-_DOUBT = 2.0  # steps may become faster than the first ones were
+_LOOKS = 0.002  # s between two forecasts
+_A_WHILE = 5.0  # s from which a forecast is reported
+_DOUBT = 2.0  # safety factor, because later steps may be faster than the first ones
 
 _WAY_OUT = "take fewer nodes or steps, or larger buckets"
 
 
 @dataclass(slots=True)
 class _Limit:
-    """When a simulation has had its time.
+    """The time limit of a simulation.
 
-    ``seconds`` is what it was given, ``end`` is in s of its thread; before ``look``, in s of the
-    clock, it cannot come.
+    ``seconds`` is its length, ``end`` is in s of its thread; it cannot be reached before ``look``,
+    in s of the clock.
     """
 
     seconds: float
@@ -51,17 +55,16 @@ _limit: ContextVar[_Limit | None] = ContextVar("limit of the simulation under wa
 
 
 class _TimeIsUp(BaseException):
-    """Goes by what takes the error of one candidate of many for an answer, up to `limited`."""
+    """Passes handlers that treat the error of one candidate as a result, up to `limited`."""
 
 
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
-    """Hold what runs inside to the limit of time: ``seconds``, or that of `time_limit`.
+    """Hold the code inside to a time limit: ``seconds``, or `time_limit`.
 
-    What is part of something that is held to one already keeps that one.
+    Nested contexts keep the outer limit.
 
-    Raises FailedError, from `check`, where it takes longer, and where there is less memory than it
-    asks for.
+    Raises FailedError, from `check`, if it takes longer, and if it needs more memory than there is.
     """
     limit = _limit.get()
     is_first = limit is None
@@ -77,7 +80,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
     except _TimeIsUp:
         raise over_time(limit.seconds) from None
     except Exception as error:
-        # A library in C may turn what the signal raised into an error of its own, as DuckDB does.
+        # A C library may turn the signal's exception into an error of its own, as DuckDB does.
         if asks and not isinstance(error, DpsimError) and not time_left():
             raise over_time(limit.seconds) from None
         if not isinstance(error, MemoryError):
@@ -94,12 +97,24 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 
 
 def ask_by_signal() -> None:
-    """From now on hold to the limit what does not ask for it, too, in the main thread.
+    """From now on, check the limit by a signal too, in the main thread.
 
-    For a program that is ours alone: it takes the signal SIGPROF, where the system has it.
+    Only for dpsim's own programs, because it takes the signal SIGPROF, if the system has it.
     """
-    if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
+    if not hasattr(signal, "setitimer") or signal.getsignal(signal.SIGPROF) is _ask:
+        return
+    if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGPROF, _ask)
+        sys.unraisablehook = partial(_ignored, sys.unraisablehook)
+
+
+def _ignored(
+    hook: Callable[[sys.UnraisableHookArgs], object], what: sys.UnraisableHookArgs
+) -> None:
+    # Python swallows what is raised in a finalizer or a weak reference's callback. The next signal
+    # asks again.
+    if not isinstance(what.exc_value, _TimeIsUp):
+        hook(what)
 
 
 def _signal_asks() -> bool:
@@ -108,7 +123,7 @@ def _signal_asks() -> bool:
 
 
 def _ask(number: int, frame: FrameType | None) -> None:
-    # What is half imported would be found so by whatever this process does next.
+    # Do not interrupt an import, because later imports would find a half-imported module.
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return
@@ -120,9 +135,9 @@ def _ask(number: int, frame: FrameType | None) -> None:
 
 
 def check() -> None:
-    """Raise FailedError where what is under way has had its time; costs less than a microsecond."""
+    """Raise FailedError if the running code has used its time; takes less than a microsecond."""
     limit = _limit.get()
-    # The clock costs a tenth of the thread's time, which is no more than has passed.
+    # Reading the clock costs a tenth of reading the thread's time, which never runs faster.
     if limit is None or monotonic() < limit.look:
         return
     now = thread_time()
@@ -132,11 +147,11 @@ def check() -> None:
 
 
 class OverTimeError(FailedError):
-    """What took more of the processor than its limit."""
+    """The code has used more CPU time than its limit."""
 
 
 def over_time(seconds: float) -> OverTimeError:
-    """What took more than the ``seconds`` of the limit, in words."""
+    """Return the error for code that took more than the limit of ``seconds``."""
     return OverTimeError(
         f"takes more than {seconds:,.4g} s of the processor, the limit: {_WAY_OUT}, or "
         f"set {TIME_LIMIT} (s)"
@@ -144,13 +159,13 @@ def over_time(seconds: float) -> OverTimeError:
 
 
 def time_left() -> float:
-    """Seconds of the processor that what is under way may still take, in whichever process."""
+    """Return the CPU seconds that the running code may still use, in any process."""
     limit = _limit.get()
     return time_limit() if limit is None else max(limit.end - thread_time(), 0.0)
 
 
 class Budget:
-    """The limit of time for a study: all its simulations together take no more than one may."""
+    """The time limit of a study: all its simulations together may take as long as one."""
 
     def __init__(self) -> None:
         self._whole = time_limit()
@@ -160,7 +175,7 @@ class Budget:
     def part(self, share: float = 1.0) -> Iterator[None]:
         """Hold a simulation to what is left of this ``share`` of the whole.
 
-        Raises OverTimeError where it takes longer, and where nothing is left.
+        Raises OverTimeError if it takes longer, and if nothing is left.
         """
         left = self._begun + share * self._whole - thread_time()
         if left <= 0:
@@ -172,7 +187,7 @@ class Budget:
             raise over_time(self._whole) from None
 
     def forecast(self, simulations: int, seconds: float) -> str | None:
-        """How long so many ``simulations`` of so many ``seconds`` take; None for a few seconds."""
+        """Return how long ``simulations`` of ``seconds`` each take; None for a few seconds."""
         whole = simulations * seconds
         if whole < _A_WHILE:
             return None
@@ -185,27 +200,29 @@ class Budget:
 
 @dataclass(slots=True)
 class Forecast:
-    """Tells from the parts done of ``total`` equal ones how long all will take.
+    """Forecast from the first of ``total`` equal steps how long all of them will take.
 
-    The first, which prepares, does not count. ``progress`` is told, too, how many are done.
+    The first step, which prepares, does not count. ``progress`` is called with the steps done.
+    ``quicker`` is called before a refusal: it names a setting that takes less time, if any.
     """
 
     total: int
     progress: Callable[[int], None]
+    quicker: Callable[[], str] = lambda: ""
     _begun: float = field(default_factory=thread_time, init=False)
     _first: int = field(default=0, init=False)
     _look: float = field(default=-math.inf, init=False)  # s of the clock
 
     def done(self, done: int) -> None:
-        """So many are done.
+        """Record that ``done`` parts are done.
 
-        Raises OverTimeError where all would take more than twice the time that is left.
+        Raises OverTimeError if all would take more than twice the time that is left.
         """
         self._check(done)
         self.progress(done)
 
     def _check(self, done: int) -> None:
-        # Thousands of workers end steps of their own, and a thread's time is dear to ask for.
+        # Thousands of workers end their own steps, and reading a thread's time is expensive.
         clock = monotonic()
         if clock < self._look:
             return
@@ -214,20 +231,22 @@ class Forecast:
         if not self._first:
             self._begun, self._first = now, done
         spent, counted = now - self._begun, done - self._first
-        if limit is None or not counted or spent < _SURE * (limit.end - self._begun):
+        if limit is None or not counted:
+            return
+        if spent < min(_SURE * (limit.end - self._begun), _SURE_S):
             return
         whole = spent / counted * self.total
         if self._begun + whole / _DOUBT > limit.end:
             # Not a plain FailedError: who gave it a short time may give it a longer one.
             raise OverTimeError(
                 f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "
-                f"({counted:,} took {spent:.2g} s), "
-                f"the limit is {limit.seconds:,.4g} s: {_WAY_OUT}, or set {TIME_LIMIT} (s)"
+                f"({counted:,} took {spent:.2g} s), the limit is {limit.seconds:,.4g} s: "
+                f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
             )
 
 
 def time_limit() -> float:
-    """Seconds of the processor that one simulation may take: an hour, or what the environment says.
+    """Return the CPU seconds that one simulation may take: an hour, or the environment's value.
 
     Raises DpsimError.
     """
@@ -244,16 +263,16 @@ def time_limit() -> float:
 
 
 def check_memory(nbytes: float, what: str, way_out: str = _WAY_OUT) -> None:
-    """Raise FailedError, with the ``way_out``, where ``what`` needs more bytes than there are."""
+    """Raise FailedError, with ``way_out``, if ``what`` needs more bytes than available."""
     if nbytes > memory_here():
         here = f"this machine has {memory_here() / 1e9:.3g} GB"
         raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {way_out}")
 
 
 def memory_here() -> float:
-    """Bytes that this process can have.
+    """Return the bytes of memory that this process can have.
 
-    The machine's memory, or the limit that is set on the process (``ulimit -v``).
+    The machine's memory, or the limit set for the process (``ulimit -v``).
     """
     try:
         import resource  # not on every system

@@ -1,7 +1,7 @@
-"""A Python process beside this one: it runs functions one after the other, and can be ended.
+"""A child Python process that runs functions one after the other, and can be killed.
 
-A thread cannot be ended from outside, and a library that is at work asks nobody. What may take long
-inside one, or must not reach files and networks, runs here.
+A thread cannot be killed from outside, and a running library does not check the time limit.
+Functions that may take long inside one, or must not reach files and networks, run here.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from dpsim.base.errors import DpsimError, FailedError
 
 T = TypeVar("T")
 
-_GRACE = 0.5  # s of the processor beyond the limit
-_LOOKS_EVERY = 0.2  # seconds between two looks whether the parent is there
+_GRACE = 0.5  # CPU seconds beyond the limit
+_LOOKS_EVERY = 0.2  # seconds between two checks that the parent exists
 _ANSWER, _ERROR, _REPORT = "answer", "error", "report"
 _ERRORS = {kind.__name__: kind for kind in (OverTimeError, FailedError, DpsimError)}
 
 
 class Child:
-    """Runs functions in a process of its own, which starts when it is first needed.
+    """Runs functions in a separate process, which starts when it is first needed.
 
-    ``prepare`` is a function that the process calls first, outside any limit of time. Functions,
+    ``prepare`` is a function that the process calls first, outside any time limit. Functions,
     their arguments and their values must be picklable. Threads take turns.
     """
 
@@ -58,13 +58,14 @@ class Child:
         report: Callable[..., object] | None = None,
         seconds: float | None = None,
     ) -> T:
-        """``function(*args)`` in the process; with ``report`` one more argument calls that here.
+        """Return ``function(*args)``, run in the process.
 
-        It may take so many ``seconds`` of the processor, by default what is left of the limit.
-        What ``report`` raises ends the process, and is raised.
+        With ``report`` the function gets one more argument, whose calls are passed on to it here.
+        It may take ``seconds`` of CPU time, by default what is left of the limit. An exception of
+        ``report`` ends the process, and is raised.
 
-        Raises DpsimError as the function does, and FailedError where it takes more time or memory
-        than it may, where it raises anything else, and where the process is ended.
+        Raises DpsimError as the function does, and FailedError if it takes more time or memory
+        than it may, if it raises anything else, and if the process is ended.
         """
         seconds = time_left() if seconds is None else seconds
         with self._lock:
@@ -76,7 +77,7 @@ class Child:
             except DpsimError:
                 raise
             except (EOFError, BrokenPipeError, ValueError) as error:
-                # A pipe that another thread closes under the one that reads is a ValueError.
+                # Reading a pipe that another thread closes raises a ValueError.
                 is_other = isinstance(error, ValueError) and self._process is process
                 self.end()
                 if is_other:
@@ -87,12 +88,12 @@ class Child:
                 raise
 
     def start(self) -> None:
-        """Start the process, where none is there, so that the next `run` need not."""
-        with self._lock, suppress(FailedError):  # then the next `run` says so
+        """Start the process if there is none, so that the next `run` need not."""
+        with self._lock, suppress(FailedError):  # the next `run` then reports it
             self._started()
 
     def end(self) -> None:
-        """End the process, in whatever it is; the next `run` starts another."""
+        """Kill the process in any state; the next `run` starts another."""
         process, self._process = self._process, None
         if process is None or self._owner != os.getpid():
             return
@@ -127,13 +128,13 @@ class Child:
                 raise
 
     def _started(self) -> subprocess.Popen[bytes]:
-        # A fork shares its parent's pipes, and must leave them alone.
+        # A fork shares its parent's pipes, and must not use them.
         if self._owner != os.getpid():
             self._process = None
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.end()
-        # -P: a file in the current folder is not to be taken for a module.
+        # -P: a file in the current folder must not be imported as a module.
         command = [sys.executable, "-P", "-m", "dpsim.base.child", str(os.getpid())]
         here = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
@@ -165,40 +166,40 @@ def _why(code: int, seconds: float) -> FailedError:
 
 
 def _kind(error: DpsimError) -> str:
-    """The name of the nearest of `_ERRORS`: others take more than their message to make."""
+    """Return the name of the nearest of `_ERRORS`; other errors need more than a message."""
     return next(name for name, kind in _ERRORS.items() if isinstance(error, kind))
 
 
 @cache
 def end_with(parent: int) -> None:
-    """End this process soon after ``parent`` has gone: watches from now on.
+    """Watch ``parent`` from now on, and end this process soon after it has gone.
 
-    That holds also while it waits for work that nobody will give it.
+    Also while this process waits for work.
     """
 
-    # A parent that is killed tells nobody. Its workers would go on with what somebody else may be
-    # at work on by now, and hold memory until someone finds them.
+    # A killed parent sends no notice. Its workers would continue with work that another process may
+    # do by now, and keep their memory.
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOKS_EVERY)
-        # Not sys.exit, which would end this thread alone and wait for the work.
+        # Not sys.exit, which would end only this thread and wait for the work.
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="watches the parent").start()
 
 
 def _serve(parent: int) -> None:
-    """Carry out what comes on stdin until that ends."""
-    # Ctrl-C reaches all processes of a terminal: the parent says what becomes of this one.
+    """Run the requests from stdin until it ends."""
+    # Ctrl-C reaches all processes of a terminal, but only the parent decides to end this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     end_with(parent)
     ask_by_signal()
     _hold_memory()
 
     def send(kind: str, said: object) -> None:
-        # Whole or not at all, should it not be picklable.
+        # Pickled first, so that nothing is written if it is not picklable.
         answers.write(pickle.dumps((kind, said)))
         answers.flush()
 
@@ -220,7 +221,7 @@ def _serve(parent: int) -> None:
 def _carried_out(function: Callable[..., T], args: tuple[Any, ...], seconds: float) -> T:
     timed = seconds < float("inf") and hasattr(signal, "setitimer")
     if timed:
-        # What does not hear the limit, such as a library in C, is ended by this signal.
+        # This signal ends code that does not check the limit, such as a C library.
         signal.setitimer(signal.ITIMER_VIRTUAL, 1.25 * seconds + _GRACE)
     try:
         with limited(seconds):
@@ -231,7 +232,7 @@ def _carried_out(function: Callable[..., T], args: tuple[Any, ...], seconds: flo
 
 
 def _hold_memory() -> None:
-    """Refuse more memory than the machine has, rather than have the system end processes."""
+    """Refuse more memory than the machine has, instead of letting the system kill processes."""
     with suppress(ImportError, OSError, ValueError):
         import resource  # not on every system
 

@@ -1,6 +1,6 @@
 """The base of every configuration model.
 
-What a scenario or a catalogue entry may say, checked and frozen.
+The checked and frozen content of a scenario or a catalogue entry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import (
 
 from dpsim.base.files import digest
 
-LARGEST_INTEGER = 2**63 - 1  # of 64 bits: what arrays of integers hold
+LARGEST_INTEGER = 2**63 - 1  # of 64 bits, as in integer arrays
 
 
 class Config(BaseModel):
@@ -40,7 +40,7 @@ class Config(BaseModel):
     @field_validator("*")
     @classmethod
     def _of_64_bits(cls, value: Any) -> Any:
-        # Of every field of every part: most are no integers, and are through at once.
+        # Runs for every field of every part; most are not integers and return at once.
         if isinstance(value, int):
             _check_64_bits(value)
         elif isinstance(value, tuple):
@@ -59,26 +59,26 @@ def _check_64_bits(value: int) -> None:
 
 
 class Problem(NamedTuple):
-    """What a model refused: ``where`` in it, empty for the whole, by which ``rule``, and what."""
+    """An error of a model: ``where`` in it (empty for the whole), the ``rule``, and the value."""
 
     where: str
     rule: str
     given: Any
 
     def __str__(self) -> str:
-        """Where and rule."""
+        """Return the place and the rule."""
         return f"{self.where}: {self.rule}" if self.where else self.rule
 
 
 def first_problem(error: ValidationError) -> Problem:
-    """The first of the problems that pydantic found, as one line of an error says it."""
+    """Return the first of the problems that pydantic found, for a one-line error."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return Problem(where, first["msg"].removeprefix("Value error, "), first["input"])
 
 
 def beside_scenario(path: str, info: ValidationInfo) -> str:
-    """The path as it is seen from here.
+    """Return the path relative to the current folder.
 
     The scenario's folder is the validation context's ``folder``.
     """
@@ -87,16 +87,16 @@ def beside_scenario(path: str, info: ValidationInfo) -> str:
 
 
 def as_content(path: str, info: SerializationInfo) -> str:
-    """The path, or what the file holds now where it is dumped with ``BY_CONTENT``."""
+    """Return the path, or the file's digest if it is dumped with ``BY_CONTENT``."""
     is_asked = (info.context or {}).get("by_content", False)
     return digest(path) if is_asked and Path(path).is_file() else path
 
 
-# The context of a dump in which files stand for what they hold: two dumps are the same only where
-# the files are. Each field that names a file keeps to it.
+# The context of a dump that represents files by their content, so that two dumps are equal only if
+# the files are. Each field that names a file must support it.
 BY_CONTENT = {"by_content": True}
 
-# A file's path, in the scenario relative to it.
+# A file's path; in a scenario it is relative to the scenario file.
 FilePath = Annotated[
     str, Field(min_length=1), AfterValidator(beside_scenario), PlainSerializer(as_content)
 ]

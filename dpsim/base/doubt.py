@@ -1,8 +1,8 @@
-"""How far a prediction may be off, by what models left of measurements that no fit saw.
+"""Errors of predictions, from the models' residuals on held-out measurements.
 
-A `Doubt` is one source of error, a `PredictionInterval` what doubts make of a prediction. A doubt's
-spread is a split-conformal one: it holds quantiles of ln(measured / predicted) of left-out rows, so
-that nine in ten of the rows lie inside by construction.
+A `Doubt` is one source of error, a `PredictionInterval` the combined effect of such errors on a
+prediction. A doubt's spread is split-conformal: it consists of quantiles of ln(measured /
+predicted) of left-out rows, so that nine in ten of the rows lie inside by construction.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dpsim.base.arrays import FloatArray
 CONFIDENCE = 0.9
 ENDS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 LEVELS = (0.5, 0.8, CONFIDENCE)
-# An arm of an interval, of logarithms, has at least this much of the other, so that no prediction
+# Each arm of an interval, in logarithms, is at least this share of the other, so that no prediction
 # lies at an end of its interval.
 LEAST_ARM = 1 / 3
-# How far ln(measured / predicted) is below 0 and above, for each of LEVELS of the rows.
+# Extent of ln(measured / predicted) below and above 0, for each of LEVELS of the rows.
 Spread = Sequence[Sequence[float]]
 _DRAWS = 4000
 
@@ -39,12 +39,12 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PredictionInterval:
-    """Seconds, or bytes, between which a prediction lies with a probability of ``confidence``.
+    """The range, in seconds or bytes, of a prediction with probability ``confidence``.
 
-    ``basis``: the measurements by which the models were judged. ``extrapolated``: what is unlike
-    all of them, for which whole generations were left out; a sentence each. ``sources``: what each
-    source of error makes of it. ``nearest``: the measurements that are most like it. ``drawn``: the
-    prediction under each draw of the errors, where it was drawn.
+    ``basis``: the measurements by which the models were judged. ``extrapolated``: the properties
+    unlike all of them, for which whole generations were left out; a sentence each. ``sources``: the
+    interval by each source of error alone. ``nearest``: the most similar measurements. ``drawn``:
+    the prediction under each draw of the errors, if it was drawn.
     """
 
     low: float
@@ -58,11 +58,11 @@ class PredictionInterval:
 
     @property
     def width(self) -> float:
-        """High over low."""
+        """High divided by low."""
         return self.high / self.low if self.low else 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """The object ``interval_s``, or ``interval_bytes``, of JSON answers."""
+        """Return the object ``interval_s``, or ``interval_bytes``, of JSON answers."""
         return {
             "low": self.low,
             "high": self.high,
@@ -74,24 +74,25 @@ class PredictionInterval:
         }
 
     def includes(self, other: PredictionInterval, scale: float = 1.0) -> bool:
-        """Whether ``scale`` times the other is not told apart from this one by the models' errors.
+        """Return whether ``scale`` times the other cannot be distinguished from this prediction.
 
         An error that both share, of the same GPU or network, is the same draw in both, and cancels.
         """
         assert self.drawn is not None
         assert other.drawn is not None
         low, high = np.quantile(scale * other.drawn - self.drawn, ENDS)
-        rounding = 1e-9 * abs(self.high)  # what is the same leaves that much between them
+        rounding = 1e-9 * abs(self.high)  # the rounding difference of equal predictions
         return bool(low <= rounding and high >= -rounding)
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What is known of an error: how far below and above LEVELS of ln(measured / predicted) reach.
+    """An error: the extent of LEVELS of ln(measured / predicted) below and above 0.
 
-    No ``spread``, no error. Between levels it is interpolated by straight lines; beyond the last
-    nothing is drawn. ``of``: whose error it is, such as a GPU's or a network's. Doubts of the same
-    are one error, by ``drawn_as`` also those of another basis. ``source`` names it in answers.
+    No ``spread`` means no error. Between levels it is interpolated linearly; beyond the last
+    nothing is drawn. ``of``: the object of the error, such as a GPU or a network. Doubts with the
+    same ``of`` and basis are one error; ``drawn_as`` replaces the basis for that. ``source`` names
+    it in answers.
     """
 
     basis: str
@@ -103,7 +104,7 @@ class Doubt:
     nearest: tuple[str, ...] = ()
 
     def around(self, predicted: float) -> PredictionInterval:
-        """The interval of what is predicted to take so many seconds, or bytes."""
+        """Return the interval of a prediction in seconds, or bytes."""
         low, high = (self.ppf(np.array(ENDS)) * predicted).tolist()
         sources = (Source(self.source, low, high),) if self.spread else ()
         return PredictionInterval(
@@ -111,7 +112,7 @@ class Doubt:
         )
 
     def ppf(self, levels: FloatArray) -> FloatArray:
-        """Measured over predicted at ``levels`` from 0 to 1, named as scipy's are."""
+        """Return measured over predicted at ``levels`` from 0 to 1, named as in scipy."""
         if not self.spread:
             return np.ones_like(levels)
         below, above = ((0.0, *arm) for arm in self.spread)
@@ -120,16 +121,16 @@ class Doubt:
         return np.asarray(np.exp(logs))
 
     def factors(self) -> FloatArray:
-        """Measured over predicted seconds, drawn; the same draws for the same error."""
-        # Seeded by the error's name, so that predictions made apart, even in two processes, share
-        # its draws.
+        """Return draws of measured over predicted seconds; the same draws for the same error."""
+        # Seeded by the error's name, so that separate predictions, even in two processes, share its
+        # draws.
         if not self.spread:
             return np.ones(_DRAWS)
         return self.ppf(_draws(f"{self.drawn_as or self.basis}: {self.of}"))
 
 
 def balanced(predicted: float, low: float, high: float) -> tuple[float, float]:
-    """The interval, its shorter arm as long as `LEAST_ARM` of the other."""
+    """Return the interval with its shorter arm extended to `LEAST_ARM` of the other."""
     if not low:
         return low, high
     below, above = predicted / low, high / predicted
@@ -137,17 +138,17 @@ def balanced(predicted: float, low: float, high: float) -> tuple[float, float]:
 
 
 def normal_spread(deviation: float) -> Spread:
-    """The spread of errors that are normal with that standard deviation."""
+    """Return the spread of normal errors with that standard deviation."""
     arm = tuple(deviation * NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS)
     return arm, arm
 
 
 def is_narrower(one: Doubt, other: Doubt) -> bool:
-    """Whether one's spread is narrower than the other's, by the last level."""
+    """Return whether one's spread is narrower than the other's, at the last level."""
     return sum(arm[-1] for arm in one.spread) < sum(arm[-1] for arm in other.spread)
 
 
 @lru_cache(maxsize=64)
 def _draws(name: str) -> FloatArray:
-    """Levels from 0 to 1: the same for the same name."""
+    """Return levels from 0 to 1, the same for the same name."""
     return np.random.default_rng(zlib.crc32(name.encode())).uniform(size=_DRAWS)

@@ -2,11 +2,11 @@
 
 Their tree::
 
-DpsimError (ValueError)    what the user gave cannot be used: where, rule and value
-├── ScenarioError          a scenario file, with file:line:column of every problem in it
-├── UnknownNameError       a name that is not known, with the nearest known one
-└── FailedError            what was asked for is right, but did not succeed or cannot be
-done on this machine
+    DpsimError (ValueError)    the input cannot be used: place, rule and value
+    ├── ScenarioError          a scenario file, with file:line:column of every problem in it
+    ├── UnknownNameError       an unknown name, with the nearest known one
+    └── FailedError            the input is valid, but the request failed or cannot be done on
+                               this machine
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterable
 
 
 class DpsimError(ValueError):
-    """What the user gave cannot be used.
+    """The user's input cannot be used.
 
-    The command line prints the message and stops with ``status``, which is 2.
+    The command line prints the message and exits with ``status``, which is 2.
     """
 
     status = 2
@@ -32,7 +32,7 @@ class ScenarioError(DpsimError):
 
 
 class FailedError(DpsimError):
-    """What was asked for is right, but did not succeed or cannot be done on this machine.
+    """The input is valid, but the request failed or cannot be done on this machine.
 
     ``status`` is 1.
     """
@@ -41,14 +41,14 @@ class FailedError(DpsimError):
 
 
 def without_ways_out(error: DpsimError) -> str:
-    """What is wrong alone: messages say after a semicolon what can be done."""
+    """Return only the problem; messages state remedies after a semicolon."""
     return str(error).partition(";")[0]
 
 
 def how_to_install(extra: str) -> str:
-    """What a message says where an optional part is missing.
+    """Return the instruction for a missing optional part.
 
-    Never the bare name: in the public index it is another project's.
+    Never the bare name, because in the public index it is another project's.
     """
     return f"install the extra from the checkout: pip install -e '.[{extra}]'"
 
@@ -61,7 +61,7 @@ _OWN = "; a {what} of your own may be written inline, or added by dpsim catalogu
 
 
 class UnknownNameError(DpsimError):
-    """A name that is not known where it was used."""
+    """An unknown name."""
 
     def __init__(self, what: str, name: object, known: Iterable[str]) -> None:
         self.what = what
@@ -73,13 +73,13 @@ class UnknownNameError(DpsimError):
         super().__init__(f"must be a known {what}, but got {name!r}{near}{own}")
 
 
-_SHORTEST_START = 3  # characters of a name's beginning that say which is meant
+_SHORTEST_START = 3  # least characters of a name's beginning that identify it
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'ring'?)"`` for the nearest known name.
+    """Return ``" (did you mean 'ring'?)"`` for the nearest known name.
 
-    Where none is near it is the whole list if that is short, else nothing.
+    If none is near, the whole list if that is short, else nothing.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)

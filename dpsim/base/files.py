@@ -1,4 +1,4 @@
-"""Reads files that users name, up to a limit of bytes, and knows which those were."""
+"""Read files that users name, up to a limit of bytes, and record which were read."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from dpsim.base.errors import DpsimError, suggestion
 
 _LONGEST_SHOWN = 200
 _LONGEST_COLUMN = 40  # characters of a column's name in an error
-_GZIP = b"\x1f\x8b"  # how what gzip packs begins
+_GZIP = b"\x1f\x8b"  # the first bytes of gzip data
 
-# Device and number of every file that was read. Whoever sets it to a set has them noted there, so
-# that `is_input` knows them and none is written over.
+# Device and number of every file that was read. If it is set to a set, they are recorded there, so
+# that `is_input` knows them and none is overwritten.
 files_read: ContextVar[set[tuple[int, int]] | None] = ContextVar("files read", default=None)
 
-# The environment's variable that refuses code in every command, as --no-code does in one.
+# The environment variable that refuses code in every command, like --no-code in one.
 NO_CODE = "DPSIM_NO_CODE"
 CODE_REFUSED = "must not be code that is run (--no-code)"
-# Whether files may name code that is run.
+# Whether files may name code to run.
 _runs_code: ContextVar[bool] = ContextVar("runs_code", default=True)
 
 
 def refuse_code() -> None:
-    """From here on files that name code to run are refused."""
+    """From now on, refuse files that name code to run."""
     _runs_code.set(False)
 
 
 def runs_code() -> bool:
-    """Whether files may name code that is run; not where the environment forbids it."""
+    """Return whether files may name code to run; the environment can forbid it."""
     return _runs_code.get() and os.environ.get(NO_CODE, "0") in ("", "0")
 
 
 def is_input(status: os.stat_result) -> bool:
-    """Whether the file with this status was read since ``files_read`` was set."""
+    """Return whether the file with this status was read since ``files_read`` was set."""
     return (status.st_dev, status.st_ino) in (files_read.get() or ())
 
 
@@ -47,15 +47,15 @@ def _note(status: os.stat_result) -> None:
 
 
 def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of the file, pipe or device at ``path``.
+    """Return the bytes of the file, pipe or device at ``path``.
 
-    Raises DpsimError, beginning with the path, where it cannot be read, is a folder, or has more
+    Raises DpsimError, beginning with the path, if it cannot be read, is a folder, or has more
     than ``most`` bytes.
     """
     shown = shown_path(path)
     try:
         with open(path, "rb", buffering=0) as file:
-            # Of the open file, which is the one that is read: the path may be another's by now.
+            # The status of the open file, because the path may by now lead to another file.
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size > most:
                 raise DpsimError(
@@ -65,7 +65,7 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
             content = _all(file.fileno(), most)
     except OSError as error:
         raise DpsimError(f"{shown}: cannot be read: {error.strerror}") from None
-    # A DpsimError is a ValueError too, which the clause below would take for a wrong name.
+    # A DpsimError is a ValueError too, which the clause below would mistake for a wrong name.
     except DpsimError:
         raise
     except ValueError:  # a null byte, or half of a surrogate pair
@@ -76,10 +76,10 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def unpacked(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
-    """The ``content`` of the file at ``path``, unpacked where gzip has packed it.
+    """Return the ``content`` of the file at ``path``, unpacked if it is gzip data.
 
-    Raises DpsimError, beginning with the path, where it cannot be unpacked, or has more than
-    ``most`` bytes then.
+    Raises DpsimError, beginning with the path, if it cannot be unpacked, or then has more than
+    ``most`` bytes.
     """
     import gzip
     import io
@@ -91,7 +91,7 @@ def unpacked(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
             raise DpsimError(f"{shown}: must be at most {most:,} bytes, but got {len(content):,}")
         return content
     try:
-        # A few bytes may stand for very many, of which no more are unpacked than show that.
+        # A few bytes may unpack to very many, so unpack only enough to see that.
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             text = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
@@ -104,16 +104,16 @@ def unpacked(path: str | os.PathLike[str], content: bytes, most: int) -> bytes:
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
-    """A path for a message: in quotes where it has what cannot be printed, and not endless."""
+    """Return a path for a message: quoted if it is not printable, and not too long."""
     text = os.fspath(path)
     text = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
     return text if text.isprintable() else repr(text)
 
 
 def read_text_limited(path: str | os.PathLike[str], most: int) -> str:
-    """The same as text in UTF-8, with or without a byte order mark.
+    """Return the file as text in UTF-8, with or without a byte order mark.
 
-    Raises DpsimError where it is none.
+    Raises DpsimError as `read_limited` does, and if it is not UTF-8.
     """
     try:
         return read_limited(path, most).decode("utf-8-sig")
@@ -125,9 +125,9 @@ def read_text_limited(path: str | os.PathLike[str], most: int) -> str:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of what the file at ``path`` holds now, 64 hexadecimal digits.
+    """Return the SHA-256 of the current content of the file at ``path``, in 64 hex digits.
 
-    Raises DpsimError where it cannot be read.
+    Raises DpsimError if it cannot be read.
     """
     try:
         with open(path, "rb") as file:
@@ -138,7 +138,7 @@ def digest(path: str | os.PathLike[str]) -> str:
 
 
 def _all(number: int, most: int) -> bytes:
-    """What there is to read, and no more than one byte over the limit: devices have no end."""
+    """Return what there is to read, up to one byte over the limit: devices have no end."""
     parts, left = [], most + 1
     while left > 0:
         part = os.read(number, min(left, 2**20))
@@ -150,9 +150,9 @@ def _all(number: int, most: int) -> bytes:
 
 
 def csv_rows(path: str | os.PathLike[str], most: int) -> tuple[list[str], list[dict[str, str]]]:
-    """Names of the columns, and the rows below them, of the CSV file at ``path``.
+    """Return the column names and the rows of the CSV file at ``path``.
 
-    What a row lacks is empty. Raises DpsimError where there is no such file, or it has more than
+    Missing values are empty. Raises DpsimError if there is no such file, or it has more than
     ``most`` bytes.
     """
     import csv
@@ -168,15 +168,15 @@ def csv_rows(path: str | os.PathLike[str], most: int) -> tuple[list[str], list[d
 def strict_csv_rows(
     path: str | os.PathLike[str], most: int, required: Collection[str]
 ) -> list[tuple[int, dict[str, str]]]:
-    """The rows of the CSV file at ``path``, each with the line on which it ends.
+    """Return the rows of the CSV file at ``path``, each with the line on which it ends.
 
-    Raises DpsimError where there is no such file, it has more than ``most`` bytes, lacks one of
+    Raises DpsimError if there is no such file, it has more than ``most`` bytes, lacks one of
     the ``required`` columns, has no rows, or has a row with more or fewer values than columns.
     """
     import csv
     import io
 
-    # What a row lacks is None; what it has too much stands under the name "".
+    # Missing values are None; extra values have the name "".
     text = io.StringIO(read_text_limited(path, most), newline="")
     reader = csv.DictReader(text, restkey="", strict=True)
     rows = []
@@ -202,7 +202,7 @@ def _check_columns(
     for column in required:
         if column not in names:
             near = suggestion(column, [name[:_LONGEST_COLUMN] for name in names])
-            # Of a column that the table lacks, not of a name that somebody has mistyped.
+            # The table lacks the column; the name was not mistyped.
             near = near.replace("did you mean", "is that").replace("known:", "it has")
             raise DpsimError(
                 f"{path}:1: must have the column {column!r}, but got none of that name{near}"

@@ -1,7 +1,7 @@
-"""Unions of configuration models of which each is imported when a file names its kind.
+"""Unions of configuration models, each imported when a file names its kind.
 
-A scenario names one codec of ten and one fabric of nine. A package that holds such a family writes
-the union for type checkers, and for pydantic a `Kinds` that knows the name of each model. The
+A scenario names one codec of ten and one fabric of nine. A package with such a family writes
+the union for type checkers, and for pydantic a `Kinds` with the name of each model. The
 package imports them on demand (`dpsim.base.lazy`)::
 
     if TYPE_CHECKING:
@@ -10,7 +10,7 @@ package imports them on demand (`dpsim.base.lazy`)::
         _KINDS = {"none": "NoCompressionConfig", "cast": "CastConfig"}
         CompressionConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
 
-Pydantic then validates, places its errors and writes JSON Schema as of the discriminated union.
+Pydantic then validates, locates errors and writes JSON Schema as for the discriminated union.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ from pydantic_core import CoreSchema, core_schema
 
 
 class Kinds:
-    """Models by the value of their field ``key``: of each kind its name in ``package``."""
+    """Models by the value of their field ``key``, with each one's name in ``package``."""
 
     def __init__(self, key: str, package: str, models: Mapping[str, str]) -> None:
         self.key = key
         self._homes = {kind: f"{package}:{name}" for kind, name in models.items()}
 
     def names(self) -> tuple[str, ...]:
-        """Every kind, in the order in which they were written."""
+        """Return every kind, in the order of definition."""
         return tuple(self._homes)
 
     def model(self, kind: object) -> type[BaseModel] | None:
-        """The model of one kind, imported now; None for what is no kind."""
+        """Return the model of one kind, imported now; None for an unknown kind."""
         home = self._homes.get(kind) if isinstance(kind, str) else None
         return None if home is None else resolve_name(home)
 
     def models(self) -> dict[str, type[BaseModel]]:
-        """All models by their kinds, imported now."""
+        """Return all models by kind, imported now."""
         return {kind: resolve_name(home) for kind, home in self._homes.items()}
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """What pydantic validates by."""
+        """Return the schema by which pydantic validates."""
         return core_schema.with_info_plain_validator_function(self._validate)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """The JSON Schema of the whole union."""
+        """Return the JSON Schema of the whole union."""
         return handler(_whole(self).core_schema)
 
     def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Any:
-        """The model that ``value`` is or describes.
+        """Return the model that ``value`` is or describes.
 
-        What names no kind goes to the whole union, whose error lists all of them.
+        A value without a known kind goes to the whole union, whose error lists all kinds.
         """
-        # A model already: of a scenario that was built or changed in Python.
+        # Already a model, in a scenario that was built or changed in Python.
         if isinstance(value, BaseModel):
             kind = getattr(value, self.key, None)
         else:
@@ -74,7 +74,7 @@ class Kinds:
 
 
 class _Tagged:
-    """A discriminated union of one: its errors have the kind in their place, as of any union."""
+    """A discriminated union of one kind, so that errors include the kind as in any union."""
 
     def __init__(self, key: str, kind: str, model: type[BaseModel]) -> None:
         self._key, self._kind, self._model = key, kind, model
@@ -88,17 +88,17 @@ class _Tagged:
 
 @cache
 def _alone(key: str, kind: str, model: type[BaseModel]) -> TypeAdapter[Any]:
-    # Kept: making a validator takes far longer than using it.
+    # Cached, because making a validator takes far longer than using it.
     return TypeAdapter(Annotated[object, _Tagged(key, kind, model)])
 
 
 @cache
 def _whole(kinds: Kinds) -> TypeAdapter[Any]:
-    # Imports all of them, which only errors and schemas need.
+    # Imports all models, which only errors and schemas need.
     union: Any = reduce(or_, kinds.models().values())
     return TypeAdapter(Annotated[union, Field(discriminator=kinds.key)])
 
 
 def kinds_of(union: Any) -> tuple[str, ...]:
-    """The kinds of a union whose models are imported on demand, in their order."""
+    """Return the kinds of a union whose models are imported on demand, in order."""
     return next(each for each in get_args(union) if isinstance(each, Kinds)).names()

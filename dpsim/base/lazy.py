@@ -1,6 +1,6 @@
-"""Imports that wait until what they bring is asked for, so that a command loads what it needs.
+"""Imports on demand, so that a command loads only what it needs.
 
-A package whose exports are not all needed at once imports them for type checkers alone, and takes
+A package whose exports are not all needed at once imports them only for type checkers, and gets
 the rest from here::
 
     if TYPE_CHECKING:
@@ -10,8 +10,8 @@ the rest from here::
 
     __all__ = ["ServersModel"]
 
-An export with the name of its own module is imported as ever, above: whoever imports that module
-puts the module into the package, where the export would be looked for.
+An export with the name of its own module is imported directly, above: importing that module sets
+the module as an attribute of the package, where the export would be looked up.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from typing import Any
 
 
 def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package that imports an export when it is asked for.
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports exports on demand.
 
-    ``file`` is the package's ``__init__``, which says under ``if TYPE_CHECKING`` where each is.
+    ``file`` is the package's ``__init__``, whose ``if TYPE_CHECKING`` block has the imports.
     """
-    # The block that type checkers read is the only list of homes: a second one could differ from
-    # it.
+    # The block for type checkers is the only list of imports, because a second one could differ.
     homes = dict(_homes(ast.parse(Path(file).read_text(encoding="utf-8"))))
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = resolve_name(homes[name])
-        setattr(sys.modules[package], name, found)  # Python asks here only for what is not there
+        setattr(sys.modules[package], name, found)  # Python calls this only for missing attributes
         return found
 
     def names() -> list[str]:
@@ -49,34 +48,34 @@ def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
 
 
 class Shown:
-    """An answer that a notebook shows as its command prints it.
+    """An answer that a notebook displays as its command prints it.
 
-    What that takes is imported when it is asked for: the rooms that compute know nothing of looks.
+    The code for that is imported on demand: packages that compute do not depend on the display.
     """
 
     __slots__ = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of its command."""
+        """Return the JSON object of its command."""
         raise NotImplementedError
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Its rows, or itself as the one; values inside values by ``outer.inner``."""
+        """Return its rows, or itself as the only one; nested values are named ``outer.inner``."""
         rows: list[dict[str, Any]] = resolve_name("dpsim.base.terminal:flat_rows")(self.to_json())
         return rows
 
     def to_pandas(self) -> Any:
-        """Its rows as a DataFrame. Raises FailedError without pandas."""
+        """Return its rows as a DataFrame. Raises FailedError without pandas."""
         return _frame("pandas", self.to_rows())
 
     def to_polars(self) -> Any:
-        """Its rows as a DataFrame. Raises FailedError without polars."""
+        """Return its rows as a DataFrame. Raises FailedError without polars."""
         return _frame("polars", self.to_rows())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Its figure, of plotly, which a notebook shows; written to ``path`` if there is one.
+        """Return its plotly figure, which a notebook shows; written to ``path`` if given.
 
-        ``.html``, ``.png`` or ``.svg``. Raises DpsimError where it has no figure.
+        ``.html``, ``.png`` or ``.svg``. Raises DpsimError if it has no figure.
         """
         figure = resolve_name("dpsim.report.plots.figure:figure_of")(self)
         if path is not None:
@@ -98,12 +97,12 @@ def _frame(library: str, rows: list[dict[str, Any]]) -> Any:
 
 
 def _homes(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each name that is imported under ``if TYPE_CHECKING``, and its home."""
+    """Yield each name that is imported under ``if TYPE_CHECKING``, and its home."""
     for block in tree.body:
         if not (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"):
             continue
         for statement in block.body:
             if not isinstance(statement, ast.ImportFrom):
-                continue  # a type that is made of what was imported
+                continue  # a type made of imported names
             for alias in statement.names:
                 yield alias.name, f"{statement.module}:{alias.name}"

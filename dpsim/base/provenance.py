@@ -1,4 +1,4 @@
-"""What made a file or an answer, and when: the part of it that differs from run to run."""
+"""Provenance of a file or an answer, the part of it that differs from run to run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __version__ = version("dpsim")
 
 
 def provenance() -> dict[str, str]:
-    """What made an answer, and when: the `stamp` with Python and numpy, which compute it."""
-    import numpy as np  # not loaded where the version of dpsim alone is asked for
+    """Return the provenance of an answer: the `stamp` with the versions of Python and numpy."""
+    import numpy as np  # not loaded if only the version of dpsim is needed
 
     return stamp(python=python_version(), numpy=np.__version__)
 
 
 def stamp(**versions: str) -> dict[str, str]:
-    """The versions that had a part in a result, and when it was made.
+    """Return the versions that produced a result, and the date.
 
-    ``versions`` are those of what is not dpsim. The date is UTC, to the second.
+    ``versions`` are those of other software than dpsim. The date is UTC, to the second.
     """
     return {
         "dpsim": __version__,

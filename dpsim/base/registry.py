@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Registry(Mapping[str, T]):
     """A read-only mapping from name to member.
 
-    It answers an unknown name with the nearest known one.
+    An unknown name raises an error with the nearest known one.
     """
 
     def __init__(self, what: str, members: Mapping[str, T]) -> None:

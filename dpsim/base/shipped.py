@@ -1,6 +1,6 @@
 """YAML and JSON files that come with dpsim.
 
-Parsing YAML would be a sixth of a short run, so what it holds is kept as JSON in the user's cache.
+Parsing YAML would take a sixth of a short run, so the content is cached as JSON for the user.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def cache_folder() -> Path:
-    """Where dpsim keeps what it can make again; it need not exist, nor can it always."""
+    """Return dpsim's cache folder, which need not exist and may not be writable."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(home) / "dpsim"
 
 
 def shipped(file: Traversable) -> Any:
-    """What a YAML file of dpsim's own holds."""
+    """Return the content of a YAML file of dpsim."""
     text = file.read_bytes()
-    # By what the file says: another version's never stands for it.
+    # Named by the content, so that another version's cache is never used.
     kept = cache_folder() / f"{Path(file.name).stem}-{hashlib.sha256(text).hexdigest()[:16]}.json"
-    with suppress(OSError, ValueError):  # not there, or spoiled
+    with suppress(OSError, ValueError):  # missing or damaged
         return json.loads(kept.read_bytes())
 
     from ruamel.yaml import YAML
@@ -43,7 +43,7 @@ def shipped(file: Traversable) -> Any:
 
 @cache
 def shipped_json(package: str, name: str) -> Any:
-    """What a JSON file ``name`` in one of our packages holds, read once; nobody may change it."""
+    """Return the content of a JSON file ``name`` in a package, read once; do not modify it."""
     return json.loads(files(package).joinpath(name).read_bytes())
 
 
@@ -52,4 +52,4 @@ def _keep(path: Path, content: str) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         made.write_text(content, encoding="utf-8")
-        made.replace(path)  # in one go: another process may read it now
+        made.replace(path)  # atomic, because another process may be reading it

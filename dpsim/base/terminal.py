@@ -1,6 +1,6 @@
-"""What commands do with results.
+"""Output of commands.
 
-Tables and JSON on stdout, whole files or none, narration on stderr.
+Tables and JSON on stdout, files written completely or not at all, messages on stderr.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 _WIDE = 160  # columns
 _LONGEST_LINE = 800  # characters
-_LONGEST_WORD = 20  # columns that a column of prose has at least, even if it has longer words
+_LONGEST_WORD = 20  # sufficient width of a column of prose, even if it has longer words
 
 
 def clear_line(text: str) -> str:
-    """A line that does nothing to a terminal, and is not endless.
+    """Return a line without control characters, and not too long.
 
-    Messages repeat what users and files said, and what libraries say of those.
+    Messages repeat text from users, files and libraries.
     """
     shown = spelled_out(text)
     if len(shown) <= _LONGEST_LINE:
         return shown
-    # Both ends are kept: messages begin with where, and end with what was got.
+    # Both ends are kept: messages begin with the place, and end with the value.
     half = _LONGEST_LINE // 2 - 3
     return f"{shown[:half]} ... {shown[-half:]}"
 
 
 def spelled_out(text: str) -> str:
-    """A text with what would drive a terminal spelled out, lines apart."""
+    """Return a text with control characters other than newlines escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -55,14 +55,14 @@ def spelled_out(text: str) -> str:
 
 
 def show(*parts: Table | str) -> None:
-    """Print tables and lines on stdout, made to fit a terminal.
+    """Print tables and lines on stdout, fitted to the terminal.
 
-    Where stdout is none, they are up to 160 columns wide.
+    Up to 160 columns wide if stdout is no terminal.
     """
     from rich.console import Console
 
     width = min(_WIDE, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDE
-    # Without markup: users' names may hold square brackets, which it would read as styles.
+    # Without markup, because names may contain square brackets, which it would read as styles.
     console = Console(highlight=False, markup=False, width=_WIDE)
     for part in parts:
         if isinstance(part, str):
@@ -78,7 +78,7 @@ def show(*parts: Table | str) -> None:
 
 
 def _spell_out(table: Table) -> None:
-    """Make harmless what users and files said in a table."""
+    """Escape control characters in the texts of a table."""
     if isinstance(table.title, str):
         table.title = spelled_out(table.title)
     for column in table.columns:
@@ -89,7 +89,7 @@ def _spell_out(table: Table) -> None:
 
 
 def _wrapped(line: str, width: int) -> str:
-    """A line that is too long as several, those after the first indented by two more."""
+    """Wrap a line that is too long; continuation lines are indented by two more."""
     indent = len(line) - len(line.lstrip()) + 2
     return textwrap.fill(
         line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
@@ -97,10 +97,10 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def _pieces(table: Table, width: int, console: Console) -> list[Table]:
-    """A table that fits into ``width``, or several below each other that do.
+    """Return a table that fits into ``width``, or several below each other that do.
 
-    Columns of numbers go on below, behind the columns that say what the rows are. A table that has
-    none, or that is too wide with one of them, is left as it is.
+    Columns of numbers continue below, after the columns that name the rows. A table without any, or
+    one that is too wide with a single one, is not changed.
     """
     if _fit(table, width, console):
         return [table]
@@ -112,7 +112,7 @@ def _pieces(table: Table, width: int, console: Console) -> list[Table]:
     pieces: list[Table] = []
     start = named
     for end in range(named + 1, len(is_number) + 1):
-        # One column more than fits: the piece ends before it.
+        # This column no longer fits, so the piece ends before it.
         if not _fit(_columns(table, named, start, end), width, console):
             if end == start + 1:
                 return [table]
@@ -125,7 +125,7 @@ def _pieces(table: Table, width: int, console: Console) -> list[Table]:
 
 
 def _columns(table: Table, named: int, start: int, end: int) -> Table:
-    """The columns from ``start`` to before ``end``, behind the ``named`` first ones."""
+    """Return the columns from ``start`` to before ``end``, after the ``named`` first ones."""
     from rich.table import Table
 
     piece = Table(show_edge=table.show_edge)
@@ -138,7 +138,7 @@ def _columns(table: Table, named: int, start: int, end: int) -> Table:
 
 
 def _fit(table: Table, width: int, console: Console) -> bool:
-    """Make a table that is wider than ``width`` narrower; whether that can be.
+    """Make a table that is wider than ``width`` narrower; return whether that is possible.
 
     No word and no number is broken.
     """
@@ -149,7 +149,7 @@ def _fit(table: Table, width: int, console: Console) -> bool:
 
     limits = [_limits(column, console, endless) for column in table.columns]
     spare = width - whole + sum(each.wanted for each in limits)
-    # The blanks on both sides of each column are given up only where that is enough.
+    # Remove the blanks on both sides of each column only if that is enough.
     if spare < 0 <= spare + 2 * len(limits):
         table.padding = (0, 0)
         spare += 2 * len(limits)
@@ -160,19 +160,19 @@ def _fit(table: Table, width: int, console: Console) -> bool:
 
 
 class _Limits(NamedTuple):
-    """How narrow a column can be, and how wide it would be."""
+    """The least and the full width of a column."""
 
     least: int
     most: int
 
     @property
     def wanted(self) -> int:
-        """What it would take beyond what it needs."""
+        """The width beyond the least one."""
         return self.most - self.least
 
 
 def _limits(column: Column, console: Console, options: ConsoleOptions) -> _Limits:
-    """From how narrow a column can be to how wide it would be.
+    """Return the least and the full width of a column.
 
     Headings and prose are wrapped, numbers are not.
     """
@@ -180,7 +180,7 @@ def _limits(column: Column, console: Console, options: ConsoleOptions) -> _Limit
     cells = [console.measure(cell, options=options) for cell in column.cells]
     least = heading.minimum
     for cell in cells:
-        # Columns of numbers stand to the right.
+        # Columns of numbers are right-aligned.
         least = max(least, cell.maximum if column.justify == "right" else cell.minimum)
     if column.overflow == "fold":
         least = min(least, _LONGEST_WORD)
@@ -189,8 +189,8 @@ def _limits(column: Column, console: Console, options: ConsoleOptions) -> _Limit
 
 
 def _spread(spare: int, columns: list[Column], limits: list[_Limits]) -> None:
-    """Give columns what they need, and equal shares of ``spare`` as far as they want them."""
-    # Those that want least come first: what they leave over is shared among the rest.
+    """Give columns their least width, and equal shares of ``spare`` up to their full width."""
+    # The columns that need least come first; what they leave is shared among the rest.
     order = sorted(range(len(columns)), key=lambda place: limits[place].wanted)
     for done, place in enumerate(order):
         share = spare // (len(order) - done)
@@ -200,7 +200,7 @@ def _spread(spare: int, columns: list[Column], limits: list[_Limits]) -> None:
 
 
 def show_json(content: dict[str, Any]) -> None:
-    """Print an object as JSON on stdout, or as `answer_goes` says."""
+    """Print an object as JSON on stdout, or as `answer_goes` requests."""
     path, is_csv = _answer.get()
     text = _as_csv(content) if is_csv else json.dumps(content, indent=2, allow_nan=False) + "\n"
     if path is None:
@@ -211,29 +211,29 @@ def show_json(content: dict[str, Any]) -> None:
 
 
 def answer_goes(path: Path | None = None, *, is_csv: bool = False) -> None:
-    """Write the answer to ``path`` from here on; as CSV, of its ``rows`` or itself as the one."""
+    """From now on, write the answer to ``path``; as CSV, its ``rows`` or itself as the only row."""
     before = _answer.get()
     _answer.set((path or before[0], is_csv or before[1]))
 
 
 def _as_csv(content: dict[str, Any]) -> str:
-    """A column for each value of any row; values inside values by ``outer.inner``."""
+    """Return CSV with a column for each value of any row; nested values are ``outer.inner``."""
     rows = flat_rows(content)
     names = list(dict.fromkeys(name for row in rows for name in row))
     return csv_text([names, *([row.get(name) for name in names] for row in rows)])
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as CSV, in which no text does anything to a spreadsheet or a terminal."""
+    """Return rows as CSV without texts that a spreadsheet or a terminal would execute."""
     text = io.StringIO()
-    # As all other text here: csv's own line ends are those of Windows.
+    # Like all other text here; csv's default line ends are those of Windows.
     written = csv.writer(text, lineterminator="\n")
     written.writerows(map(harmless, row) for row in rows)
     return text.getvalue()
 
 
 def harmless(cell: Any) -> Any:
-    """A cell; a text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return a cell; a text that a spreadsheet would take for a formula gets an apostrophe."""
     if not isinstance(cell, str):
         return cell
     shown = spelled_out(cell)
@@ -241,7 +241,10 @@ def harmless(cell: Any) -> Any:
 
 
 def flat_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The ``rows`` of an answer, or itself as the one; values inside values by ``outer.inner``."""
+    """Return the ``rows`` of an answer, or itself as the only one; nested values flattened.
+
+    Nested values are named ``outer.inner``.
+    """
     rows = [dict(_flat("", row)) for row in content.get("rows", [content])]
     for row in rows:
         for of_json in ("schema_version", "kind"):
@@ -258,9 +261,9 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def flush() -> None:
-    """Write what stdout has buffered, where a failure is a line and a code.
+    """Write what stdout has buffered, so that a failure gives an error message and exit code.
 
-    Nothing is tried again when Python ends: it would say so in its own words, with code 120.
+    Otherwise Python would retry at exit, with its own message and code 120.
     """
     try:
         if sys.stdout is not None:
@@ -271,30 +274,30 @@ def flush() -> None:
 
 
 class Talk(IntEnum):
-    """How much is said on stderr beside errors."""
+    """The amount of messages on stderr apart from errors."""
 
     QUIET = 0  # nothing
     NORMAL = 1
-    VERBOSE = 2  # seconds too, and where an unforeseen error arose
+    VERBOSE = 2  # also times, and the traceback of an unexpected error
 
 
 _talk: ContextVar[Talk] = ContextVar("talk", default=Talk.NORMAL)
-# The file that the answer goes to, stdout if None, and whether as CSV.
+# The file for the answer, stdout if None, and whether it is CSV.
 _answer: ContextVar[tuple[Path | None, bool]] = ContextVar("answer", default=(None, False))
 
 
 def set_talk(talk: Talk) -> None:
-    """Say more or less from here on."""
+    """Set the amount of messages from now on."""
     _talk.set(talk)
 
 
 def says(talk: Talk) -> bool:
-    """Whether what is said at ``talk`` is said now."""
+    """Return whether messages of level ``talk`` are shown."""
     return _talk.get() >= talk
 
 
 def narrate(text: str, talk: Talk = Talk.NORMAL) -> None:
-    """Say on stderr what is being done or assumed."""
+    """Write a message on stderr about what is being done or assumed."""
     if says(talk):
         sys.stderr.write(f"{spelled_out(text)}\n")
 
@@ -303,9 +306,9 @@ def write_whole(path: Path, text: str | bytes) -> None:
     """Write ``text`` to ``path``, in UTF-8, so that others see the old file or the whole new one.
 
     A link is followed. A device or a pipe is opened and written, as is stdout by its name. Raises
-    DpsimError where it cannot be written, or where it is a file that this command has read.
+    DpsimError if it cannot be written, or if it is a file that this command has read.
     """
-    # What is not text, such as half of a surrogate pair in a name, is spelled out.
+    # Invalid text, such as half of a surrogate pair in a name, is escaped.
     content = text.encode(errors="backslashreplace") if isinstance(text, str) else text
     shown = shown_path(path)
     try:
@@ -315,8 +318,8 @@ def write_whole(path: Path, text: str | bytes) -> None:
             raise DpsimError(f"{shown}: must be a file, but is a folder")
         if status is not None and is_input(status):
             raise DpsimError(f"{shown}: must not be a file that is read, but is one")
-        # Asked of the open file and not of the name: /dev/stdout and /dev/fd/1 are two of its
-        # names.
+        # Compare with the open file instead of the name, because /dev/stdout and /dev/fd/1 are
+        # two of its names.
         if status is not None and os.path.samestat(status, os.fstat(1)):
             _append_to_stdout(content)
         elif status is not None and not stat.S_ISREG(status.st_mode):
@@ -327,7 +330,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
             _replace(target, content)
     except OSError as error:
         raise DpsimError(f"{shown}: cannot be written: {error.strerror}") from None
-    # A DpsimError is a ValueError too, which the clause below would take for a wrong name.
+    # A DpsimError is a ValueError too, which the clause below would mistake for a wrong name.
     except DpsimError:
         raise
     except ValueError:  # a null byte, or half of a surrogate pair
@@ -335,7 +338,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """Of the file that ``path`` leads to, or None where none is there yet."""
+    """Return the status of the file at ``path``, or None if there is none yet."""
     try:
         return path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -343,20 +346,20 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _append_to_stdout(content: bytes) -> None:
-    # Opened by its name it would be truncated, and what is printed later would overwrite it.
+    # Opening it by name would truncate it, and later output would overwrite it.
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "wb") as out:
         out.write(content)
 
 
 def _replace(target: Path, content: bytes) -> None:
-    """Write a file beside ``target`` and put it in its place; nothing is left of it otherwise."""
-    # Beside the target, so in the same file system: only there is a replacement one act.
+    """Write a file beside ``target`` and move it into place; on failure nothing is left of it."""
+    # Beside the target, and so in the same file system, where a replacement is atomic.
     number, temporary = tempfile.mkstemp(dir=target.parent, prefix=".dpsim-")
     try:
         with os.fdopen(number, "wb") as file:
             file.write(content)
-        # Temporary files are their owner's alone; this one becomes a file like any other.
+        # Temporary files are private to their owner; this one becomes an ordinary file.
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except BaseException:  # Ctrl-C too
@@ -365,8 +368,8 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _umask() -> int:
-    """The process's mask for the rights of new files, which temporary files do not follow."""
-    # The mask can be read only by setting another.
+    """Return the process's mask for the rights of new files, which temporary files ignore."""
+    # The mask can be read only by setting another one.
     mask = os.umask(0)
     os.umask(mask)
     return mask

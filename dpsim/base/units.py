@@ -4,8 +4,8 @@
 
 ``b`` and ``bit`` are bits, ``B`` is a byte, k/M/G/T/P are powers of 1000 and Ki/Mi/Gi/Ti powers of
 1024. Amounts of data are bytes inside, rates bytes per second. Datasheets' ``Gbps`` is Gbit/s and
-``TFLOPS`` TFLOP/s. The few units stand here in a table: a library of all units takes longer to
-import than a small scenario to simulate, and reads ``Gb`` as gilbert.
+``TFLOPS`` TFLOP/s. The few units are listed in a table here, because a library of all units takes
+longer to import than a small scenario to simulate, and reads ``Gb`` as gilbert.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsim.base.errors import DpsimError
 
 
 class Powers(NamedTuple):
-    """What a unit is made of: the powers of a byte, a second, a FLOP and a watt."""
+    """The composition of a unit: the powers of a byte, a second, a FLOP and a watt."""
 
     data: int = 0
     time: int = 0
@@ -32,7 +32,7 @@ class Powers(NamedTuple):
     power: int = 0
 
     def per(self, other: Powers) -> Powers:
-        """Those of this over ``other``."""
+        """Return the powers of this unit divided by ``other``."""
         return Powers(*(mine - its for mine, its in zip(self, other, strict=True)))
 
 
@@ -69,11 +69,11 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What a quantity measures: its name in messages, its SI unit, and an example.
+    """The dimension of a quantity: its name in messages, its SI unit, and an example.
 
-    ``powers`` say what the unit is made of. A field's quantity is 0 or, without its sign, from
-    ``least`` to ``most`` SI units: far beyond what there is, and so that what is computed from it
-    neither overflows nor vanishes.
+    ``powers`` is the composition of the unit. A field's quantity is 0 or, in absolute value, from
+    ``least`` to ``most`` SI units: far beyond real values, but such that results neither overflow
+    nor vanish.
     """
 
     name: str
@@ -97,8 +97,8 @@ POWER = Dimension("a power", Powers(power=1), "W", "300 W", 1e-9, 1e12)
 DIMENSIONS = (TIME, DATA, RATE, OPERATIONS, SPEED, POWER)
 
 
-# A number, then one unit or one unit per another: no arithmetic, so that text cannot ask for
-# endless work.
+# A number, then one unit or one unit per another. No arithmetic, so that text cannot cause endless
+# work.
 _QUANTITY = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµ]+(?:\s*/\s*[A-Za-zµ]+)?)\s*"
 )
@@ -106,7 +106,7 @@ _QUANTITY = re.compile(
 
 @lru_cache(maxsize=4096)
 def parse(text: str, dimension: Dimension) -> float:
-    """The SI value of ``text`` in ``dimension``: ``parse("25 Gbit/s", RATE)`` is 3.125e9.
+    """Return the SI value of ``text`` in ``dimension``: ``parse("25 Gbit/s", RATE)`` is 3.125e9.
 
     Raises DpsimError when ``text`` is not a number with a unit of that dimension, or is not finite.
     """
@@ -127,9 +127,9 @@ def parse(text: str, dimension: Dimension) -> float:
 
 
 def _factor(unit: str, dimension: Dimension, wrong: str) -> Fraction:
-    """SI units in one ``unit``.
+    """Return the SI units in one ``unit``.
 
-    Raises DpsimError, beginning with ``wrong``, where it is none of ``dimension``.
+    Raises DpsimError, beginning with ``wrong``, if it is not a unit of ``dimension``.
     """
     found = [_unit(part.strip()) for part in unit.split("/")]
     known = [part for part in found if part is not None]
@@ -145,9 +145,9 @@ def _factor(unit: str, dimension: Dimension, wrong: str) -> Fraction:
 
 
 def _unit(text: str) -> tuple[Fraction, Powers] | None:
-    """SI units in one unit without a slash, and what it is made of.
+    """Return the SI units in one unit without a slash, and its composition.
 
-    It may have a prefix. None where it is not known.
+    It may have a prefix. None if it is not known.
     """
     if text in _UNITS:
         return _UNITS[text]
@@ -167,13 +167,13 @@ def _is_number(text: str) -> bool:
 
 
 def to_si(value: object, dimension: Dimension) -> float:
-    """SI float of a field's value: text with a unit, or a plain zero (which needs none).
+    """Return the SI float of a field's value: text with a unit, or a plain zero (without one).
 
     Raises DpsimError.
     """
     if isinstance(value, str):
         return parse(value, dimension)
-    # False is 0 to Python, and no quantity.
+    # False equals 0 in Python, but is not a quantity.
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0:
         return 0.0
     raise DpsimError(
@@ -194,7 +194,7 @@ def _in_range(value: float, dimension: Dimension) -> float:
 
 
 def exact(value: float, dimension: Dimension) -> str:
-    """``value`` as text that reads back to the very same float.
+    """Return ``value`` as text that reads back to exactly the same float.
 
     ``exact(3.125e9, RATE)`` is ``"3125000000.0 B/s"``.
     """
@@ -207,9 +207,9 @@ _MOST_COUNTED = 1e18
 
 
 def count(value: object) -> float:
-    """A number of things, such as tokens: ``count("1.5T")`` is 1.5e12.
+    """Return a number of things, such as tokens: ``count("1.5T")`` is 1.5e12.
 
-    k, M, B (or G) and T are powers of 1000. Raises DpsimError for what is none above 0.
+    k, M, B (or G) and T are powers of 1000. Raises DpsimError unless it is a number above 0.
     """
     match = _COUNT.fullmatch(str(value)) if len(str(value)) <= 64 else None
     number = 0.0 if match is None else float(Fraction(match[1]) * _COUNTED_IN[match[2]])
@@ -233,13 +233,13 @@ _FOR_PEOPLE = (
     (1e-9, "n"),
 )
 
-# Times from here on, s, are told in one of these units.
+# Longer times (s) are shown in one of these units.
 _LONG = 1000.0
 _LONG_TIMES = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0))
 
 
 def human(value: float, dimension: Dimension, digits: int = 4) -> str:
-    """``value`` for people, with a decimal prefix.
+    """Return ``value`` for display, with a decimal prefix.
 
     ``human(0.0123, TIME)`` is ``"12.3 ms"``; times from 1000 s on are in min, h or days.
     """
@@ -252,16 +252,16 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
     for factor, prefix in _FOR_PEOPLE:
         if not smallest <= factor <= largest:
             continue
-        # A thousandth that rounding left a digit short of 1 ms is 1 ms, and not 1000 us.
+        # A value that rounding left slightly below 1 ms is 1 ms, and not 1000 us.
         if abs(value) >= factor * (1 - 1e-12) or factor == smallest:
-            # Rounded first: fewer digits than stand before the point would make an exponent.
+            # Rounded first, because fewer digits than before the point would give an exponent.
             rounded = float(f"{value / factor:.{digits}g}")
             return f"{rounded:.15g} {prefix.rstrip('s')}{dimension.symbol}"
     raise AssertionError("every finite value has a prefix")
 
 
 def _long_time(seconds: float, digits: int) -> str:
-    """In the first unit that says it exactly, or else the first of which there are two."""
+    """Return the time in the first unit that is exact, or else in the first with at least two."""
     texts = []
     for unit, length in _LONG_TIMES:
         if abs(seconds) < 2 * length:
@@ -275,11 +275,11 @@ def _long_time(seconds: float, digits: int) -> str:
 
 
 def size(nbytes: float) -> str:
-    """An amount of data for people: whole binary units where it is such, ``"1 MiB"``.
+    """Return an amount of data for display: in whole binary units if possible, ``"1 MiB"``.
 
     Others have a decimal prefix, and so has 80 MB, which is 78,125 KiB.
     """
-    # Of two ways to write it exactly, the shorter one is how it was meant.
+    # Of two exact notations, the shorter one is probably the original.
     decimal = human(nbytes, DATA)
     is_exact = nbytes > 0 and parse(decimal, DATA) == nbytes
     for power, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
@@ -294,7 +294,7 @@ def _quantity(dimension: Dimension) -> Any:
         return _in_range(to_si(value, dimension), dimension)
 
     def write(value: object) -> object:
-        # In a union the value may be another member's.
+        # In a union the value may belong to another member.
         return exact(value, dimension) if isinstance(value, float) else value
 
     schema = {

@@ -1,6 +1,6 @@
-"""Collective operations as schedules: one file an algorithm, with its formula and its proof.
+"""Collective operations as schedules: one file per algorithm, with its formula and its proof.
 
-It knows only `base`: no network, no GPU, no torch.
+It uses only `base`: no network, no GPU, no torch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What an algorithm is, and every one by operation and name; a new one is a file and a line here.
+"""The definition of an algorithm, and a registry by operation and name.
 
-An algorithm is a compiler from a layout of ranks to a `Schedule`, and its exact cost.
+An algorithm is a compiler from a layout of ranks to a `Schedule`, and its exact cost. A new one is
+a file and a line here.
 
 The exact time holds on a uniform, non-blocking, full-duplex switch when all ranks start together;
-it is the oracle that the executors are tested against. An algorithm whose function is exact for
-some layouts and sizes only says which; for the others it is an upper bound.
+it is the oracle that the executors are tested against. An algorithm whose function is exact only
+for some layouts and sizes says which; for the others it is an upper bound.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpsim.collectives.schedule import Chunking, Schedule
 class Costs:
     """Cost of a message, by the Hockney model with LogP's serial overhead.
 
-    ``overhead`` s of its sender, ``alpha`` s on its way, ``beta`` s/byte; ``gamma`` s/byte to
+    ``overhead`` s at its sender, ``alpha`` s in transit, ``beta`` s/byte; ``gamma`` s/byte to
     reduce it. Sources: R. Hockney, Parallel Computing 20, 1994; Culler et al., PPoPP 1993.
     """
 
@@ -35,7 +36,7 @@ class Costs:
     overhead: float = 0.0
 
     def message(self, nbytes: float) -> float:
-        """Seconds for one message alone."""
+        """Return the seconds for one message alone."""
         return self.overhead + self.alpha + nbytes * self.beta
 
 
@@ -43,8 +44,8 @@ class Costs:
 class RankLayout:
     """``ranks`` ranks, numbered node by node, ``per_node`` in each.
 
-    ``per_node`` is None where nodes hold unequal numbers of them. ``grid``: where nodes of one rank
-    stand in one, ranks in each of its dimensions, numbered along the last one first.
+    ``per_node`` is None if nodes have different numbers of ranks. ``grid``: if nodes of one rank
+    form a grid, its ranks in each dimension, numbered along the last one first.
     """
 
     ranks: int
@@ -52,9 +53,9 @@ class RankLayout:
     grid: tuple[int, ...] | None = None
 
     def groups_of(self, algorithm: str) -> int:
-        """Ranks per node.
+        """Return the ranks per node.
 
-        Raises DpsimError naming ``algorithm`` where nodes are unequal or do not come out even.
+        Raises DpsimError naming ``algorithm`` if nodes are unequal or not filled.
         """
         if self.per_node is None:
             raise DpsimError(
@@ -69,13 +70,13 @@ class RankLayout:
 
 
 def always_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
-    """Whether the exact time holds for this layout, size and these costs: yes."""
+    """Return that the exact time holds for this layout, size and these costs."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One way to carry out one collective operation, for any number of ranks from 1 up.
+    """One algorithm for a collective operation, for any number of ranks from 1 up.
 
     ``exact_time`` is exact where ``exact_for`` holds, and an upper bound elsewhere.
     """
@@ -91,21 +92,21 @@ class Algorithm:
     def schedule(
         self, ranks: int, per_node: int | None = 1, grid: tuple[int, ...] | None = None
     ) -> Schedule:
-        """The schedule for ranks that stand as in `RankLayout`, compiled once and kept.
+        """Return the schedule for ranks laid out as in `RankLayout`, compiled once and cached.
 
-        Raises DpsimError where the algorithm has none for them.
+        Raises DpsimError if the algorithm does not support them.
         """
         return _compiled(self, RankLayout(ranks, per_node, grid))
 
 
-# Kept: a study asks for the same few layouts again and again.
+# Cached, because a study repeats the same few layouts.
 @lru_cache(maxsize=64)
 def _compiled(algorithm: Algorithm, layout: RankLayout) -> Schedule:
     assert layout.ranks >= 1, f"a collective has at least 1 rank, but got {layout.ranks}"
     return algorithm.compile(layout)
 
 
-# Where each is, as "file:NAME" of this package: a file is imported when its algorithm is asked for.
+# The place of each algorithm as "file:NAME" in this package; a file is imported on demand.
 _HOMES = {
     "all-reduce": {
         "all-to-all": "all_to_all:ALL_TO_ALL",
@@ -131,14 +132,14 @@ _HOMES = {
     "barrier": {"dissemination": "barrier:BARRIER"},
 }
 
-# Those that have a degree of choice, as butterfly:4, and who makes them of one.
+# Algorithms with an optional degree, as in butterfly:4, and the function that makes them.
 _WITH_DEGREE = {"butterfly": "butterfly:with_degree"}
 
 _BY_OPERATION: dict[str, Registry[str]] = {
     operation: Registry(f"{operation} algorithm", homes) for operation, homes in _HOMES.items()
 }
 
-# All-reduces that a model carries out or chooses, beside the algorithms above.
+# All-reduces without a schedule, in addition to the algorithms above.
 IN_NETWORK = "in-network"
 AUTO = "auto"
 NOT_SCHEDULES = (IN_NETWORK, AUTO)
@@ -149,18 +150,17 @@ ALL_REDUCES: Registry[str] = Registry(
 
 
 def algorithm_names(operation: str = "all-reduce") -> tuple[str, ...]:
-    """The names of the algorithms for ``operation``.
+    """Return the names of the algorithms for ``operation``.
 
-    Raises UnknownNameError for an operation that is not known.
+    Raises UnknownNameError for an unknown operation.
     """
     return tuple(_BY_OPERATION[OPERATIONS[operation].name])
 
 
 def algorithm(name: str, operation: str = "all-reduce") -> Algorithm:
-    """The algorithm ``name`` for ``operation``; ``butterfly:4`` is the butterfly of degree 4.
+    """Return the algorithm ``name`` for ``operation``; ``butterfly:4`` is the one of degree 4.
 
-    Raises UnknownNameError naming the nearest known one, DpsimError for a degree that it cannot
-    have.
+    Raises UnknownNameError with the nearest known name, DpsimError for an invalid degree.
     """
     known = _BY_OPERATION[OPERATIONS[operation].name]
     base, colon, degree = name.partition(":")
@@ -175,7 +175,7 @@ def algorithm(name: str, operation: str = "all-reduce") -> Algorithm:
 
 
 def all_reduce(name: str) -> str:
-    """``name``, where it is one of an all-reduce. Raises what `algorithm` does."""
+    """Return ``name`` if it is an all-reduce. Raises what `algorithm` does."""
     if name.partition(":")[0] not in _WITH_DEGREE:
         return ALL_REDUCES[name]
     algorithm(name)

@@ -1,6 +1,6 @@
 """All-to-all all-reduce.
 
-In one round everyone sends its whole vector to everyone and adds up what it gets.
+In one round every rank sends its whole vector to all others and adds up what it receives.
 
 Exact, for m > 1: (m-1) o + alpha + (m-1) S beta + (m-1) S gamma: m-1 messages share each rank's
 link out and each link in. Source: the naive baseline of the all-reduce literature, for instance
@@ -12,12 +12,12 @@ from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed,
 
 
 def compile_all_to_all(layout: RankLayout) -> Schedule:
-    """One round; turn t is everyone's message to the rank t+1 places on."""
+    """Compile one round; in turn t every rank sends to the rank t+1 places on."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
     everyone = Phase(
         rank,
-        # Everyone begins with its neighbour: in a turn no rank gets more than one message.
+        # Every rank begins with its neighbour, so that no rank gets two messages in one turn.
         Cyclic(rank + 1, ranks, shift=1),
         fixed(rank * 0),
         reduce=True,

@@ -1,4 +1,4 @@
-"""Runs a schedule on numpy arrays: the proof that every rank ends with what was promised."""
+"""Run a schedule on numpy arrays, to prove that every rank ends with the right result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dpsim.collectives.schedule import Chunking, Round, Schedule
 
 
 def execute(schedule: Schedule, inputs: NDArray[Any]) -> NDArray[Any]:
-    """The buffers of all ranks after ``schedule``.
+    """Return the buffers of all ranks after ``schedule``.
 
-    ``inputs`` is (ranks, elements of all vectors) and stays as it was.
+    ``inputs`` is (ranks, elements of all vectors) and is not changed.
     """
     buffers = inputs.copy()
     for _ in _carried_out(schedule, buffers):
@@ -24,13 +24,13 @@ def execute(schedule: Schedule, inputs: NDArray[Any]) -> NDArray[Any]:
 
 
 def contributions(schedule: Schedule) -> Iterator[IntArray]:
-    """Whose numbers each rank's chunks are the sum of: before the first round and after each.
+    """Yield which ranks each chunk is the sum of, before the first round and after each.
 
-    Arrays of (ranks, chunks of all vectors, ranks): how often the chunk that a rank holds has the
-    last rank's own in it. The schedule is carried out on chunks that begin as their owners alone.
+    Arrays of (ranks, chunks of all vectors, ranks): how often the chunk on the first rank includes
+    the last rank's own. The schedule is run on chunks that begin with only their owners.
     """
     chunks = schedule.chunks * schedule.vectors
-    # A row for each rank, with a one for itself: what rows add up to counts whose numbers are in.
+    # One-hot rows, one per rank: their sum counts the contribution of each rank.
     own = np.eye(schedule.ranks, dtype=np.int64)
     buffers = own[:, None, :].repeat(chunks, axis=1)
     yield buffers.copy()
@@ -39,7 +39,7 @@ def contributions(schedule: Schedule) -> Iterator[IntArray]:
 
 
 def _carried_out(schedule: Schedule, buffers: NDArray[Any]) -> Iterator[Round]:
-    """Each round, once ``buffers`` are as they are after it."""
+    """Yield each round, after applying it to ``buffers``."""
     elements = buffers.shape[1] // schedule.vectors
     chunking = Chunking(elements, schedule.chunks, schedule.vectors)
     for current in schedule.each_round():
@@ -48,11 +48,11 @@ def _carried_out(schedule: Schedule, buffers: NDArray[Any]) -> Iterator[Round]:
 
 
 def _run(current: Round, buffers: NDArray[Any], chunking: Chunking) -> None:
-    """All transfers of one round: every source is read before any destination is written."""
+    """Run all transfers of one round; all sources are read before any destination is written."""
     starts = chunking.start(current.chunk)
     ends = chunking.start(current.chunk + current.count)
     parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
-    # Copies: where two ranks exchange, each must send what it held before the round.
+    # Copies, because in an exchange each rank must send what it had before the round.
     messages = [
         buffers[source, part].copy() for source, part in zip(current.source, parts, strict=True)
     ]

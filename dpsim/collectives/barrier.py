@@ -1,6 +1,7 @@
 """Dissemination barrier.
 
-In round k rank i signals rank i + 2^k; after ceil(log2 m) rounds everyone has heard of everyone.
+In round k rank i signals rank i + 2^k; after ceil(log2 m) rounds every rank has, directly or
+through others, a signal of every rank.
 
 Exact: ceil(log2 m) (o + alpha); no data. Source: Hensgen, Finkel and Manber, "Two algorithms for
 barrier synchronization", 1988.
@@ -12,11 +13,11 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_a
 
 
 def compile_dissemination(layout: RankLayout) -> Schedule:
-    """Messages of no chunks over distances 1, 2, 4, ..."""
+    """Compile messages without chunks over distances 1, 2, 4, ..."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
     signals = (
-        # Distances double: after round k each has heard, if through others, from 2^(k+1) - 1 ranks.
+        # Distances double: after round k each rank has signals of 2^(k+1) - 1 others.
         Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0)
         for level in binomial.levels(ranks)
     )

@@ -1,4 +1,4 @@
-"""Binary trees that chunks flow through one behind the other, up to the root and down again.
+"""Binary trees through which chunks are pipelined, up to the root and down again.
 
 Chunks are reduced on the way up, then broadcast down. A rank sends at most one message and receives
 at most one in a round: the edges of the trees are coloured with two colours such that no rank has
@@ -23,7 +23,7 @@ from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, Window
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edges:
-    """The edges of trees over the same ranks, arrays of one entry an edge.
+    """The edges of trees over the same ranks, arrays of one entry per edge.
 
     ``depth`` is that of the child, 1 under the root.
     """
@@ -36,14 +36,14 @@ class Edges:
 
     @property
     def colours(self) -> int:
-        """How many colours take turns.
+        """The number of colours that take turns.
 
-        One where no rank has two edges of a kind, as with two ranks, otherwise two.
+        One if no rank has two edges of a kind, as with two ranks, otherwise two.
         """
         return int(self.colour.max(initial=0)) + 1
 
     def first_up(self, ranks: int) -> IntArray:
-        """The first round in which each edge can carry a chunk up.
+        """Return the first round in which each edge can carry a chunk up.
 
         That is in its colour's turn, and after all edges below.
         """
@@ -51,7 +51,7 @@ class Edges:
         return self._first(self.child, self.parent, ranks, upwards)
 
     def first_down(self, ranks: int) -> IntArray:
-        """The first round in which each edge can carry a chunk down.
+        """Return the first round in which each edge can carry a chunk down.
 
         That is in its colour's turn, and after the edge above.
         """
@@ -72,25 +72,25 @@ class Edges:
             earliest = ready[tree, source[edges]]
             until_its_turn = (self.colour[edges] - earliest) % self.colours
             first[edges] = earliest + until_its_turn
-            # A rank can pass a chunk on in the round after it has come from all sides.
+            # A rank can pass a chunk on in the round after it has arrived from all sides.
             np.maximum.at(ready, (tree, destination[edges]), first[edges] + 1)
         return first
 
 
 @lru_cache(maxsize=16)
 def edges(ranks: int, trees: int) -> Edges:
-    """The edges of one in-order binary tree, or of two that share the work.
+    """Return the edges of one in-order binary tree, or of two that share the work.
 
-    With two, no rank has more than two children in both together. Place 0 is the root and has one
-    child; the odd places are leaves. The second tree is the first one mirrored for an even number
-    of ranks, and shifted by one for an odd number, so that the leaves of one are inner in the other
-    (as in NCCL).
+    With two trees, no rank has more than two children in both together. Place 0 is the root and has
+    one child; the odd places are leaves. The second tree is the first one mirrored for an even
+    number of ranks, and shifted by one for an odd number, so that the leaves of one are inner in
+    the other (as in NCCL).
     """
     above = _parents(ranks)
     place = ranks_array(ranks)
-    # Both lead from odd places, where leaves stand, to even ones, where inner ranks do.
+    # Both map odd places, the leaves, to even ones, the inner ranks.
     second = ranks - 1 - place if ranks % 2 == 0 else (place + 1) % ranks
-    rank_at = (place, second)[:trees]  # who stands at each place, by tree
+    rank_at = (place, second)[:trees]  # the rank at each place, by tree
     tree = np.repeat(ranks_array(trees), ranks - 1)
     child = np.concatenate([rank[1:] for rank in rank_at])
     parent = np.concatenate([rank[above[1:]] for rank in rank_at])
@@ -99,15 +99,15 @@ def edges(ranks: int, trees: int) -> Edges:
 
 
 def tree_edges(ranks: int) -> tuple[IntArray, IntArray]:
-    """Child and parent of each edge of the two trees that share an all-reduce of ``ranks``."""
+    """Return child and parent of each edge of the two trees of an all-reduce of ``ranks``."""
     both = edges(ranks, 2)
     return both.child, both.parent
 
 
 def _parents(ranks: int) -> IntArray:
-    """The parent of each place, -1 for the root.
+    """Return the parent of each place, -1 for the root.
 
-    The lowest set bit goes up by one place, or away where there is no such rank.
+    The lowest set bit moves up by one place, or is cleared if there is no such rank.
     """
     place = ranks_array(ranks)
     lowest = place & -place
@@ -118,7 +118,7 @@ def _parents(ranks: int) -> IntArray:
 
 
 def _depths(parent: IntArray) -> IntArray:
-    """How many edges are above each place: all go up together until the last is at the root."""
+    """Return how many edges are above each place, moving all up until the last is at the root."""
     depth = np.zeros_like(parent)
     above = parent.copy()
     while (above >= 0).any():
@@ -128,13 +128,13 @@ def _depths(parent: IntArray) -> IntArray:
 
 
 def _two_colours(child: IntArray, parent: IntArray) -> IntArray:
-    """A colour, 0 or 1, for each edge, unlike those of its neighbours.
+    """Return a colour, 0 or 1, for each edge, different from those of its neighbours.
 
-    Its neighbours are the other edge of its child and the other edge of its parent. There are such
-    colours: edges that must differ form paths and cycles, in which the two ends take turns, so that
+    Its neighbours are the other edge of its child and the other edge of its parent. Such colours
+    exist: edges that must differ form paths and cycles, in which the two ends alternate, so that
     cycles are even.
     """
-    # Walk along each path or cycle, colours taking turns.
+    # Walk along each path or cycle with alternating colours.
     unlike = list(zip(_other(child), _other(parent), strict=True))
     colour = [-1] * len(child)
     for start in range(len(child)):
@@ -148,13 +148,13 @@ def _two_colours(child: IntArray, parent: IntArray) -> IntArray:
 
 
 def _other(ends: IntArray) -> list[int]:
-    """For each edge the other one with the same end, itself where there is none.
+    """Return for each edge the other one with the same end, or itself if there is none.
 
-    At most two have the same.
+    At most two edges share an end.
     """
     order = np.argsort(ends, kind="stable")
     sorted_ends = ends[order]
-    # Sorted by their end, the two edges that share one stand side by side.
+    # After sorting by end, two edges that share one are adjacent.
     pairs = np.flatnonzero(sorted_ends[1:] == sorted_ends[:-1])
     one, another = order[pairs], order[pairs + 1]
     other = np.arange(len(ends))
@@ -171,7 +171,7 @@ def in_chunks(
     chunks: int,
     exact: Callable[[RankLayout, Chunking, Costs], bool],
 ) -> Algorithm:
-    """The all-reduce up and down so many trees, each with so many chunks one behind the other."""
+    """Return the all-reduce up and down ``trees`` trees, each with ``chunks`` pipelined chunks."""
     assert chunks >= 1, f"a pipeline has at least 1 chunk, but got {chunks}"
     compiled = partial(_compiled, name, trees, chunks)
     return Algorithm(
@@ -186,7 +186,7 @@ def in_chunks(
 
 
 def _compiled(name: str, trees: int, chunks: int, layout: RankLayout) -> Schedule:
-    """All chunks up, then all down."""
+    """Compile all chunks up, then all down."""
     phases = reduce_and_broadcast(layout.ranks, trees, chunks)
     return Schedule("all-reduce", name, layout.ranks, trees * chunks, phases)
 
@@ -202,7 +202,7 @@ def _exact_time(
 
 
 def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ...]:
-    """All ``chunks`` of each tree up, then all down.
+    """Return the phases of all ``chunks`` of each tree up, then all down.
 
     Tree t has the chunks from ``t * chunks`` on.
     """
@@ -220,11 +220,11 @@ def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ..
 
 
 def lockstep_time(schedule: Schedule, chunking: Chunking, costs: Costs) -> float:
-    """Seconds where every round is as long as its longest message.
+    """Return the seconds if every round is as long as its longest message.
 
-    It starts when everyone is through with the one before: R (o + alpha + c beta) + U c gamma for R
-    rounds, of which U reduce. An upper bound, since ranks with nothing to do in a round go on
-    without waiting for it.
+    A round starts when all ranks have finished the previous one: R (o + alpha + c beta) + U c gamma
+    for R rounds, of which U reduce. An upper bound, because ranks with nothing to do in a round do
+    not wait for it.
     """
     reducing = sum(phase.rounds for phase in schedule.phases if np.any(phase.reduce))
     moved = schedule.rounds * costs.message(chunking.largest)
@@ -232,8 +232,8 @@ def lockstep_time(schedule: Schedule, chunking: Chunking, costs: Costs) -> float
 
 
 def is_equal_and_free(chunking: Chunking, costs: Costs) -> bool:
-    """Whether all chunks are equal and messages cost their sender nothing.
+    """Return whether all chunks are equal and messages cost their sender nothing.
 
-    What bounds by lockstep need to be exact.
+    Lockstep bounds are exact only then.
     """
     return chunking.elements % chunking.chunks == 0 and costs.overhead == 0

@@ -1,6 +1,6 @@
 """The binomial tree on ranks 0 .. m-1 rooted at 0, and folding to fewer ranks.
 
-Shared by several algorithms.
+Used by several algorithms.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dpsim.collectives.schedule import Phase, fixed, ranks_array
 
 
 def levels(ranks: int) -> range:
-    """The levels of the tree from the leaves up: ceil(log2 ranks) of them."""
+    """Return the levels of the tree from the leaves up: ceil(log2 ranks) of them."""
     return range((ranks - 1).bit_length())
 
 
 def children(ranks: int, level: int) -> IntArray:
-    """The ranks that hang from ``rank - 2**level`` at ``level``."""
-    # Those whose lowest set bit is that of the level: a parent is its child without that bit.
+    """Return the ranks whose parent is ``rank - 2**level``."""
+    # Ranks whose lowest set bit is that of the level: a parent is its child without that bit.
     return np.arange(2**level, ranks, 2 ** (level + 1), dtype=np.int64)
 
 
 def subtree(ranks: int, level: int) -> IntArray:
-    """How many ranks stand below each child of ``level``, itself counted."""
+    """Return the size of the subtree of each child of ``level``, including itself."""
     child = children(ranks, level)
     return np.asarray(np.minimum(child + 2**level, ranks) - child)
 
 
 def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
-    """Every child sends the whole vector of ``chunks`` chunks to its parent, leaves first."""
+    """Return phases in which children send all ``chunks`` to their parents, leaves first."""
     phases = []
     for level in levels(ranks):
         child = children(ranks, level)
@@ -38,7 +38,7 @@ def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
 
 
 def down(ranks: int, chunks: int) -> tuple[Phase, ...]:
-    """Every parent sends the whole vector of ``chunks`` down, to the largest subtree first."""
+    """Return phases in which parents send all ``chunks`` down, to the largest subtree first."""
     phases = []
     for level in reversed(levels(ranks)):
         child = children(ranks, level)
@@ -47,14 +47,14 @@ def down(ranks: int, chunks: int) -> tuple[Phase, ...]:
 
 
 def power_of_two(ranks: int) -> int:
-    """The largest power of two that is at most ``ranks``."""
+    """Return the largest power of two that is at most ``ranks``."""
     return 1 << (ranks.bit_length() - 1)
 
 
 def fold(ranks: int, chunks: int, inside: int) -> tuple[Phase, ...]:
-    """The ranks past the first ``inside`` give their whole vector to one of those each.
+    """Return the phase in which each surplus rank past ``inside`` adds its vector to another's.
 
-    There is no phase where there are none.
+    No phase if there are none.
     """
     surplus = ranks_array(ranks)[inside:]
     if not len(surplus):
@@ -63,7 +63,7 @@ def fold(ranks: int, chunks: int, inside: int) -> tuple[Phase, ...]:
 
 
 def unfold(ranks: int, chunks: int, inside: int) -> tuple[Phase, ...]:
-    """The surplus ranks of `fold` get the result."""
+    """Return the phase in which the surplus ranks of `fold` receive the result."""
     surplus = ranks_array(ranks)[inside:]
     if not len(surplus):
         return ()

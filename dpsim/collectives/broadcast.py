@@ -9,7 +9,7 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_broadcast(layout: RankLayout) -> Schedule:
-    """The whole vector down the tree, the largest subtree first."""
+    """Compile sends of the whole vector down the tree, the largest subtree first."""
     ranks = layout.ranks
     return Schedule("broadcast", "tree", ranks, 1, binomial.down(ranks, 1))
 

@@ -1,14 +1,14 @@
-"""Butterfly all-reduce, recursive doubling; of a degree k of choice, recursive multiplying.
+"""Butterfly all-reduce: recursive doubling, or for any degree k, recursive multiplying.
 
-In round r the ranks whose numbers differ in digit r alone, to the base k, send one another their
+In round r the ranks whose numbers differ only in digit r, to the base k, send one another their
 whole vectors. ``butterfly`` has k = 2, ``butterfly:4`` k = 4: fewer rounds, more messages in each.
 
 Exact for m = k^n: n ((k-1) o + alpha + (k-1) S (beta + gamma)), k-1 messages share each rank's link
-out and each link in. In general the last round is of d < k ranks, p = d k^n of them in all, and the
-m - p < k^n surplus ranks fold in before and out after: two more messages of S, and S gamma. Part of
-the literature calls the halving-doubling algorithm the butterfly; here that is its own. Sources:
-Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005; of any degree Ruefenacht, Bull and Booth,
-"Generalisation of recursive doubling for AllReduce", Parallel Computing 69, 2017.
+out and each link in. In general the last round has d < k ranks, the rounds join p = d k^n ranks,
+and the m - p < k^n surplus ranks fold in before and out after: two more messages of S, and S gamma.
+Part of the literature calls the halving-doubling algorithm the butterfly; here it is a separate
+algorithm. Sources: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005; for any degree Ruefenacht, Bull
+and Booth, "Generalisation of recursive doubling for AllReduce", Parallel Computing 69, 2017.
 """
 
 from functools import cache, partial
@@ -18,11 +18,11 @@ from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed, ranks_array
 
-_MOST = 2**20  # the degree that joins the most ranks in one round
+_MOST = 2**20  # the largest degree
 
 
 def degrees(ranks: int, degree: int) -> tuple[list[int], int]:
-    """How many ranks meet in each round, and how many ranks those rounds join."""
+    """Return how many ranks exchange in each round, and how many ranks the rounds join."""
     rounds, joined = [], 1
     while joined * degree <= ranks:
         rounds.append(degree)
@@ -32,13 +32,13 @@ def degrees(ranks: int, degree: int) -> tuple[list[int], int]:
 
 
 def compile_butterfly(degree: int, name: str, layout: RankLayout) -> Schedule:
-    """Fold, one exchange for each digit, unfold."""
+    """Compile the fold, one exchange for each digit, and the unfold."""
     ranks = layout.ranks
     rounds, joined = degrees(ranks, degree)
     rank, apart, exchanges = ranks_array(joined), 1, []
     for meeting in rounds:
         digit = rank // apart % meeting
-        # Everyone begins with the next one: in a turn no rank gets more than one message.
+        # Every rank begins with the next one, so that no rank gets two messages in one turn.
         partner = Cyclic(digit + 1, meeting, 1, base=rank - digit * apart, stride=apart)
         # One chunk, number 0: the whole vector.
         whole = fixed(rank * 0)
@@ -53,7 +53,7 @@ def compile_butterfly(degree: int, name: str, layout: RankLayout) -> Schedule:
 
 
 def exact_time(degree: int, layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: (d-1) o + alpha + (d-1) S (beta + gamma) a round of d ranks, and the folding."""
+    """Seconds: (d-1) o + alpha + (d-1) S (beta + gamma) per round of d ranks, and the folding."""
     size, ranks = chunking.total, layout.ranks
     rounds, joined = degrees(ranks, degree)
     exchanged = 0.0
@@ -64,13 +64,13 @@ def exact_time(degree: int, layout: RankLayout, chunking: Chunking, costs: Costs
 
 
 def folding_time(surplus: int, size: int, costs: Costs) -> float:
-    """Seconds that surplus ranks cost: 2 (o + alpha + S beta) + S gamma, or nothing."""
+    """Return the cost of surplus ranks in s: 2 (o + alpha + S beta) + S gamma, or 0."""
     return 2 * costs.message(size) + size * costs.gamma if surplus else 0.0
 
 
 @cache
 def with_degree(degree: int) -> Algorithm:
-    """The butterfly of ``degree`` ranks a round. Raises DpsimError for one below 2."""
+    """Return the butterfly of ``degree`` ranks a round. Raises DpsimError for one below 2."""
     if not 2 <= degree <= _MOST:
         raise DpsimError(f"butterfly must have a degree from 2 to {_MOST:,}, but got {degree:,}")
     name = "butterfly" if degree == 2 else f"butterfly:{degree}"

@@ -1,4 +1,4 @@
-"""Every algorithm of the registry, for suites, the catalogue and the reference."""
+"""All registered algorithms, for test suites, the catalogue and the reference."""
 
 from dpsim.collectives.algorithm import Algorithm, algorithm, algorithm_names
 from dpsim.collectives.operations import OPERATIONS

@@ -13,7 +13,7 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed
 
 
 def compile_gather(layout: RankLayout) -> Schedule:
-    """Blocks of 1, 2, 4, ... chunks up the tree, leaves first."""
+    """Compile blocks of 1, 2, 4, ... chunks up the tree, leaves first."""
     ranks = layout.ranks
     phases = tuple(_blocks(ranks, level) for level in binomial.levels(ranks))
     return Schedule("gather", "tree", ranks, ranks, phases)
@@ -22,7 +22,7 @@ def compile_gather(layout: RankLayout) -> Schedule:
 def _blocks(ranks: int, level: int) -> Phase:
     child = binomial.children(ranks, level)
     chunks = binomial.subtree(ranks, level)
-    # A subtree is ranks in a row, and so are their chunks, from the child's own on.
+    # A subtree is consecutive ranks, and so are their chunks, beginning with the child's own.
     return Phase(child, fixed(child - 2**level), fixed(child), reduce=False, count=chunks)
 
 
@@ -32,11 +32,11 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
 
 
 def _arrival(first: int, ranks: int, chunking: Chunking, costs: Costs) -> float:
-    """Seconds until rank ``first`` has the chunks of the ``ranks`` ranks from itself on."""
+    """Return when rank ``first`` has the chunks of ``ranks`` ranks, itself the first (s)."""
     if ranks == 1:
         return 0.0
-    # The last subtree hangs from rank first + p. Its root sends once it has all of it, and the
-    # receiver takes that once it is through with the nearer ones.
+    # The root of the last subtree is rank first + p. It sends once it has all of its subtree, and
+    # the receiver takes that once it has finished with the nearer ones.
     near = binomial.power_of_two(ranks - 1)
     far = _arrival(first + near, ranks - near, chunking, costs)
     block = chunking.nbytes(np.array(first + near), np.array(ranks - near))

@@ -1,14 +1,14 @@
 """Gossip: each rank exchanges its vector with a few neighbours and adds up what it has.
 
-Dividing the sum is the mean of them.
+The sum divided by the number of vectors is their mean.
 
 A graph is a cycle of rounds, each a schedule of one round. ``ring``: both neighbours. ``torus``:
-the four of a grid as square as the ranks allow. ``exponential``: in turn t only rank + 2^t hears
-from a rank, so that with 2^k ranks all are equal after k turns. ``random-pairs``: a new random
-matching each turn; one rank of an odd number stands aside. Sources: Lian et al., "Can decentralized
-algorithms outperform centralized algorithms?", NeurIPS 2017 (ring); Assran et al., "Stochastic
-gradient push", ICML 2019 (exponential); Boyd et al., "Randomized gossip algorithms", IEEE Trans.
-Information Theory 52, 2006 (random pairs).
+the four neighbours in a grid as square as possible. ``exponential``: in turn t only rank + 2^t
+receives from a rank, so that with 2^k ranks all are equal after k turns. ``random-pairs``: a new
+random matching each turn, without one rank of an odd number. Sources: Lian et al., "Can
+decentralized algorithms outperform centralized algorithms?", NeurIPS 2017 (ring); Assran et al.,
+"Stochastic gradient push", ICML 2019 (exponential); Boyd et al., "Randomized gossip algorithms",
+IEEE Trans. Information Theory 52, 2006 (random pairs).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from dpsim.base.errors import UnknownNameError
 from dpsim.collectives.schedule import Phase, Schedule, fixed, ranks_array
 
 GOSSIP_GRAPHS = ("ring", "exponential", "random-pairs", "torus")
-_MATCHINGS = 64  # turns until the random matchings begin again
+_MATCHINGS = 64  # turns until the random matchings repeat
 
 Edges = tuple[IntArray, IntArray]
 
 
-# A run asks for the same ones once a turn.
+# Cached, because a run asks for the same ones in each turn.
 @lru_cache(maxsize=4)
 def gossip_turns(graph: str, ranks: int, seed: int = 0) -> tuple[Schedule, ...]:
-    """The exchanges of successive turns, which then begin again.
+    """Return the exchanges of successive turns, which then repeat.
 
-    Raises UnknownNameError for a graph that is not known.
+    Raises UnknownNameError for an unknown graph.
     """
     if graph not in GOSSIP_GRAPHS:
         raise UnknownNameError("gossip graph", graph, GOSSIP_GRAPHS)
     if ranks == 1:
-        # Nobody to talk to; but there must be a turn to begin again with.
+        # No neighbours, but there must be one turn to repeat.
         return (_exchange(graph, ranks, (ranks_array(0), ranks_array(0))),)
     return tuple(_exchange(graph, ranks, edges) for edges in _turns(graph, ranks, seed))
 
@@ -50,16 +50,16 @@ def _turns(graph: str, ranks: int, seed: int) -> list[Edges]:
         return [_grid(ranks)]
     if graph == "exponential":
         return [_offsets(ranks, (2**turn,)) for turn in range((ranks - 1).bit_length())]
-    # A stream of its own for each turn: a matching does not depend on those before it.
+    # A separate stream for each turn, so a matching does not depend on earlier ones.
     return [_matching(ranks, np.random.default_rng([seed, turn])) for turn in range(_MATCHINGS)]
 
 
 def mixing_matrix(schedule: Schedule) -> NDArray[np.float64]:
-    """W (ranks, ranks).
+    """Return W (ranks, ranks).
 
     After the exchange rank i holds the sum over j of W[i, j] times what j held; rows add up to 1.
     """
-    # A rank weighs its own vector and each that it hears alike.
+    # A rank gives its own vector and each received one the same weight.
     weights = np.eye(schedule.ranks)
     for phase in schedule.phases:
         weights[phase.destination.at(0), phase.source] = 1.0
@@ -67,7 +67,7 @@ def mixing_matrix(schedule: Schedule) -> NDArray[np.float64]:
 
 
 def most_neighbours(schedule: Schedule) -> int:
-    """From how many others a rank hears, at most."""
+    """Return the largest number of others from which a rank receives."""
     most = 0
     for phase in schedule.phases:
         heard_from = np.bincount(phase.destination.at(0))
@@ -88,7 +88,7 @@ def _offsets(ranks: int, offsets: tuple[int, ...]) -> Edges:
 
 
 def _grid(ranks: int) -> Edges:
-    """Neighbours in both directions of a torus whose sides are the nearest factors of ``ranks``."""
+    """Return the neighbours in a torus whose sides are the nearest factors of ``ranks``."""
     rows = max(side for side in range(1, int(ranks**0.5) + 1) if ranks % side == 0)
     columns = ranks // rows
     row, column = np.divmod(ranks_array(ranks), columns)
@@ -105,16 +105,16 @@ def _grid(ranks: int) -> Edges:
 
 
 def _matching(ranks: int, generator: np.random.Generator) -> Edges:
-    """Pairs drawn at random: neighbours in a random order of the ranks."""
-    # Of an odd number the last in the order stands aside.
+    """Return random pairs: neighbours in a random order of the ranks."""
+    # With an odd number, the last in the order has no partner.
     order = generator.permutation(ranks)[: ranks // 2 * 2].astype(np.int64)
     one, other = order[::2], order[1::2]
     return np.concatenate([one, other]), np.concatenate([other, one])
 
 
 def _distinct(source: IntArray, destination: IntArray, ranks: int) -> Edges:
-    """Each edge once, and none from a rank to itself: small graphs meet themselves."""
-    # An edge as one number, so that each is found once.
+    """Return each edge once, and none from a rank to itself, as small graphs may have."""
+    # An edge as one number, so that `unique` finds each once.
     edges = np.unique(source * ranks + destination)
     source, destination = np.divmod(edges, ranks)
     apart = source != destination

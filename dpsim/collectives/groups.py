@@ -1,9 +1,9 @@
-"""A collective of each group of ranks, all groups at once, by any algorithm.
+"""A collective in each group of ranks, all groups at once, by any algorithm.
 
-Ranks ``g n`` to ``g n + g - 1`` are group n. Inside groups neighbours meet; across them the ranks
-of equal place, which are replicas of one another. Each has a vector of its own. The schedule is the
-algorithm's for as many ranks as meet, once for each group: its ranks are moved, not its chunks.
-Exact on a uniform switch where the algorithm is.
+Ranks ``g n`` to ``g n + g - 1`` are group n. A collective runs inside groups, or across them among
+the ranks at the same place, which are replicas. Each has a vector of its own. The schedule is the
+algorithm's for the number of participating ranks, once for each group: its ranks are mapped, not
+its chunks. Exact on a uniform switch where the algorithm is.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, Window
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Groups of ``size`` consecutive ranks; with ``across``, their ranks of equal place instead."""
+    """Groups of ``size`` consecutive ranks; with ``across``, the ranks at the same place of all."""
 
     size: int
     across: bool = False
 
     def among(self, layout: RankLayout) -> RankLayout:
-        """The ranks that meet in one collective, as they stand on nodes."""
+        """Return the layout of the ranks of one collective."""
         size, per_node = self.size, layout.per_node
         ranks = layout.ranks // size if self.across else size
         if per_node is None:
@@ -35,14 +35,14 @@ class Groups:
         if layout.grid is not None:
             return RankLayout(ranks, 1, self._grid(layout.grid))
         if self.across:
-            # Ranks of equal place meet on a node where it holds several whole groups.
+            # Ranks at the same place share a node if it holds several whole groups.
             here = per_node // size if per_node % size == 0 else 1
             return RankLayout(ranks, max(here, 1))
         whole = size % per_node == 0 or per_node % size == 0
         return RankLayout(ranks, min(size, per_node) if whole else None)
 
     def _grid(self, sides: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The grid of those who meet; None where groups end amid a row that they do not divide."""
+        """Return the grid of one collective's ranks; None if groups end within a row."""
         left, inside, outside = self.size, [], []
         for side in reversed(sides):
             if left % side and side % left:
@@ -53,14 +53,14 @@ class Groups:
         return tuple(reversed(outside if self.across else inside))
 
     def members(self, ranks: int) -> IntArray:
-        """The ranks of each collective, a row for each, evenly spaced."""
+        """Return the ranks of each collective, a row for each, evenly spaced."""
         rows = ranks_array(ranks).reshape(-1, self.size)
         return np.asarray(rows.T if self.across else rows)
 
 
 @cache
 def in_groups(algorithm: Algorithm, groups: Groups) -> Algorithm:
-    """``algorithm`` in every one of ``groups``."""
+    """Return ``algorithm`` running in every one of ``groups``."""
     where = "across groups" if groups.across else "in groups"
     return Algorithm(
         algorithm.operation,
@@ -80,22 +80,25 @@ def _compile(algorithm: Algorithm, groups: Groups, layout: RankLayout) -> Schedu
 
 
 def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:
-    """``schedule``, of the ranks of one group, in each group of ``ranks`` ranks."""
+    """Return ``schedule``, of the ranks of one group, for each group of ``ranks`` ranks."""
     members = groups.members(ranks)
-    # Neighbours in a group follow one another; ranks of equal place are a group apart.
+    # Neighbours in a group are consecutive; ranks at the same place are a group apart.
     stride = groups.size if groups.across else 1
     phases = tuple(_moved(phase, stride, members[:, 0]) for phase in schedule.phases)
     return replace(schedule, ranks=ranks, phases=phases, members=members)
 
 
 def of_one_group(schedule: Schedule, ranks: IntArray) -> Schedule:
-    """What ``schedule`` has one of its groups do, rank i being ``ranks[i]``: `once_each` undone."""
+    """Return the part of ``schedule`` of one group, with rank i for ``ranks[i]``.
+
+    The inverse of `once_each`.
+    """
     phases = tuple(_moved_back(phase, ranks) for phase in schedule.phases)
     return replace(schedule, ranks=len(ranks), phases=phases, members=None)
 
 
 def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
-    """``phase`` of ranks 0, 1, ... as a phase of the ranks of all groups."""
+    """Return ``phase`` of ranks 0, 1, ... as a phase of the ranks of all groups."""
     transfers, groups = len(phase.source), len(first)
     start = np.repeat(first, transfers)
 
@@ -105,8 +108,8 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
     def of_all(cycle: Cyclic) -> Cyclic:
         return replace(cycle, index=np.tile(cycle.index, groups), base=each(cycle.base))
 
-    # Rank i of a group is ``first + stride i``, so that a cycle of ranks stays one: its base and
-    # its stride move alike. Chunks are the group's own and stay as they are.
+    # Rank i of a group is ``first + stride i``, so a cycle of ranks stays a cycle: its base and its
+    # stride are mapped. Chunks are the group's own and do not change.
     to = of_all(phase.destination)
     window = phase.window
     return replace(
@@ -122,8 +125,8 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
 
 
 def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
-    """The transfers of ``phase`` among ``ranks``, as of ranks 0, 1, ..."""
-    # A group of one has no second rank to measure to: any stride will do.
+    """Return the transfers of ``phase`` among ``ranks``, with ranks numbered 0, 1, ..."""
+    # A group of one has no stride, so any value works.
     first, stride = int(ranks[0]), int(np.diff(ranks[:2]).sum()) or 1
     here = np.isin(phase.source, ranks)
 
@@ -150,7 +153,7 @@ def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
 def _exact_time(
     algorithm: Algorithm, groups: Groups, layout: RankLayout, split: Chunking, costs: Costs
 ) -> float:
-    """Seconds of one of them: they have nothing in common."""
+    """Seconds: those of one of the collectives, because they are independent."""
     return algorithm.exact_time(groups.among(layout), split, costs)
 
 

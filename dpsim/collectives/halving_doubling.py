@@ -2,7 +2,7 @@
 
 Reduce-scatter by vector halving, all-gather by vector doubling.
 
-Exact for m = 2^k: 2 log2 m (o + alpha) + 2 (m-1)/m S beta + (m-1)/m S gamma where m divides the
+Exact for m = 2^k: 2 log2 m (o + alpha) + 2 (m-1)/m S beta + (m-1)/m S gamma if m divides the
 vector; in general each round costs its larger half. Otherwise the surplus ranks fold in before and
 out after: two more messages of S, and S gamma. Part of the literature calls this the butterfly.
 Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
@@ -18,7 +18,7 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_a
 
 
 def compile_halving_doubling(layout: RankLayout) -> Schedule:
-    """Fold, halve over distances 1 .. p/2, double over distances p/2 .. 1, unfold.
+    """Compile the fold, halving over distances 1 .. p/2, doubling over p/2 .. 1, and the unfold.
 
     The largest blocks go to the nearest ranks.
     """
@@ -30,9 +30,9 @@ def compile_halving_doubling(layout: RankLayout) -> Schedule:
 
 
 def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
-    """Fold, halve with one after another of ``partners``, double with them in reverse, unfold.
+    """Return the phases: fold, halve with each of ``partners``, double in reverse, unfold.
 
-    ``partners[k][r]`` is whom rank r meets in step k, p = 2^len(partners) of them; every rank
+    ``partners[k][r]`` is the partner of rank r in step k, p = 2^len(partners) of them; every rank
     reaches every other over them.
     """
     chunks = 1 << len(partners)
@@ -40,21 +40,21 @@ def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
     halve, double = [], []
     for step, (partner, block) in enumerate(zip(partners, _blocks(chunks, partners), strict=True)):
         count = chunks >> (step + 1)
-        # A rank gives away the half that its partner keeps, and goes on with its own.
+        # A rank sends the half that its partner keeps, and continues with its own.
         halve.append(Phase(rank, fixed(partner), fixed(block[partner]), reduce=True, count=count))
         double.append(Phase(rank, fixed(partner), fixed(block), reduce=False, count=count))
     fold, unfold = binomial.fold(ranks, chunks, chunks), binomial.unfold(ranks, chunks, chunks)
-    # The last halves are the smallest, and the first to be doubled.
+    # The last halves are the smallest, and are doubled first.
     return (*fold, *halve, *reversed(double), *unfold)
 
 
 def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
-    """The first chunk of what each rank keeps after each step.
+    """Return the first chunk that each rank keeps after each step.
 
-    Whom a rank reaches by the steps after one keeps the same half in it, and its partner the other;
-    of the two sets, the one with the lowest rank keeps the lower half.
+    Ranks that are connected by the later steps keep the same half in a step, and their partners the
+    other; of the two sets, the one with the lowest rank keeps the lower half.
     """
-    # The lowest rank that each reaches by no step, by the last one, by the last two, ...
+    # The lowest rank that each reaches with no step, with the last one, with the last two, ...
     lowest = [ranks_array(chunks)]
     for partner in reversed(partners):
         lowest.append(np.minimum(lowest[-1], lowest[-1][partner]))

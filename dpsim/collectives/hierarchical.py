@@ -2,11 +2,11 @@
 
 Reduce-scatter inside nodes, all-reduce between them on rails, all-gather inside.
 
-A rail joins the GPUs of equal place on all nodes; each rail all-reduces its own part of the vector
-round a ring, all rails at once, so that every network card works. For g ranks on each of N nodes:
-exact, with B the bytes of the largest of g parts and c those of the largest chunk: (g-1) (2 (o +
-alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma). Source: Jia et al., "Highly
-scalable deep learning training system with mixed-precision", 2018; rails as in Cho et al.,
+A rail joins the GPUs at the same place of all nodes; each rail all-reduces its own part of the
+vector round a ring, all rails at once, so that every network card is used. For g ranks on each of N
+nodes: exact, with B the bytes of the largest of g parts and c those of the largest chunk: (g-1) (2
+(o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma). Source: Jia et al.,
+"Highly scalable deep learning training system with mixed-precision", 2018; rails as in Cho et al.,
 "BlueConnect", MLSys 2019.
 """
 
@@ -18,20 +18,20 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, ranks_array
 
 
 def compile_hierarchical(layout: RankLayout) -> Schedule:
-    """Groups are nodes."""
+    """Compile it with nodes as groups."""
     group = layout.groups_of("hierarchical")
     phases = in_groups(layout.ranks, group)
     return Schedule("all-reduce", "hierarchical", layout.ranks, layout.ranks, phases)
 
 
 def in_groups(ranks: int, group: int) -> tuple[Phase, ...]:
-    """Reduce-scatter in groups, all-reduce between ranks of equal place, all-gather in groups.
+    """Return reduce-scatter in groups, all-reduce across them, and all-gather in groups.
 
     A group is ``group`` consecutive ranks.
     """
     rank, groups = ranks_array(ranks), ranks // group
     number, place = np.divmod(rank, group)
-    # Ranks of equal place hold equal parts after the first phase: rails of the second.
+    # Ranks at the same place hold the same part after the first phase: the rails of the second.
     inside = Rings(rank, place, number * group + (place + 1) % group, group, stride=groups)
     between = Rings(rank, number, (rank + group) % ranks, groups, base=place * groups)
     return (
@@ -43,12 +43,12 @@ def in_groups(ranks: int, group: int) -> tuple[Phase, ...]:
 
 
 def in_groups_time(ranks: int, group: int, chunking: Chunking, costs: Costs) -> float:
-    """Seconds that `in_groups` takes.
+    """Return the seconds that `in_groups` takes.
 
-    The first rank of each group has the largest part, and everyone waits for it.
+    The first rank of each group has the largest part, and all others wait for it.
     """
     groups = ranks // group
-    # A part is a block of as many chunks as there are groups, the first one the longest.
+    # A part is a block of as many chunks as there are groups; the first one is the longest.
     part = float(chunking.nbytes(np.array(0), np.array(groups)))
     return all_reduce_time(group, part, costs) + all_reduce_time(groups, chunking.largest, costs)
 

@@ -1,8 +1,8 @@
 """Master-worker all-reduce.
 
-Everyone sends its vector to rank 0, which adds them up and sends the sum to everyone.
+Every rank sends its vector to rank 0, which adds them up and sends the sum to all.
 
-Exact, for m > 1: 2 alpha + 2 (m-1) S beta + (m-1) S gamma, and o a message: o for a worker's one,
+Exact, for m > 1: 2 alpha + 2 (m-1) S beta + (m-1) S gamma, and o per message: o for a worker's one,
 (m-1) o for the master's. Source: the centralised baseline, for instance Li et al., "Scaling
 distributed machine learning with the parameter server", OSDI 2014, with a single server.
 """
@@ -12,7 +12,7 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_a
 
 
 def compile_master_worker(layout: RankLayout) -> Schedule:
-    """Two rounds: m-1 messages to rank 0, m-1 messages from it."""
+    """Compile two rounds: m-1 messages to rank 0, m-1 messages from it."""
     ranks = layout.ranks
     workers = ranks_array(ranks)[1:]
     gather = Phase(workers, fixed(workers * 0), fixed(workers * 0), reduce=True)
@@ -26,8 +26,8 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     if ranks == 1:
         return 0.0
     at_master = (ranks - 1) * chunking.total * (2 * costs.beta + costs.gamma)
-    # Workers post at once, an overhead together; the master posts its m-1 answers one after the
-    # other.
+    # Workers post at once, which takes one overhead; the master posts its m-1 answers one after
+    # the other.
     return ranks * costs.overhead + 2 * costs.alpha + at_master
 
 

@@ -1,6 +1,6 @@
 """The collective operations.
 
-What each rank holds before and after, and how bus bandwidth is counted.
+The data of each rank before and after, and the definition of bus bandwidth.
 
 Rank 0 is the root. A rank's buffer is one vector (a personalised all-to-all: one vector per sending
 rank), cut into chunks; chunk i belongs to rank i. The size of an operation is that of nccl-tests:
@@ -28,9 +28,9 @@ class Operation:
     """One collective operation.
 
     ``bus_factor(ranks)`` turns algbw = bytes / time into busbw, the rate of the busiest link of an
-    ideal machine (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, chunking)`` writes what
-    each rank must end with into ``expected``, which starts as NaN: entries left NaN may hold
-    anything. ``joins_all``: every rank ends with something of every rank, so that none can leave
+    ideal machine (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, chunking)`` writes each
+    rank's final data into ``expected``, which starts as NaN: entries left NaN may hold
+    anything. ``joins_all``: every rank ends with data of every rank, so that none can leave
     before all have entered.
     """
 
@@ -40,7 +40,7 @@ class Operation:
     joins_all: bool = True
 
     def expected(self, inputs: Buffers, chunking: Chunking) -> Buffers:
-        """What the ranks must end with, NaN where anything goes.
+        """Return the final data of the ranks, NaN where anything is allowed.
 
         Both it and ``inputs`` are (ranks, elements).
         """
@@ -90,13 +90,13 @@ def _all_to_all(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     ranks = len(inputs)
     for sender in range(ranks):
         for receiver in range(ranks):
-            # A sender's vector is m chunks, the j-th of which is for rank j.
+            # A sender's vector has m chunks; the j-th is for rank j.
             part = _owned(sender * ranks + receiver, chunking)
             expected[receiver, part] = inputs[sender, part]
 
 
 def _nothing(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
-    """A barrier moves no data."""
+    """Expect nothing, because a barrier moves no data."""
 
 
 def _all_of_it(ranks: int) -> float:
@@ -117,8 +117,8 @@ OPERATIONS = Registry(
         operation.name: operation
         for operation in (
             Operation("all-reduce", _there_and_back, _all_reduce),
-            # Whoever only sends gets nothing back, and whoever gets all from the root waits for no
-            # other: of these some can leave before the others have come.
+            # A rank that only sends receives nothing, and a rank that receives only from the root
+            # waits for no other, so some ranks can leave before others enter.
             Operation("reduce", _all_of_it, _reduce, joins_all=False),
             Operation("broadcast", _all_of_it, _broadcast, joins_all=False),
             Operation("gather", _all_but_own, _gather, joins_all=False),

@@ -1,7 +1,8 @@
 """Binomial-tree reduce to rank 0.
 
-Exact: L (alpha + S beta + S gamma) + k o, L = ceil(log2 m); k = L for m = 2^k, otherwise fewer, for
-the children of incomplete subtrees pay their overhead while their parent still waits for others.
+Exact: L (alpha + S beta + S gamma) + k o, L = ceil(log2 m); k = L for m = 2^k, otherwise smaller,
+because the children of incomplete subtrees pay their overhead while their parent still waits for
+others.
 
 Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
@@ -12,7 +13,7 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_reduce(layout: RankLayout) -> Schedule:
-    """Whole vectors up the tree, leaves first."""
+    """Compile sends of whole vectors up the tree, leaves first."""
     ranks = layout.ranks
     return Schedule("reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True))
 
@@ -28,8 +29,8 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
 def _arrival(ranks: int, chunking: Chunking, costs: Costs) -> float:
     if ranks == 1:
         return 0.0
-    # The root's last child is p places away: it sends once its own subtree is summed, and is heard
-    # once the root has summed the nearer ones.
+    # The root's last child is p places away: it sends once its own subtree is summed, and the root
+    # receives that once it has summed the nearer ones.
     near = binomial.power_of_two(ranks - 1)
     far = _arrival(ranks - near, chunking, costs)
     waits = max(_arrival(near, chunking, costs), costs.overhead + far)

@@ -1,6 +1,6 @@
 """Ring reduce-scatter.
 
-In m-1 rounds each chunk travels once round the ring, growing by one rank's part at every hop.
+In m-1 rounds each chunk travels once round the ring; every hop adds one rank's part.
 
 Exact: (m-1) (o + alpha + c beta + c gamma), c the largest chunk. Source: Patarasuk and Yuan, JPDC
 69, 2009.
@@ -12,7 +12,7 @@ from dpsim.collectives.schedule import Chunking, Schedule, ranks_array
 
 
 def compile_ring(layout: RankLayout) -> Schedule:
-    """In round k rank i sends chunk i-1-k to rank i+1, so that chunk i is whole at rank i."""
+    """In round k rank i sends chunk i-1-k to rank i+1, so that chunk i is complete at rank i."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
     around = Rings(rank, rank, (rank + 1) % ranks, ranks).reduce_scatter()

@@ -1,16 +1,16 @@
 """Ring all-reduce.
 
-A ring reduce-scatter, then a ring all-gather; every rank only ever talks to its neighbours.
+A ring reduce-scatter, then a ring all-gather; every rank communicates only with its neighbours.
 
-Per process it sends what the master-worker algorithm sends per process on average: its gain is that
-nobody is the bottleneck. Exact for any m >= 1 and any size: 2 (m-1) (o + alpha + c beta) + (m-1) c
-gamma, c the largest chunk, ceil(n / m) elements: that chunk goes round the ring twice and every hop
-waits for the one before. With k channels, k rings run side by side, each on its own part of the
-vector, and share links: 2 (m-1) (o + alpha + k c beta) + (m-1) c gamma, c = S / (k m); exact where
-k m divides the elements, a bound elsewhere, since a ring of shorter chunks then makes room for the
-others. Each enters a node at another GPU, so that on a cluster each goes out through another
-network card; so do the rings of NCCL on nodes with several. Source: Patarasuk and Yuan, "Bandwidth
-optimal all-reduce algorithms", JPDC 69, 2009.
+On average a rank sends as much as in the master-worker algorithm, but there is no bottleneck. Exact
+for any m >= 1 and any size: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma, c the largest chunk,
+ceil(n / m) elements: that chunk goes round the ring twice and every hop waits for the previous one.
+With k channels, k rings run side by side, each on its own part of the vector, and share links:
+2 (m-1) (o + alpha + k c beta) + (m-1) c gamma, c = S / (k m); exact if k m divides the elements, a
+bound otherwise, because a ring of shorter chunks leaves room for the others. Each channel enters a
+node at another GPU, so that on a cluster each leaves through another network card, as in NCCL on
+nodes with several. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 69,
+2009.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ from dpsim.collectives.schedule import Chunking, Schedule, ranks_array
 
 
 def with_channels(channels: int) -> Algorithm:
-    """The ring in so many channels."""
+    """Return the ring with ``channels`` channels."""
     assert channels >= 1, f"a ring has at least 1 channel, but got {channels}"
     return Algorithm(
         "all-reduce",
@@ -37,12 +37,12 @@ def with_channels(channels: int) -> Algorithm:
 
 
 def compile_ring(channels: int, layout: RankLayout) -> Schedule:
-    """Share-reduce, then share-only: m-1 rounds each, a chunk per rank and channel in flight."""
+    """Compile reduce-scatter and all-gather: m-1 rounds each, a chunk per rank and channel."""
     ranks = layout.ranks
     rank = np.tile(ranks_array(ranks), channels)
     channel = np.repeat(ranks_array(channels), ranks)
 
-    # Channel c enters each node at its GPU c, so that channels leave it by different network cards.
+    # Channel c enters each node at its GPU c, so channels leave it by different network cards.
     node = layout.per_node if layout.per_node and ranks % layout.per_node == 0 else 1
     first, local = rank // node * node, rank % node
     place = first + (local - channel) % node
@@ -50,7 +50,7 @@ def compile_ring(channels: int, layout: RankLayout) -> Schedule:
     successor = following // node * node + (following + channel) % node
 
     rings = Rings(rank, place, successor, ranks, base=channel * ranks, channel=channel)
-    # Each begins with the block of its own number, as textbooks have it.
+    # Each rank begins with the block of its own number, as in textbooks.
     phases = rings.reduce_scatter(ahead=1) + rings.all_gather(ahead=1)
     return Schedule("all-reduce", "ring", ranks, ranks * channels, phases)
 
@@ -62,7 +62,7 @@ def exact_time(channels: int, layout: RankLayout, chunking: Chunking, costs: Cos
 
 
 def has_equal_chunks(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
-    """Whether all chunks are equal: where the time with several channels is exact."""
+    """Return whether all chunks are equal, so that the time with several channels is exact."""
     return chunking.elements % chunking.chunks == 0
 
 

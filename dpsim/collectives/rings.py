@@ -1,6 +1,6 @@
 """Rings side by side, whose ranks pass chunks to their successors.
 
-The parts of ring, hierarchical and torus algorithms.
+Building blocks of ring, hierarchical and torus algorithms.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dpsim.collectives.schedule import Cyclic, Phase, fixed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rings:
-    """Equal rings of ``length`` ranks, as arrays with one entry a rank.
+    """Equal rings of ``length`` ranks, as arrays with one entry per rank.
 
-    ``rank`` stands at ``place`` of its ring and sends to ``successor``. A ring's part of the vector
-    begins at chunk ``base`` and holds ``length`` blocks of ``stride`` chunks.
+    ``rank`` is at ``place`` of its ring and sends to ``successor``. A ring's part of the vector
+    begins at chunk ``base`` and has ``length`` blocks of ``stride`` chunks.
     """
 
     rank: IntArray
@@ -29,14 +29,14 @@ class Rings:
     channel: IntArray | int = 0
 
     def reduce_scatter(self, ahead: int = 0) -> tuple[Phase, ...]:
-        """In round k place i sends block i+ahead-1-k; nothing in a ring of one.
+        """Return phases in which, in round k, place i sends block i+ahead-1-k; none for one rank.
 
-        So block i+ahead is whole at place i in the end.
+        At the end, block i+ahead is complete at place i.
         """
         return self._around(self.place + ahead - 1, reduce=True)
 
     def all_gather(self, ahead: int = 0) -> tuple[Phase, ...]:
-        """In round k place i sends block i+ahead-k, the whole one first; nothing alone."""
+        """Return phases in which, in round k, place i sends block i+ahead-k; none for one rank."""
         return self._around(self.place + ahead, reduce=False)
 
     def _around(self, first: IntArray, *, reduce: bool) -> tuple[Phase, ...]:
@@ -57,9 +57,9 @@ class Rings:
 
 
 def all_reduce_time(length: int, block: float, costs: Costs) -> float:
-    """Seconds for a reduce-scatter and an all-gather round a ring of ``length``.
+    """Return the seconds of a reduce-scatter and an all-gather round a ring of ``length``.
 
     2 (l-1) (o + alpha + b beta) + (l-1) b gamma, b the bytes of the largest ``block``: it goes
-    round the ring twice, and every hop waits for the one before.
+    round the ring twice, and every hop waits for the previous one.
     """
     return (length - 1) * (2 * costs.message(block) + block * costs.gamma)

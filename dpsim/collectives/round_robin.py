@@ -1,6 +1,6 @@
 """Round-robin all-reduce.
 
-Rank i is home of part i; in round t it talks to rank i+t, first to collect, then to spread.
+Rank i is the home of part i; in round t it sends to rank i+t, first to collect, then to distribute.
 
 Exact: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma, c the largest part, ceil(n / m) elements.
 Source: the pairwise (rotation) schedule of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005, for
@@ -13,14 +13,14 @@ from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed,
 
 
 def compile_round_robin(layout: RankLayout) -> Schedule:
-    """m-1 rounds in which parts go to their homes, then m-1 in which they come back.
+    """Compile m-1 rounds in which parts go to their homes, then m-1 in which they return.
 
-    In turn t rank i sends to rank i+t: its part i+t, and then its own.
+    In turn t rank i sends to rank i+t: first its part i+t, then its own.
     """
     ranks = layout.ranks
     rank = ranks_array(ranks)
     partner = Cyclic(rank + 1, ranks, shift=1)
-    # Parts are numbered as their homes are: the partner's number is that of its part, too.
+    # Parts have the numbers of their homes, so a partner's number is that of its part.
     collect = Phase(rank, partner, partner, reduce=True, turns=ranks - 1)
     spread = Phase(rank, partner, fixed(rank), reduce=False, turns=ranks - 1)
     return Schedule(

@@ -1,9 +1,9 @@
-"""A collective operation compiled to a plain value: phases of rounds of transfers.
+"""A collective operation compiled to plain data: phases of rounds of transfers.
 
-Nothing in it knows of time or devices.
+It does not depend on time or devices.
 
 A rank's round r waits for its own round r-1 of the same channel; channels (parallel rings, each on
-its own part of the vector) wait for nothing of each other. A regular schedule is held as one
+its own part of the vector) do not wait for each other. A regular schedule is stored as one
 pattern repeated with a shift, so that a ring of 16,384 ranks, half a billion transfers, is a few
 arrays of 16,384 numbers.
 """
@@ -25,7 +25,7 @@ class Cyclic:
     """Integers that move on a cycle from turn to turn.
 
     At ``turn`` they are ``base + stride * ((index + turn * shift) mod modulus)``. ``index`` has one
-    entry a transfer; ``base`` is an entry a transfer or one for all.
+    entry per transfer; ``base`` has one per transfer or one for all.
     """
 
     index: IntArray
@@ -35,51 +35,50 @@ class Cyclic:
     stride: int = 1
 
     def at(self, turn: IntArray | int) -> IntArray:
-        """The integers at ``turn``, one a transfer; turns may differ from transfer to transfer."""
+        """Return the integers at ``turn``, one per transfer; turns may differ between transfers."""
         return self.base + self.stride * ((self.index + turn * self.shift) % self.modulus)
 
     def longest(self) -> IntArray:
-        """The first integer of each transfer's cycle.
+        """Return the first integer of each transfer's cycle.
 
-        As a chunk it is one that `Chunking` makes no shorter than the others on the cycle.
+        The chunk with this number is at least as long as the others on the cycle (see `Chunking`).
         """
         if self.shift == 0:
             return self.at(0)
         return np.broadcast_to(np.asarray(self.base), self.index.shape)
 
     def count_below(self, bound: int, turns: int) -> IntArray:
-        """In how many of the first ``turns`` turns each entry is below ``bound``.
+        """Return in how many of the first ``turns`` turns each entry is below ``bound``.
 
         For shifts of -1, 0 and 1.
         """
-        # An integer is below ``bound`` while its place on the cycle is below this: rounded up.
+        # An integer is below ``bound`` while its place on the cycle is below this, rounded up.
         limit = np.clip(-((self.base - bound) // self.stride), 0, self.modulus)
         if self.shift == 0:
             return np.where(self.index % self.modulus < limit, turns, 0)
-        # Whichever way they go, the turns together visit as many places in a row, from ``first``
-        # on.
+        # In either direction, the turns together visit consecutive places, from ``first`` on.
         first = self.index if self.shift == 1 else self.index - turns + 1
         return self._times_below(first + turns, limit) - self._times_below(first, limit)
 
     def _times_below(self, end: IntArray, limit: IntArray) -> IntArray:
-        """How many of the integers 0 .. end - 1 are below ``limit`` modulo the cycle."""
+        """Return how many of the integers 0 .. end - 1 are below ``limit`` modulo the cycle."""
         whole_cycles, rest = np.divmod(end, self.modulus)
         return np.asarray(whole_cycles * limit + np.minimum(rest, limit))
 
 
 def fixed(values: IntArray | list[int] | range) -> Cyclic:
-    """The same integers in every turn."""
+    """Return the same integers in every turn."""
     index = np.asarray(values, dtype=np.int64)
-    # Above all of them, so that the modulus changes none.
+    # Above all of them, so the modulus changes none.
     return Cyclic(index, modulus=int(index.max(initial=0)) + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """Transfers that happen together; arrays with one entry a transfer.
+    """Transfers that happen together; arrays with one entry per transfer.
 
     ``source`` sends chunks ``chunk .. chunk + count - 1`` to ``destination``, which adds them to
-    its own where ``reduce`` holds and replaces its own by them elsewhere.
+    its own if ``reduce`` is true, and otherwise replaces its own.
     """
 
     source: IntArray
@@ -90,9 +89,9 @@ class Round:
     channel: IntArray
 
     def places(self, ranks: int) -> tuple[IntArray, IntArray]:
-        """The places of sender and receiver of each transfer.
+        """Return the places of sender and receiver of each transfer.
 
-        A place is ``channel * ranks + rank``: what a rank does in a channel.
+        A place is ``channel * ranks + rank``: a rank in a channel.
         """
         first = self.channel * ranks
         return first + self.source, first + self.destination
@@ -102,9 +101,9 @@ class Round:
 class Window:
     """The turns in which each transfer happens.
 
-    It happens ``uses`` times in all, ``every`` so many turns, from turn ``first`` on.
-    So chunks flow through a tree one behind the other: a transfer nearer to the end of the way is
-    first used later.
+    It happens ``uses`` times, every ``every`` turns, from turn ``first`` on.
+    So chunks are pipelined through a tree: a transfer nearer to the end of the path is first used
+    later.
     """
 
     first: IntArray
@@ -117,7 +116,7 @@ class Window:
         return int(self.first.max(initial=0)) + (self.uses - 1) * self.every + 1
 
     def at(self, turn: int) -> tuple[BoolArray, IntArray]:
-        """Which transfers happen in ``turn``, and how often each has happened before."""
+        """Return which transfers happen in ``turn``, and how often each has happened before."""
         before, waits = np.divmod(turn - self.first, self.every)
         happens = (before >= 0) & (before < self.uses) & (waits == 0)
         return happens, before
@@ -128,7 +127,7 @@ class Phase:
     """One pattern of transfers, repeated ``turns`` times with a shift.
 
     A turn is a round, or all turns happen ``at_once`` in one round. With a ``window``, each
-    transfer takes part in its own turns only; destination and chunk move on with each time it does.
+    transfer takes part only in its own turns; destination and chunk advance with each use.
     """
 
     source: IntArray
@@ -143,7 +142,7 @@ class Phase:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds: 1 where all turns happen at once."""
+        """The number of rounds: 1 if all turns happen at once."""
         return 1 if self.at_once else self.turns
 
     @property
@@ -157,8 +156,8 @@ class Phase:
         return self.rounds == 1 or (self.destination.shift == 0 and self.window is None)
 
     def round(self, number: int) -> Round:
-        """The transfers of one round, ``0 <= number < rounds``."""
-        # In a window transfers are at turns of their own; elsewhere all are at the same one.
+        """Return the transfers of one round, ``0 <= number < rounds``."""
+        # With a window, each transfer is at its own turn; otherwise all are at the same one.
         if self.window is not None:
             happens, before = self.window.at(number)
             return self.laid_out([before], happens)
@@ -167,20 +166,21 @@ class Phase:
         return self.laid_out((number,))
 
     def bytes_over_turns(self, chunking: Chunking) -> IntArray:
-        """Bytes that each transfer of the pattern moves in all turns together."""
+        """Return the bytes that each transfer of the pattern moves in all turns together."""
         count = np.asarray(self.count)
         chunk = self.chunk
         if chunk.shift == 0 or self.uses == 1:
             return np.asarray(self.uses * chunking.nbytes(chunk.at(0), count))
 
-        # Counting by the cycle is for one chunk a turn that moves on by one: others are added up.
+        # Counting by the cycle works for one chunk per turn that advances by one; others are
+        # summed.
         single_chunks = not np.any(count != 1) and chunk.stride == 1 and abs(chunk.shift) == 1
         if not single_chunks or chunking.vectors != 1:
             turns = [chunking.nbytes(chunk.at(turn), count) for turn in range(self.uses)]
             return np.asarray(np.sum(turns, axis=0))
 
         # Chunks have two lengths, the longer ones first: count the turns in which a transfer
-        # carries one of those.
+        # carries a longer one.
         base, longer = divmod(chunking.elements, chunking.chunks)
         elements = self.uses * base + chunk.count_below(longer, self.uses)
         return np.asarray(elements * chunking.itemsize)
@@ -188,7 +188,7 @@ class Phase:
     def laid_out(
         self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)
     ) -> Round:
-        """The transfers of some turns in one round; of those of the pattern that are ``which``."""
+        """Return the transfers of some turns in one round, limited to the pattern's ``which``."""
         count = len(self.source)
 
         def repeated(values: IntArray | BoolArray | int) -> NDArray[Any]:
@@ -199,7 +199,7 @@ class Phase:
             each = [values.at(turn)[which] for turn in turns]
             return each[0] if len(each) == 1 else np.concatenate(each)
 
-        # Turn after turn: all transfers of the pattern in one, then all of them in the next.
+        # Turn by turn: all transfers of the pattern in one turn, then all in the next.
         return Round(
             repeated(self.source),
             moved(self.destination),
@@ -220,10 +220,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How a vector of ``elements`` is cut into ``chunks``.
+    """The division of a vector of ``elements`` into ``chunks``.
 
-    They are as even as whole elements allow, the longer chunks first. Several ``vectors`` of that
-    length laid end to end are cut alike; chunk numbers run on from one to the next.
+    Chunks are as even as whole elements allow, the longer ones first. Several ``vectors`` of that
+    length, concatenated, are divided equally; chunk numbers continue from one to the next.
     """
 
     elements: int
@@ -232,18 +232,18 @@ class Chunking:
     itemsize: int = 1
 
     def start(self, chunk: IntArray) -> IntArray:
-        """The first element of each chunk; ``start(chunks * vectors)`` is the end."""
+        """Return the first element of each chunk; ``start(chunks * vectors)`` is the end."""
         base, longer = divmod(self.elements, self.chunks)
-        if self.vectors == 1:  # a division of each of a million would take the longest
+        if self.vectors == 1:  # avoids a division for each of a million chunks
             return np.asarray(chunk * base + np.minimum(chunk, longer))
         vector, local = np.divmod(chunk, self.chunks)
         before = local * base + np.minimum(local, longer)
         return np.asarray(vector * self.elements + before)
 
     def nbytes(self, chunk: IntArray, count: IntArray) -> IntArray:
-        """Bytes in ``count`` chunks from ``chunk`` on."""
+        """Return the bytes in ``count`` chunks from ``chunk`` on."""
         base, longer = divmod(self.elements, self.chunks)
-        if not longer and count.shape == chunk.shape:  # all chunks are alike, wherever they are
+        if not longer and count.shape == chunk.shape:  # all chunks have equal lengths
             return np.asarray(count * (base * self.itemsize))
         elements = self.start(chunk + count) - self.start(chunk)
         return np.asarray(elements * self.itemsize)
@@ -263,9 +263,9 @@ class Chunking:
 class Schedule:
     """A collective operation of ``ranks`` ranks on a vector of ``chunks`` chunks.
 
-    ``vectors`` is above 1 where ranks hold more than one vector (a personalised all-to-all: what
-    each rank sends is a vector). ``members`` are the ranks of each group where several carry the
-    operation out side by side, each among itself: a row each, evenly spaced.
+    ``vectors`` is above 1 if ranks hold more than one vector (in a personalised all-to-all, each
+    sender's data is a vector). ``members`` are the ranks of each group if several run the
+    operation side by side, each by itself: one row each, evenly spaced.
     """
 
     operation: str
@@ -278,7 +278,7 @@ class Schedule:
     channels: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Count how many channels run side by side: asked for at every turn."""
+        """Count the channels that run side by side, because every turn asks for them."""
         last = max((int(np.max(phase.channel, initial=0)) for phase in self.phases), default=0)
         object.__setattr__(self, "channels", last + 1)
 
@@ -289,7 +289,7 @@ class Schedule:
 
     @property
     def places(self) -> int:
-        """Ranks times channels: how many do one thing after another."""
+        """Ranks times channels: the number of independent sequences of rounds."""
         return self.channels * self.ranks
 
     @property
@@ -307,13 +307,13 @@ class Schedule:
         return sum(phase.uses * len(phase.source) for phase in self.phases)
 
     def each_round(self) -> Iterator[Round]:
-        """All rounds in order, each laid out in full; for small schedules."""
+        """Yield all rounds in order, each laid out in full; for small schedules."""
         for phase in self.phases:
             for number in range(phase.rounds):
                 yield phase.round(number)
 
     def chunking(self, nbytes: int, itemsize: int = 1) -> Chunking:
-        """How ``nbytes`` per vector are cut into this schedule's chunks.
+        """Return how ``nbytes`` per vector are divided into this schedule's chunks.
 
         They are rounded up to whole items of ``itemsize`` bytes.
         """
@@ -328,5 +328,5 @@ class Schedule:
 
 
 def ranks_array(ranks: int) -> IntArray:
-    """``0 .. ranks - 1`` as an integer array."""
+    """Return ``0 .. ranks - 1`` as an integer array."""
     return np.arange(ranks, dtype=np.int64)

@@ -5,9 +5,9 @@ or torus.
 
 In step k rank r meets r + rho(k) if it is even and r - rho(k) if it is odd, rho(k) = (1 -
 (-2)^(k+1)) / 3 = 1, -1, 3, -5, 11, ..., modulo the power of two: on a ring the distances are a
-third shorter than 1, 2, 4, 8, ... Exact: the function of halving-doubling; other numbers of ranks
-than powers of two fold in before and out after, as there. Source: De Sensi, Bonato, Saam and
-Hoefler, "Swing: short-cutting rings for higher bandwidth allreduce", NSDI 2024.
+third shorter than 1, 2, 4, 8, ... Exact: the function of halving-doubling; if the number of ranks
+is no power of two, surplus ranks fold in before and out after, as there. Source: De Sensi, Bonato,
+Saam and Hoefler, "Swing: short-cutting rings for higher bandwidth allreduce", NSDI 2024.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from dpsim.collectives.schedule import Schedule, ranks_array
 
 
 def compile_swing(layout: RankLayout) -> Schedule:
-    """Fold, halve and double with the swinging partners, unfold."""
+    """Compile the fold, halving and doubling with the swinging partners, and the unfold."""
     chunks = binomial.power_of_two(layout.ranks)
     phases = halve_and_double(
         layout.ranks, [partners(chunks, step) for step in range(chunks.bit_length() - 1)]
@@ -29,8 +29,8 @@ def compile_swing(layout: RankLayout) -> Schedule:
 
 
 def partners(ranks: int, step: int) -> IntArray:
-    """Whom each of ``ranks`` ranks, a power of two, meets in ``step``."""
-    # -2 is 1 modulo 3, and so is any power of it: rho is a whole number.
+    """Return the partner of each of ``ranks`` ranks, a power of two, in ``step``."""
+    # -2 is 1 modulo 3, and so is any power of it, so rho is a whole number.
     rank, rho = ranks_array(ranks), (1 - (-2) ** (step + 1)) // 3
     return np.asarray((rank + np.where(rank % 2 == 0, rho, -rho)) % ranks)
 

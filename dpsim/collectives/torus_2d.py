@@ -2,11 +2,11 @@
 
 Ranks in a grid; reduce-scatter along rows, all-reduce along columns, all-gather along rows.
 
-A row is a node where ranks fill more than one node of several, or else runs along the last
-dimension of the fabric's grid, and columns over its others; without one the grid is that nearest
-to a square, with rows no shorter than columns. Exact, for rows of g and columns of N ranks:
-the hierarchical algorithm's function with those. Source: Mikami et al., "Massively distributed SGD:
-ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233).
+If ranks fill more than one node with several ranks each, a row is a node. Otherwise rows run along
+the last dimension of the fabric's grid, and columns over its others; without a grid, the ranks form
+the one nearest to a square, with rows no shorter than columns. Exact, for rows of g and columns of
+N ranks: the hierarchical algorithm's function with those. Source: Mikami et al., "Massively
+distributed SGD: ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233).
 """
 
 from math import isqrt
@@ -17,13 +17,13 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_torus(layout: RankLayout) -> Schedule:
-    """Groups are rows."""
+    """Compile it with rows as groups."""
     phases = in_groups(layout.ranks, row(layout))
     return Schedule("all-reduce", "torus-2d", layout.ranks, layout.ranks, phases)
 
 
 def row(layout: RankLayout) -> int:
-    """Ranks in a row: those of a node, of the fabric's grid, or of that nearest to a square.
+    """Return the ranks in a row: of a node, the fabric's grid, or the nearest to a square.
 
     The last is m over its largest divisor up to its square root.
     """
@@ -31,9 +31,9 @@ def row(layout: RankLayout) -> int:
     if 1 < node < ranks and ranks % node == 0:
         return node
     if layout.grid is not None:
-        # A dimension of one rank is none.
+        # A dimension of one rank does not count.
         return next((side for side in reversed(layout.grid) if side > 1), 1)
-    # Of a prime it is one row: the algorithm is a ring then.
+    # A prime number gives one row, so the algorithm is a ring then.
     columns = next(number for number in range(isqrt(ranks), 0, -1) if ranks % number == 0)
     return ranks // columns
 

@@ -1,4 +1,4 @@
-"""What a schedule moves: bytes sent and received by each rank, counted from its transfers."""
+"""The traffic of a schedule: bytes sent and received by each rank, counted from its transfers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsim.collectives.schedule import Schedule
 class Traffic:
     """Bytes that each rank sends and receives, vectors over ranks.
 
-    ``by_others`` is what others than ranks (servers, CPUs) send.
+    ``by_others`` are the bytes sent by devices other than ranks (servers, CPUs).
     """
 
     sent: IntArray
@@ -29,12 +29,12 @@ class Traffic:
 
     @property
     def busiest_both_ways(self) -> int:
-        """Bytes sent plus received by the rank for which that is most."""
+        """The largest sum of bytes sent and received by a rank."""
         return int((self.sent + self.received).max(initial=0))
 
     @property
     def total(self) -> int:
-        """Bytes sent by all."""
+        """Total bytes sent."""
         return int(self.sent.sum()) + self.by_others
 
 
@@ -48,7 +48,7 @@ def traffic(schedule: Schedule, nbytes: int, itemsize: int = 1) -> Traffic:
     received = np.zeros(schedule.ranks, dtype=np.int64)
     for phase in schedule.phases:
         if phase.destination.shift == 0:
-            # The same pairs in every turn: counted at once, however many turns there are.
+            # The same pairs in every turn, so all turns are counted at once.
             moved = phase.bytes_over_turns(chunking)
             np.add.at(sent, phase.source, moved)
             np.add.at(received, phase.destination.at(0), moved)

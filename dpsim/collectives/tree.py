@@ -11,14 +11,14 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_tree(layout: RankLayout) -> Schedule:
-    """L rounds up, L rounds down, the whole vector in every message."""
+    """Compile L rounds up and L rounds down, with the whole vector in every message."""
     ranks = layout.ranks
     phases = binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1)
     return Schedule("all-reduce", "tree", ranks, 1, phases)
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: the reduction's and then the broadcast's."""
+    """Seconds: the reduction's plus the broadcast's."""
     return reduce.exact_time(layout, chunking, costs) + broadcast.exact_time(
         layout, chunking, costs
     )

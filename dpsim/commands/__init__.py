@@ -1,9 +1,10 @@
 """The commands of the command line, one file each, and as functions: parse, call, render.
 
-`dpsim.cli` names them and loads one when it is asked for. Nothing else knows them.
+`dpsim.cli` lists them and loads one on demand. Nothing else uses them.
 
-What a command calls is imported inside its function, and what draws its answer only where that is
-printed: the list of commands, every ``--help`` and ``--json`` would wait for it otherwise.
+Modules that a command calls are imported inside its function, and those that draw its answer only
+where it is printed: otherwise the list of commands, every ``--help`` and ``--json`` would wait for
+them.
 """
 
 __all__: list[str] = []

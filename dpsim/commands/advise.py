@@ -1,4 +1,4 @@
-"""``dpsim advise``: what to change in a program whose step was traced."""
+"""``dpsim advise``: recommend changes to a program whose step was traced."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def advise(
 
 
 def _lines(found: Advice) -> list[str]:
-    """What was found, a line each."""
+    """Return the advice, a line each."""
     from dpsim.base.units import TIME, human
 
     step, best = human(found.step_s, TIME), human(found.best_s, TIME)

@@ -1,4 +1,4 @@
-"""``dpsim app``: the dashboard, on this machine alone."""
+"""``dpsim app``: the dashboard, on this machine only."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def dashboard(
 
 
 def _check(port: int) -> None:
-    """Raises DpsimError where the port is taken."""
+    """Raise DpsimError if the port is taken."""
     import socket  # here, since the list of all commands imports this file
 
     with socket.socket() as probe:
-        # As the server will bind it: a port that another left a moment ago can be had.
+        # Bound like the server does: a port that was released a moment ago is available.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((_HOST, port))

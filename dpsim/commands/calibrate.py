@@ -1,4 +1,4 @@
-"""``dpsim calibrate``: a few measured steps in, a profile by which every other run is predicted."""
+"""``dpsim calibrate``: fit a profile for predicting other runs to a few measured steps."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _constants(found: Fitted) -> Table:
 
 
 def _runs(title: str, rows: Sequence[dict[str, Any]]) -> Table:
-    """Runs measured and predicted, and where they have it their error by a fit without them."""
+    """Return measured and predicted runs, and their errors when left out of the fit, if known."""
     from rich.table import Table
 
     from dpsim.base.units import TIME, human

@@ -1,4 +1,4 @@
-"""The measured steps that ``dpsim calibrate`` takes: a table, a folder, or records of runs."""
+"""The measured steps that ``dpsim calibrate`` accepts: a table, a folder, or records of runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RECORDS = (".json", ".json.gz")
 
 
 def runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[MeasuredRun]:
-    """The runs that ``steps`` has: of the scenario in ``file``, or what records name.
+    """Return the runs in ``steps``: of the scenario in ``file``, or of those in records.
 
     Raises DpsimError.
     """
@@ -36,7 +36,7 @@ def runs_of(file: Path, steps: Path, overrides: Sequence[str]) -> list[MeasuredR
 
 
 def _recorded(path: Path) -> list[MeasuredRun]:
-    """The steps that `dpsim validate run` has recorded, whole runs alone."""
+    """Return the steps recorded by `dpsim validate run`, without partial runs."""
     from validate.records import records_of
 
     steps = [record for record in records_of([path]) if record.kind == "step"]

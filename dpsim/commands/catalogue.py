@@ -1,4 +1,4 @@
-"""``dpsim catalogue``: what is known of hardware, models and algorithms."""
+"""``dpsim catalogue``: list known hardware, models and algorithms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dpsim check``: what is wrong with scenario files."""
+"""``dpsim check``: find the problems in scenario files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def check(
     problems: dict[str, list[str]] = {}
     for file in files:
         try:
-            # A sweep's points are scenarios of their own: each may be wrong where the base is not.
+            # A sweep's points are scenarios of their own, each of which may be invalid though the
+            # base is valid.
             if load_scenario(file).sweep is not None:
                 plan([file])
             problems[str(file)] = []
@@ -46,7 +47,7 @@ def check(
         )
     else:
         for name, found in problems.items():
-            # Not wrapped: tools read file, line and column off the beginning of a line.
+            # Not wrapped: tools parse file, line and column at the beginning of a line.
             lines = map(clear_line, found or [f"{name}: ok"])
             sys.stdout.write("\n".join(lines) + "\n")
     if any(problems.values()):

@@ -1,4 +1,4 @@
-"""``dpsim collective``: how long one collective takes, over sizes."""
+"""``dpsim collective``: time one collective over sizes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def collective(
     sets = set_ or []
     if sets and cluster is None:
         raise DpsimError("--set: must be given with --cluster, but got it without")
-    # Rounds are of a schedule, which must have a name; times may be of what a library chooses.
+    # Rounds belong to a schedule, which needs a name; times may be of a library's choice.
     named = algorithm or "ring"
     if steps and html is None:
         show_steps(ranks, named, operation, as_json)
@@ -171,7 +171,7 @@ def collective(
 
     described = _Described(ranks, bandwidth, latency, overhead, cluster, nodes, sets)
     if html is not None:
-        # A page without a network plays the rounds alone, and says nothing of times.
+        # Without a network the page only plays the rounds, without times.
         on = None if described.nowhere else described.network()
         write_steps(html, ranks, named, operation, begin, on, itemsize)
         return
@@ -184,7 +184,7 @@ def collective(
 
 
 class _Described(NamedTuple):
-    """The options that describe a network, as they were given."""
+    """The options that describe a network, as given."""
 
     ranks: int | None
     bandwidth: str | None
@@ -196,24 +196,24 @@ class _Described(NamedTuple):
 
     @property
     def nowhere(self) -> bool:
-        """Whether there are ranks at most, and nothing that joins them."""
+        """Whether there is no network, but at most a number of ranks."""
         return self.cluster is None and self.bandwidth is None
 
     def chooses(self, path: str) -> bool:
-        """Whether --set replaces the field at ``path``."""
+        """Return whether --set replaces the field at ``path``."""
         from dpsim.studies.collective import chosen_path
 
         return path in map(chosen_path, self.sets)
 
     def run(self) -> RunConfig:
-        """The run of the cluster's scenario, with what --set replaces."""
+        """Return the run section of the cluster's scenario, with the changes by --set."""
         from dpsim.studies.collective import named_scenario
 
         assert self.cluster is not None
         return named_scenario(self.cluster, self.nodes, self.sets).run
 
     def network(self) -> tuple[Network, MessageCosts]:
-        """The network, and what a rank pays beside it."""
+        """Return the network, and the costs of messages for a rank."""
         from dpsim.network import MessageCosts
         from dpsim.studies.collective import named_cluster
 
@@ -228,7 +228,7 @@ class _Described(NamedTuple):
         return network, MessageCosts(_time("--overhead", self.overhead), gamma)
 
     def _switch(self) -> Network:
-        """One uniform switch."""
+        """Return a uniform switch."""
         from dpsim.base.units import RATE, parse
         from dpsim.topology import UniformSwitch
 
@@ -251,7 +251,7 @@ def _sizes(begin: str, end: str | None, factor: float) -> list[int]:
 
 
 class _Asked(NamedTuple):
-    """The options that say which collective is timed, and by which models."""
+    """The options that select the timed collective and its models."""
 
     algorithm: str | None
     library: str | None
@@ -260,12 +260,12 @@ class _Asked(NamedTuple):
     itemsize: int
 
     def runs(self, network: Network) -> list[tuple[str, str]]:
-        """The algorithms that are timed, each with whose it is.
+        """Return the timed algorithms, each with its library.
 
-        Algorithms that are named are compared as schedules unless a library is asked for.
+        Named algorithms are compared as schedules unless a library is given.
         """
         names = self.algorithm
-        # The library's own choice; where there is no library, a schedule must be named.
+        # The library's own choice; without a library, a schedule must be named.
         if names is None:
             from dpsim.network.libraries import default_algorithm
 
@@ -275,13 +275,13 @@ class _Asked(NamedTuple):
         return [(name, self._library(name, network)) for name in named]
 
     def _library(self, algorithm: str, network: Network) -> str:
-        """The library, or what "auto" is for the algorithm."""
+        """Return the library, resolving "auto" for the algorithm."""
         from dpsim.network import automatic_library
 
         library = self.library or ("ideal" if self.algorithm else "auto")
         if library != "auto":
             return library
-        # A model of the network that is asked for by name is of no library.
+        # A network model requested by name belongs to no library.
         if self.kind != "auto":
             return "ideal"
         return automatic_library(algorithm, network, operation=self.operation).library

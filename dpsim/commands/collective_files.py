@@ -1,4 +1,4 @@
-"""What ``dpsim collective`` shows or writes instead of times: rounds, and files for other tools."""
+"""Outputs of ``dpsim collective`` other than times: rounds, and files for other tools."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from dpsim.network import MessageCosts
     from dpsim.topology import Network
 
-_MOST_SHOWN = 64  # ranks whose every transfer somebody may want to read
-_MOST_BESIDE = 2  # algorithms that a page plays side by side
+_MOST_SHOWN = 64  # the most ranks whose transfers are listed
+_MOST_BESIDE = 2  # the most algorithms that a page plays side by side
 
 
 def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool) -> None:
-    """The rounds of a schedule of ranks with a node each."""
+    """Show the rounds of a schedule of ranks with a node each."""
     from dpsim.collectives import algorithm as known
     from dpsim.collectives import algorithm_names
     from dpsim.report.text.rounds import rounds_text, transfers
@@ -28,7 +28,7 @@ def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool)
             f"--steps: --ranks must be from 1 to {_MOST_SHOWN}, but "
             f"{'is missing' if ranks is None else f'got {ranks}'}"
         )
-    # The default is a ring, and not every operation has one.
+    # The default is a ring, which not every operation has.
     if operation != "all-reduce" and algorithm == "ring":
         algorithm = algorithm_names(operation)[0]
     schedule = known(algorithm, operation).schedule(ranks)
@@ -51,9 +51,10 @@ def write_steps(
     on: tuple[Network, MessageCosts] | None,
     itemsize: int,
 ) -> None:
-    """A page that plays the rounds of one algorithm, or of two side by side.
+    """Write a page that plays the rounds of one algorithm, or of two side by side.
 
-    With times ``on`` a network and with what its messages cost; without, ``ranks`` are enough.
+    It has times if ``on`` gives a network and the costs of its messages; otherwise ``ranks`` is
+    enough.
     """
     from dpsim.collectives import algorithm as known
     from dpsim.network import MessageCosts, schedule_on
@@ -91,7 +92,7 @@ def write_nccl_tuner(
     itemsize: int,
     as_json: bool,
 ) -> None:
-    """What NCCL had best choose at each size, as a file for its tuner plugin and as a table."""
+    """Write the best choice of NCCL at each size, as a file for its tuner plugin and as a table."""
     from dpsim.base.budget import limited
     from dpsim.report.exports.nccl_tuner import nccl_tuner_text
     from dpsim.report.text.nccl_choices import nccl_choices_table
@@ -113,11 +114,11 @@ def write_nccl_tuner(
 
 
 def algorithms_named(names: str, operation: str) -> list[str]:
-    """The algorithms of an option: all of the operation, or those between commas."""
+    """Return the algorithms of an option: all of the operation, or a comma-separated list."""
     from dpsim.collectives import algorithm_names
 
     known = algorithm_names(operation)
-    # A ring is asked for by default, also of an operation whose one algorithm has another name.
+    # The default is a ring, even for an operation whose only algorithm has another name.
     only_one = operation != "all-reduce" and len(known) == 1
     if names == "all" or (names == "ring" and only_one):
         return list(known)

@@ -1,4 +1,4 @@
-"""``dpsim compare``: scenarios, or variants of them, side by side."""
+"""``dpsim compare``: compare scenarios, or variants of them."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def compare(
 
 @contextmanager
 def _said_of_options(vary: list[str] | None, alternatives: list[str] | None) -> Iterator[None]:
-    """Say of --vary or --alternative, where it stands, what is wrong with a value.
+    """Report an invalid value under --vary or --alternative instead of --set.
 
-    It is tried by --set, of which the user knows nothing.
+    Values are applied by --set internally, which the user has not typed.
     """
     from dpsim.studies.variants import variants
 
@@ -116,7 +116,7 @@ def _said_of_options(vary: list[str] | None, alternatives: list[str] | None) -> 
             ("--alternative", variants((), alternatives or ())),
         )
         for option, chosen in asked:
-            # A value that several variants share is said once.
+            # A value shared by several variants is reported once.
             for key, value in dict.fromkeys(pair for each in chosen for pair in each.items()):
                 text = text.replace(f"--set {key}={value}: ", f"{option} {key}={value}: ")
         raise ScenarioError(text) from None

@@ -1,4 +1,4 @@
-"""``dpsim converge``: a small model really trained in the simulated time of a scenario."""
+"""``dpsim converge``: train a small model for real in a scenario's simulated time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def converge(
         draw(plot, result.to_json())
     if as_json:
         answer = result.to_json()
-        if gradients:  # a row each, of thousands, which few want to see
+        if gradients:  # one row for each of thousands, which few users want
             answer["fates"] = [each._asdict() for each in result.gradient_histories()]
         show_json(answer)
     else:

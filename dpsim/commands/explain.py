@@ -1,4 +1,4 @@
-"""``dpsim explain``: why a prediction is what it is."""
+"""``dpsim explain``: explain a prediction."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ Algorithm = Annotated[
 
 
 class _FileOrCommand(Group):
-    """``dpsim explain FILE`` is ``dpsim explain scenario FILE``."""
+    """A group where ``dpsim explain FILE`` is ``dpsim explain scenario FILE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take what is no command's name for a file, or an option before one."""
+        """Treat a first word that is not a command's name as a file, or as an option before one."""
         if args and args[0] not in (*self.commands, "--help"):
             args = [_OF_A_FILE, *args]
         return super().parse_args(ctx, args)
 
 
 explain_app = Commands(
-    "Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain "
-    "collective of one collective.",
+    "Explain a prediction: dpsim explain FILE for a scenario, dpsim explain collective for one "
+    "collective.",
     cls=_FileOrCommand,
 )
 _TERMS = {
@@ -61,10 +61,7 @@ _TERMS = {
 
 @explain_app.callback()
 def _explain() -> None:
-    """Say why a prediction is what it is.
-
-    Dpsim explain FILE of a scenario, dpsim explain collective of one collective.
-    """
+    """Explain a prediction: of a scenario (FILE), or of one collective."""
 
 
 @explain_app.command(_OF_A_FILE)
@@ -142,7 +139,7 @@ def collective(
             f"--library must be {' or '.join(able)}, which chooses between algorithms and "
             f"protocols, but got {library!r}"
         )
-    # The model of a library that weighs protocols can say why it takes one.
+    # Models of libraries that weigh protocols can explain their choice.
     model: Any = library_model(
         library,
         algorithm,
@@ -151,7 +148,7 @@ def collective(
         itemsize=itemsize,
     )
     nbytes = parse_size(size)
-    # To send nothing takes no algorithm: there is no choice to explain.
+    # Sending nothing needs no algorithm, so there is no choice to explain.
     if nbytes == 0:
         raise DpsimError("-b: must be above 0, but got '0'")
     found = model.explain(nbytes)
@@ -182,7 +179,7 @@ def _show(found: Explanation) -> None:
     if found.rivals:
         show(_rivals(found), "")
     for term, seconds in found.terms.items():
-        # One rank alone takes no time.
+        # A single rank takes no time.
         share = seconds / found.predicted if found.predicted else 0.0
         show(f"  {_TERMS[term]}: {human(seconds, TIME, 3)}, {share:.0%}")
     show(f"most of it is {found.dominant}")

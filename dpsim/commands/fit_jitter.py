@@ -1,4 +1,4 @@
-"""``dpsim fit-jitter``: the disturbance that measured step times show."""
+"""``dpsim fit-jitter``: fit a disturbance to measured step times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsim.commands.progress import progress
 if TYPE_CHECKING:
     from dpsim.disturbance import TimedJob
 
-_FEW = 5  # jobs that are told one by one
+_FEW = 5  # the most jobs that are reported one by one
 
 File = Annotated[
     Path,
@@ -67,7 +67,7 @@ def fit_jitter(
     times, nodes = pooled(file, list(jobs.values()))
     found = fitted(times, nodes)
     block, quantiles = found.block(first.ranks), found.quantiles(times, nodes)
-    # Curves of all steps are dear, and are drawn for those alone who look at them.
+    # Curves of all steps are expensive, and only made if they are shown.
     if as_json or plot is not None:
         rows = [{"job": name, **each.to_json()} for name, each in jobs.items()]
         median = rows[0]["median_s"] if len(rows) == 1 else None
@@ -89,7 +89,7 @@ def fit_jitter(
 
 
 def _jobs(file: Path, job: str | None, gpus_per_node: int | None) -> dict[str, TimedJob]:
-    """The jobs of a CSV file by name, or the one that a folder of traces is of."""
+    """Return the jobs of a CSV file by name, or the job of a folder of traces."""
     from dpsim.disturbance import read_jobs
 
     if not file.is_dir():
@@ -102,7 +102,7 @@ def _jobs(file: Path, job: str | None, gpus_per_node: int | None) -> dict[str, T
 
 
 def _traced(folder: Path, gpus_per_node: int | None) -> TimedJob:
-    """The time that each rank's GPU computed in each step, by their traces."""
+    """Return each rank's computing time in each step, from their traces."""
     from dpsim.disturbance import STEPS_TO_FIT, timed_apart
     from dpsim.imports import read_ranks, trace_files
 
@@ -121,7 +121,7 @@ def _traced(folder: Path, gpus_per_node: int | None) -> TimedJob:
 def _narrate(
     jobs: dict[str, TimedJob], block: dict[str, Any], quantiles: list[dict[str, float]]
 ) -> None:
-    """Say what stands out in the times, and how well the fit draws them."""
+    """Report slow ranks and slow-downs, and how well the fit reproduces the times."""
     for entry in block.get("slow", []):
         ranks = ", ".join(map(str, entry["workers"]))
         narrate(f"rank {ranks} takes {entry['factor']:.2f} times as long as the median rank")
@@ -134,7 +134,7 @@ def _narrate(
 
 
 def _narrate_slow_downs(jobs: dict[str, TimedJob]) -> None:
-    """Say what stragglers cost each job, or of many jobs the least and the most."""
+    """Report the slow-down of each job by stragglers, or of many jobs the minimum and maximum."""
     known = {name: each.slow_down for name, each in jobs.items() if each.slow_down is not None}
     if len(known) > _FEW:
         least, most = (choose(known, key=known.__getitem__) for choose in (min, max))
@@ -149,13 +149,13 @@ def _narrate_slow_downs(jobs: dict[str, TimedJob]) -> None:
 
 
 def block_text(block: object) -> str:
-    """A ``disturbance`` block as text of a scenario."""
+    """Return a ``disturbance`` block as text of a scenario."""
     import io
 
     from ruamel.yaml import YAML
 
     yaml, stream = YAML(), io.StringIO()
-    yaml.default_flow_style = None  # what holds no mappings or lists stands on one line
-    yaml.width = 79  # a terminal's
+    yaml.default_flow_style = None  # a mapping or list without nested ones is written on one line
+    yaml.width = 79  # of a terminal
     yaml.dump({"disturbance": block}, stream)
     return stream.getvalue()

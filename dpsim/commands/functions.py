@@ -1,4 +1,4 @@
-"""What commands do, as functions whose answers have types: the ones that take more than a call.
+"""The commands as functions with typed results, if they take more than one call.
 
 `dpsim.compare`, `dpsim.scale`, `dpsim.tune` and `dpsim.sweep` are the studies themselves.
 """
@@ -26,11 +26,11 @@ def explain(
     progress: Callable[[int], None] = lambda done: None,
     uncertainty: bool = False,
 ) -> Explanation:
-    """What limits a scenario, or the one in a file: its critical path and every knob, turned.
+    """Explain what limits a scenario, or the one in a file: its critical path and every knob.
 
-    With ``uncertainty`` also which uncertain input makes the interval of the step.
+    With ``uncertainty`` also which uncertain input determines the interval of the step.
     ``overrides``: ``key=value`` for a file. ``progress`` gets the number of knobs turned so far.
-    Raises ScenarioError for a file that is none, DpsimError as `dpsim.simulate` does.
+    Raises ScenarioError for an invalid file, DpsimError as `dpsim.simulate` does.
     """
     from dpsim.studies.explain import explain as explained
 
@@ -40,9 +40,9 @@ def explain(
 def memory(
     scenario: Scenario | str | os.PathLike[str], *, overrides: Iterable[str] = ()
 ) -> MemoryUse:
-    """What a scenario, or the one in a file, holds on each GPU; whether and how it fits.
+    """Return the memory use of a scenario, or the one in a file, and whether it fits.
 
-    Raises ScenarioError for a file that is none.
+    Raises ScenarioError for an invalid file.
     """
     from dpsim.engine import memory_use
 
@@ -58,12 +58,12 @@ def collective(
     operation: str = "all-reduce",
     library: str | None = None,
 ) -> CollectiveTimes:
-    """How long one collective takes at each size, on a scenario's cluster or on nodes by name.
+    """Time one collective at each size, on a scenario's cluster or on nodes by name.
 
     ``sizes``: bytes of a rank's vector, as numbers or text (``"1 MiB"``, nccl-tests' ``"1M"``).
-    ``nodes`` replaces the file's number of nodes; it is 1 for a node's name. ``algorithms``:
-    what the library chooses if None. ``library``: that of the machines (NCCL on NVIDIA GPUs) if
-    None, or of algorithms that are named the ideal one. Raises DpsimError for what is not known.
+    ``nodes`` replaces the file's number of nodes; for a node's name it is 1 by default.
+    ``algorithms``: by default the library's choice. ``library``: by default the machines' (NCCL on
+    NVIDIA GPUs), or the ideal one if algorithms are named. Raises DpsimError for unknown names.
     """
     from dpsim.base.budget import limited
     from dpsim.network import MessageCosts, automatic_library
@@ -94,14 +94,14 @@ def collective(
 
 
 def advise(trace: str | os.PathLike[str]) -> Advice:
-    """Which buckets, or which sharding, would suit the step in a trace of PyTorch's profiler.
+    """Recommend buckets, or sharding, for the step in a trace of PyTorch's profiler.
 
-    Raises DpsimError for a file that is no such trace, or has no collectives.
+    Raises DpsimError for a file that is not such a trace, or has no collectives.
     """
     from dpsim.imports import profile_kineto
     from dpsim.studies.advise import advise as advised
 
-    # Advice is on a step as it is, whatever number of samples it had.
+    # Advice is for the step as traced, whatever its number of samples.
     return advised(profile_kineto(Path(trace), batch=1))
 
 

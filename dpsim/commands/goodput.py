@@ -1,4 +1,4 @@
-"""``dpsim goodput``: what faults, checkpoints and restarts leave of weeks of training."""
+"""``dpsim goodput``: simulate weeks of training with faults, checkpoints and restarts."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def goodput(
     from dpsim.studies.goodput import goodput_study
 
     scenario = load_scenario(file, set_ or ())
-    # Where the file has none, the usual ones, of which the last lines tell what is assumed.
+    # Without crashes in the file, the usual ones; the last lines state what is assumed.
     crashes = scenario.disturbance.crashes or CrashesConfig()
-    # Before anything is built, which for too many workers takes long by itself.
+    # Checked before anything is built, which takes long for too many workers.
     check_length(scenario)
     job = prepare(scenario)
     study = goodput_study(

@@ -1,7 +1,7 @@
-"""Commands and groups of commands: how ``--help`` looks, and when a command's module is imported.
+"""Commands and groups of commands: the look of ``--help``, and the import of their modules.
 
 Help has each example on a line of its own, ready to be copied, and lists commands with their first
-sentence in full. A group that names the homes of its commands imports one when it is asked for.
+sentence in full. A group that names the homes of its commands imports each on demand.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from dpsim.base.terminal import Talk, answer_goes, clear_line, narrate, set_talk
 
 EXAMPLE = "Example: "
 _OF_ALL = ("quiet", "verbose")
-# What holds each of many simulations to the limit of time, or simulates nothing. All else is held
-# to it as a whole.
+# Commands that limit the time of each of many simulations, or simulate nothing. All others have a
+# limit as a whole.
 _LONG = ("run", "sweep", "validate", "app")
-_ANSWER = "dpsim.answer"  # whether the answer goes elsewhere, or in another form
+_ANSWER = "dpsim.answer"  # whether the answer goes to a file, or in another form
 _OPTION = re.compile(r"--[a-z-]*")
 _GOES_ON = re.compile(r"\n {4,}")
 
 
 class Command(TyperCommand):
-    """A command whose examples are not run together to a paragraph.
+    """A command whose help shows each example on a line of its own.
 
     Its examples are the lines of its docstring that begin with ``Example:``. One that is too long
-    for a line of source goes on in a line that is indented further; it is shown as one line.
+    for a line of source continues in a line that is indented further; it is shown as one line.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        # A command's own option of a name, such as -o of a file it writes, stays its own.
+        # A command's own option of that name, such as -o for a file it writes, is kept.
         taken = {name for param in self.params for name in param.opts}
         answers = "--json" in taken
         self.params += [
@@ -55,15 +55,16 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments.
 
-        An option without its value is an error; click would take the option that follows for it.
+        An option without its value is an error; click would use the option that follows as the
+        value.
         """
-        if not ctx.resilient_parsing:  # a shell asks how the line could go on
+        if not ctx.resilient_parsing:  # a shell asks for completions
             self._refuse_options_as_values(ctx, list(args))
         return super().parse_args(ctx, args)
 
     def _refuse_options_as_values(self, ctx: Any, args: list[str]) -> None:
         names = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
-        # As text: the parser knows of no type yet. Of a repeated option it has a list.
+        # As text, since the parser has no types yet. A repeated option has a list.
         given, _, _ = self.make_parser(ctx).parse_args(args=args)
         for param in self.params:
             if param.param_type_name != "option":
@@ -75,9 +76,9 @@ class Command(TyperCommand):
                     raise DpsimError(f"{option}: must be followed by a value, but got {text}")
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry it out; with ``-v`` say how long that took."""
+        """Run the command; with ``-v`` report how long it took."""
         start = time.perf_counter()
-        # A file or CSV is written of what --json says, so the command is asked for that.
+        # A file or CSV is made from the JSON, so the command is run with --json.
         if ctx.meta.get(_ANSWER):
             ctx.params["as_json"] = True
         with nullcontext() if {*ctx.command_path.split()} & {*_LONG} else limited():
@@ -92,7 +93,7 @@ class Command(TyperCommand):
 
     @property
     def examples(self) -> list[str]:
-        """What to type, an example each."""
+        """The example command lines."""
         return [line.removeprefix(EXAMPLE) for line in self._lines if line.startswith(EXAMPLE)]
 
     @property
@@ -102,7 +103,7 @@ class Command(TyperCommand):
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the text as paragraphs, and below it the examples.
 
-        Examples are not wrapped: they are there to be copied.
+        Examples are not wrapped, so that they can be copied.
         """
         formatter.write_paragraph()
         with formatter.indentation():
@@ -117,9 +118,9 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group that lists its commands with the first sentence of each.
 
-    ``homes`` names commands whose modules are imported when they are asked for: the word that calls
-    one, and ``"module:name"`` of its function, or of the ``Commands`` below it. ``sections``: the
-    headings under which they are listed, if not under one.
+    ``homes`` maps commands to ``"module:name"`` of their functions, or of the ``Commands`` below
+    them, which are imported on demand. ``sections``: the headings under which they are listed, if
+    there are several.
     """
 
     homes: ClassVar[Mapping[str, str]] = {}
@@ -127,18 +128,17 @@ class Group(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        # None until a command is asked for: known by name, which lists and suggestions need.
+        # None until first used: lists and suggestions only need the names.
         not_imported: dict[str, Any] = dict.fromkeys(self.homes)
         self.commands = {**not_imported, **self.commands}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, imported if need be; None where there is none."""
+        """Return the command of that name, imported if necessary; None if there is none."""
         if self.commands.get(cmd_name) is None and cmd_name in self.homes:
             self.commands[cmd_name] = _loaded(cmd_name, self.homes[cmd_name])
         return self.commands.get(cmd_name)
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Read the arguments."""
         try:
             return super().make_context(*args, **settings)
         except Exception as error:
@@ -146,7 +146,6 @@ class Group(TyperGroup):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry out the command that was asked for."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -154,7 +153,7 @@ class Group(TyperGroup):
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list; sentences go over as many lines as they need."""
+        """Write the list; sentences take as many lines as they need."""
         for heading, names in (self.sections or {"Commands": self.list_commands(ctx)}).items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
@@ -168,16 +167,16 @@ class Group(TyperGroup):
 
 
 def _say_clearly(error: Exception) -> None:
-    """Raise DpsimError instead of an error of usage: one line that says where, which rule, what."""
-    # pydantic's errors alone have a list of them; help must not wait for its import.
+    """Raise DpsimError instead of a usage error: one line with place, rule and value."""
+    # Only pydantic's errors have a list of them; help must not wait for its import.
     problems = getattr(error.__cause__, "errors", None)
     if problems is not None:
         from dpsim.scenario import broken_rule
 
         option = error.param.opts[0]  # type: ignore[attr-defined]
         raise DpsimError(f"{option}: {broken_rule(problems()[0])}") from None
-    # Only click's errors of usage have one; of others the message is not for users. One of them
-    # is no error: it shows the help of what was called without a word.
+    # Only click's usage errors have it; messages of others are not for users. One of them is no
+    # error: it shows the help of a group called without a command.
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
         return
     message = clear_line(error.format_message()).rstrip(".")
@@ -194,8 +193,8 @@ def _say_clearly(error: Exception) -> None:
 class Commands(typer.Typer):
     """A Typer whose commands and groups have this help.
 
-    It has no markup and no decorated tracebacks. ``is_whole``: it is the program itself, which
-    answers ``--version`` and installs its shell completion.
+    It has no markup and no decorated tracebacks. ``is_whole``: it is the program itself, which has
+    ``--version`` and installs its shell completion.
     """
 
     def __init__(
@@ -207,13 +206,13 @@ class Commands(typer.Typer):
         sections: Mapping[str, Mapping[str, str]] | None = None,
         is_whole: bool = False,
     ) -> None:
-        # A class and no argument, since Typer itself makes the group, of its class alone.
+        # A class instead of an argument, since Typer itself makes the group, only from its class.
         if sections is not None:
             homes = {name: home for below in sections.values() for name, home in below.items()}
             cls = type("Sections", (cls,), {"homes": homes, "sections": sections})
         elif homes is not None:
             cls = type("Homes", (cls,), {"homes": homes})
-        # Typer makes a group of what has a callback, even before it has a command.
+        # Typer makes a group if there is a callback, even before it has a command.
         callback: Callable[..., None] | None = _nothing if cls.homes else None
         super().__init__(
             cls=cls,
@@ -309,19 +308,19 @@ def _in_every_command(
         ),
     ] = False,
 ) -> None:
-    """Has the options of every command: the first three of those that answer in JSON."""
+    """Define the options of every command; the first three are for those with JSON answers."""
 
 
 @cache
 def _common_options() -> list[Any]:
-    # Typer makes options of nothing but a function's signature.
+    # Typer only makes options from a function's signature.
     alone = typer.Typer(add_completion=False)
     alone.command()(_in_every_command)
     return typer.main.get_command(alone).params
 
 
 def _nothing() -> None:
-    """What a group itself does before its command."""
+    """Do nothing: the callback of a group."""
 
 
 def _say_version(is_asked: bool) -> None:
@@ -338,18 +337,18 @@ def _program(
         typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """What the program itself does before its command."""
+    """Do nothing: the callback of the program."""
 
 
 @cache
 def _loaded(name: str, home: str) -> Any:
-    """The command or group at ``home``, such as ``"dpsim.commands.run:run"``."""
+    """Return the command or group at ``home``, such as ``"dpsim.commands.run:run"``."""
     found = resolve_name(home)
     if isinstance(found, Commands):
         command = typer.main.get_command(found)
         command.name = name
         return command
-    # With one command and no callback Typer makes that command itself, and no group around it.
+    # With one command and no callback Typer makes that command itself, without a group.
     alone = Commands()
     alone.command(name)(found)
     return typer.main.get_command(alone)

@@ -1,4 +1,4 @@
-"""What the commands of ``dpsim import`` share."""
+"""Shared parts of the commands of ``dpsim import``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpsim.imports import ScenarioDraft
 
 T = TypeVar("T")
-_ASSUMED = "assumed: "  # how a note on an assumption begins
+_ASSUMED = "assumed: "  # prefix of a note on an assumption
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KnownModel = Annotated[
@@ -38,7 +38,7 @@ TracedBatch = Annotated[
 
 
 def read_file(file: Path, parse: Callable[[bytes], T]) -> T:
-    """What ``parse`` makes of the file; its errors begin with the file's name and the line."""
+    """Return ``parse`` of the file's content; errors begin with the file's name and the line."""
     from dpsim.imports import ImportFileError, read_input
 
     content = read_input(file)
@@ -49,14 +49,14 @@ def read_file(file: Path, parse: Callable[[bytes], T]) -> T:
 
 
 def summarise(taken: Iterable[str], assumed: Iterable[str], ignored: Iterable[str]) -> None:
-    """Say what of a file was taken, what was assumed with which effect, and what was ignored."""
+    """Report what was taken from a file, what was assumed with its effect, and what was ignored."""
     for word, lines in (("taken", taken), ("assumed", assumed), ("ignored", ignored)):
         for line in [*lines] or ["nothing"]:
             narrate(f"{word}: {line}")
 
 
 def summarise_notes(taken: Iterable[str], notes: Iterable[str]) -> None:
-    """The same where notes say what was assumed; all others say what was ignored."""
+    """Report what was taken, and notes, sorted into assumptions and ignored parts."""
     notes = list(notes)
     assumed = [note.removeprefix(_ASSUMED) for note in notes if note.startswith(_ASSUMED)]
     ignored = [note.removeprefix("ignored: ") for note in notes if not note.startswith(_ASSUMED)]
@@ -64,12 +64,12 @@ def summarise_notes(taken: Iterable[str], notes: Iterable[str]) -> None:
 
 
 def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bool) -> None:
-    """Check the scenario, and write or print it."""
+    """Validate the scenario, and write or print it."""
     from dpsim.scenario import Scenario, from_text, validate
 
     text = draft.to_yaml()
     try:
-        # The text and not the draft: what is checked is what the file will say.
+        # The text instead of the draft, so that the file's content is what is validated.
         validate(from_text(text, str(output or file.with_suffix(".yaml"))), Scenario)
     except DpsimError as error:
         first = str(error).splitlines()[0]

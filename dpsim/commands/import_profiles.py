@@ -1,4 +1,4 @@
-"""``dpsim import``: profiles of models, from a module of torch or from profilers' traces."""
+"""``dpsim import``: import profiles of models from torch modules or profilers' traces."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def kineto(
     from dpsim.imports import profile_kineto
 
     if file.is_dir():
-        # A folder has all ranks: only side by side do traces say who is slow.
+        # Only the traces of all ranks together show which are slow.
         written = (output, disturbance, histogram)
         _ranks(file, name or file.resolve().name, batch, gpus_per_node, written, as_json)
         return
@@ -108,14 +108,14 @@ def _ranks(
     written: tuple[Path | None, Path | None, Path | None],
     as_json: bool,
 ) -> None:
-    """Say who is slow; write the profile of a typical rank, the disturbance and the histogram."""
+    """Report slow ranks; write a typical rank's profile, the disturbance and the histogram."""
     from dpsim.commands.fit_jitter import block_text
     from dpsim.imports import disturbance_of, histogram_of, read_ranks, trace_files
 
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
     profile_file, disturbance_file, histogram_file = written
-    # Without shapes there is no profile, but all else is there.
+    # Without shapes there is no profile, but everything else.
     profile = _typical(folder, traces, name, batch, must=profile_file is not None)
     block, histogram = disturbance_of(traces), histogram_of(traces)
     steps = f"{len(traces.steps)} steps of {len(traces.ranks)} ranks"
@@ -139,14 +139,14 @@ def _ranks(
 def _typical(
     folder: Path, traces: RankTraces, name: str, batch: int | None, *, must: bool
 ) -> ModelProfile | None:
-    """The layer profile of the rank of the median compute time; None where its trace has none."""
+    """Return the layer profile of the median rank; None if its trace has none."""
     from dpsim.imports import profile_kineto
 
     typical = traces.typical_rank
     try:
         profile = profile_kineto(folder / typical.file, batch=batch, name=name)
     except DpsimError as problem:
-        # A profile that was asked for must come out; else the rest is worth having without it.
+        # A requested profile is required; otherwise the rest is useful without it.
         if must:
             raise
         narrate(f"warning: no layer profile: {problem}")
@@ -161,7 +161,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _csv(folder: Path, histogram: dict[str, list[float]] | None) -> str:
-    """The histogram as ``disturbance.jitter.file`` reads it."""
+    """Return the histogram as CSV for ``disturbance.jitter.file``."""
     if histogram is None:
         raise DpsimError(f"{folder}: must have at least 2 steps of each rank for a histogram")
     pairs = zip(histogram["values"], histogram["weights"], strict=True)
@@ -252,7 +252,7 @@ def _nsys_json(report: NsysReport) -> dict[str, Any]:
 
 
 def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:
-    """Say what was found, and write or print it."""
+    """Report what was found, and write or print the profile."""
     model = profile.model()
     taken = [
         f"{len(model.layers)} layers, {model.parameters:,} parameters, {model.forward_flop:,} "

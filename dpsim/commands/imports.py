@@ -1,4 +1,4 @@
-"""``dpsim import``: reads what users already have."""
+"""``dpsim import``: import files of other tools."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per G
 
 
 def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
-    """Make a command of a function that builds a node of a file.
+    """Make a command of a function that builds a node from a file.
 
     Its docstring is the help, and the options are the same.
     """
-    # Annotations are text in this file, read with the module's names: what a closure brings can
-    # only be a default.
+    # Annotations are text in this file, evaluated with the module's names: a closure can only
+    # provide defaults.
     argument = typer.Argument(..., help=file_help, show_default=False)
 
     def register(build: Build) -> Build:
-        # Typer reads options off a signature: all descriptions of nodes share this one.
+        # Typer reads options from a signature: all commands for nodes share this one.
         @import_app.command(name, help=build.__doc__)
         def command(
             file: Path = argument,
@@ -156,7 +156,7 @@ def nccl_tests(
     from dpsim.imports import fit_nccl_tests, parse_nccl_tests
 
     log = read_file(file, lambda content: parse_nccl_tests(content, operation, ranks))
-    # By `read_file` for the file's name in its errors alone: the log is read already.
+    # `read_file` only adds the file's name to errors: the log is parsed already.
     profile = read_file(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
     notes = list(log.notes)
     if log.wrong_values:
@@ -200,7 +200,7 @@ def nccl_inspector(
     try:
         profile = fit_nccl_tests(log.table, name or path.resolve().stem, path.name)
     except ImportFileError as problem:
-        # The fit knows a table, and not whose log it was.
+        # The fit gets a table, without the log's name.
         raise problem.of(path) from None
     _show_fit(profile, log.table, log.notes, output, as_json)
 
@@ -212,7 +212,7 @@ def _show_fit(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Say how well the formula describes the rows, and write or print the profile."""
+    """Report how well the formula describes the rows, and write or print the profile."""
     left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
     taken = [
         f"{left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}",
@@ -229,7 +229,7 @@ def _show_fit(
 
 
 def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Configured]:
-    """Make a command of a function that builds a scenario of a configuration."""
+    """Make a command of a function that builds a scenario from a configuration."""
     argument = typer.Argument(..., help=file_help, show_default=False)
 
     def register(build: Configured) -> Configured:
@@ -341,7 +341,7 @@ def _names(text: str | None) -> frozenset[str]:
 def _node(
     file: Path, output: Path | None, as_json: bool, build: Callable[[bytes], NodeDraft]
 ) -> None:
-    """Build the node that the file describes, check it, and write or print it."""
+    """Build the node that the file describes, validate it, and write or print it."""
     draft = read_file(file, build)
     try:
         node = draft.to_node()

@@ -1,4 +1,4 @@
-"""``dpsim init``: a first scenario file."""
+"""``dpsim init``: write a first scenario file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from dpsim.imports import Answers, ScenarioDraft, TrainingSizes
     from dpsim.scenario import Scenario
 
-_MOST_TOKENS = 16_384  # of a pass, where nobody says how many samples
+_MOST_TOKENS = 16_384  # of a pass, without a given batch
 _MOST_SAMPLES = 64
-# What is tried, in this order, where nobody says how to train: the first that fits is taken.
+# Tried in this order without a given strategy: the first that fits is used.
 _TRIED: tuple[tuple[str, bool], ...] = (("ddp", False), ("fsdp", False), ("fsdp", True))
 
-# The option that names a thing of each kind.
+# The option that takes names of each kind.
 _NAMED_BY = {
     "GPU": "--gpu",
     "node": "--node",
@@ -145,7 +145,7 @@ def init(
         "global_batch": global_batch,
         "precision": precision,
     }
-    # What no option says is asked for in a terminal, and elsewhere has its usual value.
+    # Values without an option are asked for in a terminal, and otherwise have defaults.
     said = {name: value for name, value in given.items() if value is not None}
     try:
         draft = _drafted(said, output) if source is None else _configured(source, said)
@@ -159,14 +159,14 @@ def _sides(shape: str | None) -> tuple[int, ...] | None:
     if shape is None:
         return None
     sides = [side.strip() for side in shape.split(",")]
-    # By length first: Python refuses to read thousands of digits as a number.
+    # By length first: Python refuses to parse thousands of digits as a number.
     if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
         raise DpsimError(f"--input: must be positive integers such as 3,224,224, but got {shape!r}")
     return tuple(int(side) for side in sides)
 
 
 def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
-    """The scenario of another tool's configuration, which its ending tells."""
+    """Return the scenario of another tool's configuration, recognised by its ending."""
     from dpsim import imports
 
     readers: dict[str, Callable[[bytes, str, TrainingSizes], ScenarioDraft]] = {
@@ -197,7 +197,7 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
 
 
 def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
-    """The scenario of what options say, of answers in a terminal, and of what is usual."""
+    """Return the scenario from options, answers in a terminal, and defaults."""
     from dpsim.hardware import nodes as catalogue_nodes
     from dpsim.imports import Answers, names_file, strategy_named
 
@@ -208,17 +208,16 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
     tried = _TRIED
     if "strategy" in said:
         said["strategy"] = strategy_named(said["strategy"])
-        # A strategy that was asked for is kept: recomputing activations is all that makes it
-        # smaller.
+        # A requested strategy is kept: only recomputing activations makes it smaller.
         tried = tuple((said["strategy"], checkpoint) for checkpoint in (False, True))
     if Path(said.get("model", ""), "config.json").is_file():
         said["model"] = str(Path(said["model"], "config.json"))
-    # A file is looked for beside the scenario.
+    # The file's path is relative to the scenario.
     if names_file(said.get("model", "")):
         folder = Path.cwd() if output is None else output.parent
         said["model"] = os.path.relpath(said["model"], folder)
 
-    # What may not fit, by the model's error, is written only where nothing else was found.
+    # A scenario that may not fit, by the model's error, is only used if no other is found.
     for headroom, (strategy, checkpoint) in product((True, False), tried):
         answers = Answers(**{**said, "strategy": strategy, "checkpoint": checkpoint})
         drafted = _with_batch(answers, output, said.get("batch"), headroom=headroom)
@@ -228,7 +227,7 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
 
 
 def _ask(said: dict[str, Any]) -> None:
-    """Ask for what was not said."""
+    """Ask for the missing values."""
     from dpsim.imports import STRATEGIES, Answers, machine_for
     from dpsim.workload import MODELS
 
@@ -255,14 +254,14 @@ def _ask(said: dict[str, Any]) -> None:
 def _with_batch(
     answers: Answers, output: Path | None, batch: int | None, *, headroom: bool
 ) -> ScenarioDraft | None:
-    """The draft with ``batch`` samples a pass, or a usual number; None where it does not fit.
+    """Return the draft with ``batch`` samples per pass, or a usual number; None if too large.
 
-    With ``headroom`` it must fit by the model's error, too.
+    With ``headroom`` it must fit even with the model's error.
     """
     from dpsim.engine import memory_use
     from dpsim.imports import scenario_from_answers
 
-    # Without a batch any will do here: memory tells the largest that fits.
+    # Without a batch any will do here, since memory use determines the largest that fits.
     draft = scenario_from_answers(replace(answers, batch=batch or 1))
     scenario = _scenario(draft, output)
     use = memory_use(scenario)
@@ -277,9 +276,9 @@ def _with_batch(
 
 
 def _batch(scenario: Scenario, most: int) -> int:
-    """The largest number of at most ``most`` samples that divides a GPU's share; a power of two.
+    """Return the largest power of two up to ``most``.
 
-    Of a stated global batch it need not be a power of two.
+    For a stated global batch, the largest number up to ``most`` that divides a GPU's share instead.
     """
     together = scenario.workload.global_batch
     if together is None:
@@ -290,7 +289,7 @@ def _batch(scenario: Scenario, most: int) -> int:
 
 
 def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
-    """Raise what is said where nothing that was tried fits."""
+    """Raise the error for a scenario that does not fit, if none does."""
     from dpsim.engine import check_fits
     from dpsim.imports import scenario_from_answers
 
@@ -300,7 +299,7 @@ def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
 
 
 def _scenario(draft: ScenarioDraft, output: Path | None) -> Scenario:
-    """The scenario that a draft is. Raises DpsimError where it is none."""
+    """Return the scenario of a draft. Raises DpsimError if it is invalid."""
     from dpsim.scenario import Scenario, from_text, validate
 
     name = str(output or "scenario.yaml")
@@ -311,7 +310,7 @@ def _scenario(draft: ScenarioDraft, output: Path | None) -> Scenario:
 
 
 def _write(draft: ScenarioDraft, output: Path | None, *, as_json: bool) -> None:
-    # Checked once more with its batch: no file is written that is no scenario.
+    # Validated again with its batch, so that no invalid file is written.
     _scenario(draft, output)
     if output is not None:
         write_whole(output, draft.to_yaml())

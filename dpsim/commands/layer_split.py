@@ -1,7 +1,4 @@
-"""``dpsim layer-split``.
-
-A model split by layers over devices, beside data parallelism of the same global batch.
-"""
+"""``dpsim layer-split``: compare layer splits with data parallelism at the same global batch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``dpsim memory``: what a scenario holds on each GPU, and whether it fits.
-
-Where it does not, also what to do about it.
-"""
+"""``dpsim memory``: the memory on each GPU, whether it fits, and advice if it does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and how they are read."""
+"""Arguments and options of several commands, and their parsing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise DpsimError or FailedError where ``--plot`` cannot be drawn, before time is spent."""
+    """Raise DpsimError or FailedError early if ``--plot`` cannot be drawn."""
     if path is not None:
         from dpsim.report.plots.files import check_ending
 
@@ -64,7 +64,7 @@ def check_plot(path: Path | None) -> None:
 
 
 def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
-    """Draw what a command prints as JSON, a sweep's folder or its front to ``--plot``."""
+    """Draw a command's JSON, a sweep's folder or its front to ``--plot``."""
     from dpsim.report.plots.figure import answer_figure, pareto_figure, sweep_figure
     from dpsim.report.plots.files import write_figure
 
@@ -79,7 +79,7 @@ def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
 
 
 def read_option(option: str, read: Callable[[str], T], text: str) -> T:
-    """``read(text)``; an error says which option it is about."""
+    """Return ``read(text)``; errors name the option."""
     try:
         return read(text)
     except DpsimError as error:
@@ -89,9 +89,9 @@ def read_option(option: str, read: Callable[[str], T], text: str) -> T:
 def with_amount(
     overrides: Iterable[str] | None, tokens: str | None, samples: str | None, epochs: str | None
 ) -> list[str]:
-    """``--set`` with what training ``--tokens``, ``--samples`` or ``--epochs`` ask the total of.
+    """Add the total training of ``--tokens``, ``--samples`` or ``--epochs`` to ``--set``.
 
-    Raises DpsimError where they are no numbers, or several are given.
+    Raises DpsimError if they are not numbers, or several are given.
     """
     from dpsim.base.units import count
 
@@ -100,16 +100,16 @@ def with_amount(
     if len(given) > 1:
         several = " and ".join(f"--{name}" for name in given)
         raise DpsimError(f"must have one of --tokens, --samples and --epochs, but got {several}")
-    # The others of the file would stand beside the one that is asked for here.
+    # The file's other amounts would conflict with the given one.
     numbers = {name: read_option(f"--{name}", count, text) for name, text in given.items()}
     others = [f"cost.{name}=null" for name in asked if given and name not in given]
     return [*(overrides or ()), *others, *(f"cost.{name}={n!r}" for name, n in numbers.items())]
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
-    """Whole numbers of at least 1, with commas between them. Raises DpsimError for others."""
+    """Parse comma-separated integers of at least 1. Raises DpsimError for others."""
     parts = [part.strip() for part in text.split(",")]
-    # By length first: Python refuses to read thousands of digits as a number.
+    # By length first: Python refuses to parse thousands of digits as a number.
     if not all(part.isdecimal() and len(part) <= 18 and int(part) >= 1 for part in parts):
         raise DpsimError(
             f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text[:60]!r}"

@@ -1,4 +1,4 @@
-"""``dpsim plot``: an answer as a picture."""
+"""``dpsim plot``: draw an answer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plot(
         narrate(f"wrote {output}")
     if as_json:
         told = {"output": None if output is None else str(output)}
-        # By plotly's own encoder, which knows its arrays, and back.
+        # Encoded by plotly, which supports its arrays, and parsed again.
         drawn = json.loads(figure.to_json())
         show_json({"schema_version": 1, "kind": "plot", **told, "figure": drawn})
     elif output is None:

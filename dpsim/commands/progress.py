@@ -12,9 +12,9 @@ from dpsim.base.terminal import Talk, says
 
 @contextmanager
 def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, only for work that takes longer than a moment.
+    """Show a progress bar on stderr, only for work that takes longer than a moment.
 
-    With ``rate`` it also says how many are done a second. None where stderr is no terminal.
+    With ``rate`` it also shows how many are done per second. No bar if stderr is no terminal.
     """
     if not _is_shown():
         yield lambda done: None
@@ -63,7 +63,7 @@ def _is_shown() -> bool:
 
 
 def _rate_column() -> list[Any]:
-    """A column that says how many are done a second, once that is known."""
+    """Return a column with the number done per second, once it is known."""
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
@@ -76,7 +76,7 @@ def _rate_column() -> list[Any]:
 
 @contextmanager
 def bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress bars on stderr, one for each kind of work; none where stderr is no terminal."""
+    """Show progress bars on stderr, one for each kind of work; none if stderr is no terminal."""
     if not _is_shown():
         yield lambda what, done, total: None
         return
@@ -100,8 +100,7 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
 
         def progress(what: str, done: int, total: int) -> None:
-            # A kind of work gets its bar with its first report: what there will be is not known
-            # before.
+            # A kind of work gets its bar with its first report, since it is unknown before.
             if what not in tasks:
                 tasks[what] = shown.add_task(what, total=total)
             shown.update(tasks[what], completed=done)

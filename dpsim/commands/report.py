@@ -1,4 +1,4 @@
-"""``dpsim report``: results as one page."""
+"""``dpsim report``: write results as one page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def report(
 def _read(path: Path) -> Source:
     from dpsim.report.pages.result_files import of_sweep, read_results
 
-    # Sweeps alone are folders.
+    # Only sweeps are folders.
     if not path.is_dir():
         return read_results(path)
     from dpsim.studies.sweep import query

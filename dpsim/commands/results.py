@@ -1,4 +1,4 @@
-"""``dpsim results``: asks what a sweep found, in SQL."""
+"""``dpsim results``: query the results of a sweep in SQL."""
 
 from __future__ import annotations
 

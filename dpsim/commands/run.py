@@ -1,4 +1,4 @@
-"""``dpsim run``: one scenario."""
+"""``dpsim run``: predict one scenario."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def run(
     with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
         simulated = run_scenario(scenario, recording, done)
     result = simulated.result
-    # Notes go to stderr, so that what is piped from stdout is the table or the JSON alone.
+    # Notes go to stderr, so that stdout only has the table or the JSON.
     for note in result.notes:
         narrate(f"note: {note}")
 
@@ -115,9 +115,9 @@ def run(
 
 
 def _recording(trace: Path | None, html: Path | None) -> Recording:
-    """What the run must keep for the files that were asked for.
+    """Return what the run must keep for the requested files.
 
-    A trace needs all workers, for what they send shows on the links.
+    A trace needs all workers, since their communication shows on the links.
     """
     from dpsim.engine import Recording
 
@@ -130,7 +130,7 @@ def _recording(trace: Path | None, html: Path | None) -> Recording:
 
 
 def _write(run: Run, trace: Path | None, html: Path | None, chakra: Path | None) -> None:
-    """The files that were asked for."""
+    """Write the requested files."""
     if chakra is not None:
         from dpsim.report.exports.chakra import write_chakra
 

@@ -87,7 +87,7 @@ def _by_nodes(
     counts = whole_numbers("--nodes", nodes)
     with progress("simulating", len(counts)) as done:
         found = scaling(file, counts, overrides=overrides, progress=done)
-    # The JSON of many results is dear, and is made for the figure alone.
+    # The JSON of many results is expensive, and only made for the figure.
     if plot is not None:
         draw(plot, found.to_json())
     if as_json:
@@ -120,7 +120,7 @@ def _study(
     from dpsim.studies.scale import batch_study
 
     base = load_scenario(file, overrides)
-    # By batch one number of nodes is enough: batches are what is varied.
+    # By batch one number of nodes is enough: batches are varied.
     numbers = (
         [base.cluster.nodes]
         if by == "batch" and nodes is None
@@ -146,7 +146,7 @@ def _study(
 
 
 def _sizes(own: int, batches: str | None) -> list[int]:
-    """The batches per GPU asked for, or a quarter to four times the scenario's own."""
+    """Return the given batches per GPU, or a quarter to four times the scenario's own."""
     if batches is not None:
         return whole_numbers("--batches", batches)
     return sorted({max(1, own // 4), max(1, own // 2), own, 2 * own, 4 * own})

@@ -13,7 +13,7 @@ from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json
 
 _LONGEST = 110  # characters of a line about a scenario
-_SHORTEST = 40  # of a sentence that says enough
+_SHORTEST = 40  # of a sentence that is long enough alone
 
 
 def scenarios(
@@ -54,9 +54,9 @@ def scenarios(
 
 
 def about(text: str) -> str:
-    """What the comment at the top of a scenario begins with, as far as a line holds it.
+    """Return the start of the comment at the top of a scenario, to fit on a line.
 
-    A sentence, or less of it where it is long: up to a colon, a semicolon or a comma.
+    A sentence, or if it is long the part up to a colon, a semicolon or a comma.
     """
     comment = re.match(r"(#.*\n)*", text)
     assert comment is not None  # of no lines at least

@@ -1,4 +1,4 @@
-"""How the program starts and ends: in words and with a code, never with a traceback."""
+"""Start and end the program: errors are messages with exit codes, never tracebacks."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from types import FrameType
 from typing import Any
 
 _AGAIN_S = 0.02
-_INTERRUPTED = 130  # as shells say it: 128 and the signal's number
+_INTERRUPTED = 130  # like shells: 128 and the signal's number
 
 
 def start(program: Callable[[], Any]) -> None:
-    """Call what ``program`` makes; it ends by SystemExit.
+    """Call what ``program`` makes; end by SystemExit.
 
-    What users got wrong is one clear message and code 2. Ctrl-C at any moment is "interrupted" and
+    Users' mistakes give one clear message and code 2. Ctrl-C at any moment gives "interrupted" and
     code 130.
     """
     try:
-        # Imports make hundreds of thousands of objects that stay: looking at them again and again
-        # for garbage would be a sixth of a short run, and once more at the end.
+        # Imports make hundreds of thousands of permanent objects: repeated garbage collection of
+        # them would be a sixth of a short run, with another at the end.
         gc.set_threshold(200_000, 50, 100)
-        # Before numpy is imported. Matrices are small here: threads of linear algebra would wait
-        # for one another on all cores, which is half of what a short run takes of them.
+        # Set before numpy is imported. Matrices are small here: threads of linear algebra would
+        # wait for one another on all cores, half of the CPU time of a short run.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         for stream in (sys.stdout, sys.stderr):
-            # A terminal that lacks a letter gets it spelled out.
+            # Letters that a terminal lacks are escaped.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        # Where the shell has it ignored, as with nohup and &, it stays so.
+        # If the shell ignores it, as with nohup and &, it stays ignored.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)
-        # What it is told to say, and what it reads, holds for this command alone.
+        # Settings of output and the list of files read are for this command only.
         copy_context().run(_run, program())
     except KeyboardInterrupt:
         _fail("interrupted", _INTERRUPTED)
     finally:
         if hasattr(signal, "setitimer"):
-            # Python would no longer answer it, and die of it.
+            # Python no longer handles the signal, and would die of it.
             signal.setitimer(signal.ITIMER_REAL, 0)
-        # DuckDB's module counts at the end what it made, and takes what is frozen for lost.
+        # DuckDB's module counts its objects at the end, and takes frozen ones for lost.
         if "duckdb" not in sys.modules:
             gc.freeze()
 
 
 def _run(program: Any) -> None:
-    # Importing takes a while, in which users may change their minds.
+    # Imported here, since importing takes a while, in which users may interrupt.
     from dpsim.base.budget import ask_by_signal
     from dpsim.base.errors import DpsimError
     from dpsim.base.files import files_read, shown_path
@@ -64,14 +64,14 @@ def _run(program: Any) -> None:
         finally:
             flush()
     except SystemExit as ended:
-        # Typer makes this of Ctrl-C, without a word.
+        # Typer turns Ctrl-C into this code, without a message.
         if ended.code == _INTERRUPTED:
             raise KeyboardInterrupt from None
         raise
     except DpsimError as error:
         _fail(str(error), error.status)
     except BrokenPipeError:
-        # Nobody reads on. What Python flushes when it ends must not meet the closed pipe.
+        # The reader is gone. Python's flush at exit must not meet the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except OSError as error:
@@ -84,13 +84,13 @@ def _run(program: Any) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, amid an import only when it is done, or at a second Ctrl-C.
+    """Raise KeyboardInterrupt; during an import only afterwards, or at a second Ctrl-C.
 
-    What is half imported would print a traceback of its own, or swallow the exception.
+    An interrupted import would print a traceback of its own, or swallow the exception.
     """
     is_first = number != signal.SIGINT or signal.getsignal(signal.SIGALRM) is not _interrupt
     while frame is not None and is_first and hasattr(signal, "setitimer"):
-        # Every import that is under way has a frame of this on the stack.
+        # Every import in progress has a frame of this file on the stack.
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             signal.signal(signal.SIGALRM, _interrupt)
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)

@@ -1,4 +1,4 @@
-"""``dpsim sweep``: many scenarios into one folder, resumable."""
+"""``dpsim sweep``: simulate many scenarios into one folder, resumable."""
 
 from __future__ import annotations
 
@@ -110,21 +110,21 @@ def sweep(
             f"ask it: dpsim results {swept.folder} --sql 'select * from results order by "
             "step_time_s limit 10'"
         )
-    # Neither 0, for not all came out, nor 1, for the rest is there and can be used.
+    # Neither 0, since some failed, nor 1, since the rest is usable.
     if swept.failed:
         raise typer.Exit(3)
 
 
 @contextmanager
 def _bar() -> Iterator[tuple[Callable[[Sweep], None], Callable[[int], None]]]:
-    """What tells of the beginning, and a progress bar that begins with it.
+    """Yield a callback for the start, and one for a progress bar that begins with it.
 
-    Only then the number of scenarios is known.
+    The number of scenarios is only known then.
     """
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        # A list, since ``done`` is handed out before there is a bar.
+        # A list, since ``done`` is yielded before there is a bar.
         moved: list[Callable[[int], None]] = []
 
         def started(swept: Sweep) -> None:
@@ -154,7 +154,7 @@ def _narrate(swept: Sweep) -> None:
 
 
 def _said(swept: Sweep) -> list[str]:
-    """What is printed at the end: counts, and the first failures."""
+    """Return the lines printed at the end: counts, and the first failures."""
     told = swept.to_json()
     counts = (
         f"{_counted(told['computed'], 'scenario')} computed now, "
@@ -173,10 +173,10 @@ def _said(swept: Sweep) -> list[str]:
 
 
 def _show_best(swept: Sweep) -> None:
-    """The best points, with what was varied among them and what came out."""
+    """Show the best points, with their varied fields and results."""
     from dpsim.report.text.sweep import sweep_notes, sweep_table
 
-    # By point second, so that equal ones come out in the same order each time.
+    # By point second, so that equal ones are in the same order each time.
     ranked = "order by throughput_samples_per_s desc, point"
     answer = swept.query(f"select * from results where error is null {ranked}")
     if not answer.rows:

@@ -1,4 +1,4 @@
-"""``dpsim topology``: the cluster of a scenario as a picture or a table, links by load."""
+"""``dpsim topology``: draw or list the cluster of a scenario, with links by load."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def topology(
 
     nbytes = None if collective_bytes is None else _size(collective_bytes)
     scenario = load_scenario(file, set_ or ())
-    # Before anything is built, which for too many workers takes long by itself.
+    # Checked before anything is built, which takes long for too many workers.
     check_length(scenario)
     job = prepare(scenario)
     loads = link_loads(job, nbytes)
@@ -70,7 +70,7 @@ def topology(
                 "links": busiest_links(job.network, loads, top),
             }
         )
-    # The picture says what the table would.
+    # The picture shows what the table would.
     elif html is None:
         from dpsim.report.text.tables import links_table
 

@@ -1,4 +1,4 @@
-"""``dpsim trust``: how far a prediction may be off, why, and what would narrow that."""
+"""``dpsim trust``: the error of a prediction, its sources, and what would reduce it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsim.commands.options import File, Json, Sets
 def trust(file: File, set_: Sets = None, as_json: Json = False) -> None:
     """Say how far a prediction may be off, by which sources of error, and what to measure.
 
-    The interval holds nine in ten of published measurements that no fit saw. Named are the sources
+    The interval holds nine in ten of published held-out measurements. Named are the sources
     of error, the nearest measurements, and the intervals that measurements of yours would leave.
 
     Example: dpsim trust scenarios/quickstart.yaml

@@ -1,4 +1,4 @@
-"""``dpsim tune``: the best configuration of a scenario."""
+"""``dpsim tune``: find the best configuration of a scenario."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _bytes(text: str | None) -> float | None:
 
 
 def _write(found: Tuning, output: Path | None, html: Path | None) -> None:
-    """The files that were asked for."""
+    """Write the requested files."""
     if output is not None:
         write_whole(output, found.best_text(output))
         narrate(f"wrote {output}: dpsim run {output}")

@@ -1,6 +1,6 @@
 """How many steps a task takes to its target at a global batch, and its learning rate.
 
-It knows only `base`.
+Depends only on `base`.
 """
 
 from __future__ import annotations

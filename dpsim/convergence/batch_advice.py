@@ -1,4 +1,4 @@
-"""What to do at a global batch: whether it is too large or too small, and which learning rate.
+"""Advice on a global batch: whether it is too large or too small, and the learning rate to use.
 
 The learning rate follows the batch by one of two rules, which published runs confirm so far:
 
@@ -21,15 +21,15 @@ from dpsim.convergence.tasks import Rule, Task
 
 Verdict = Literal["fine", "too large", "too small"]
 
-# Of the critical batch: ten times the batch would cost less than twice the samples.
+# As a fraction of the critical batch: ten times the batch would cost less than twice the samples.
 _SMALL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCheck:
-    """``verdict`` on a global batch, and ``text`` that says why and what to do.
+    """A ``verdict`` on a global batch, with ``text`` that gives the reason and what to do.
 
-    ``sample_efficiency`` is that of `StepLaw`.
+    ``sample_efficiency`` is as in `StepLaw`.
     """
 
     verdict: Verdict
@@ -42,9 +42,9 @@ def check_batch(task: Task, batch: float) -> BatchCheck:
     """Judge a global batch.
 
     Too large: beyond what published runs of the task took to the same quality (training may not
-    converge to the target), or beyond the critical batch (more than half of all samples are spent
-    for nothing). Too small: below a tenth of the critical batch, where ten times as many GPUs would
-    end in nearly a tenth of the steps, and few samples per GPU leave it idle.
+    converge to the target), or beyond the critical batch (more than half of all samples are
+    wasted). Too small: below a tenth of the critical batch, where ten times as many GPUs
+    would need nearly a tenth of the steps, and few samples per GPU leave it idle.
     """
     verdict, text = _judged(task, batch)
     low, high = task.constants.batches
@@ -59,7 +59,7 @@ def _judged(task: Task, batch: float) -> tuple[Verdict, str]:
     about = f"a global batch of {batch:,.0f}"
     critical = f"the critical batch of about {law.critical_batch:,.0f}"
     more = law.samples(batch) / law.least_samples
-    # First what may not train at all, then what only wastes.
+    # Check first whether training can converge at all, then whether it wastes samples.
     if batch > limit.batch:
         return "too large", (
             f"{about} may not converge to {task.target}: published runs reach it up to "
@@ -85,11 +85,11 @@ WARM_UP_EPOCHS = 5  # Goyal et al. 2017
 
 @dataclass(frozen=True, slots=True)
 class LearningRateAdvice:
-    """What to do with the learning rate at a global batch.
+    """Advice on the learning rate at a global batch.
 
-    ``factor`` multiplies the learning rate that is right at ``base_batch``; ``warm_up_epochs`` is
-    how long to raise it from there. ``holds`` is whether published runs reached the same quality at
-    this batch by the same rule.
+    ``factor`` multiplies the learning rate that suits ``base_batch``; ``warm_up_epochs`` is how
+    long to ramp it up from there. ``holds``: whether published runs reached the same quality at
+    this batch with the same rule.
     """
 
     rule: Rule
@@ -101,7 +101,7 @@ class LearningRateAdvice:
 
 
 def scaled(rate: float, base_batch: float, batch: float, rule: Rule) -> float:
-    """The learning rate for ``batch`` where ``rate`` is right for ``base_batch``.
+    """Return the learning rate for ``batch``, given that ``rate`` suits ``base_batch``.
 
     Raises DpsimError for numbers not above 0.
     """
@@ -114,7 +114,7 @@ def scaled(rate: float, base_batch: float, batch: float, rule: Rule) -> float:
 
 
 def learning_rate_advice(task: Task, batch: float) -> LearningRateAdvice:
-    """How to scale the learning rate of ``task`` from its smallest measured batch to ``batch``."""
+    """Return how to scale the learning rate from the smallest measured batch to ``batch``."""
     base = task.constants.batches[0]
     factor = scaled(1.0, base, batch, task.rule)
     warm_up = WARM_UP_EPOCHS if task.rule == "linear" and batch > base else 0

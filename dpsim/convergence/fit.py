@@ -1,6 +1,6 @@
-"""Fits `StepLaw` to runs with several batches, with errors.
+"""Fit `StepLaw` to runs with several batches, and estimate its errors.
 
-It also says how well batches that were left out are predicted.
+Leave-one-batch-out errors show how well it predicts batches that it was not fitted to.
 """
 
 from __future__ import annotations
@@ -14,29 +14,33 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.convergence.law import StepLaw
 
-# Where the loss turns from squares to absolute values: runs that only differ by their seed differ
-# about so much.
+# Where the loss turns from squared to absolute: runs that differ only by their seed differ by
+# about this much.
 _SIGMA = 0.1
 
 # Published pairs of B_crit and B_noise of one task differ by a factor of 1.5 to 8.
 _NOISE_SPREAD = math.log(3)
 _VAGUE_SPREAD = math.log(30)
 
-_STARTS = (0.1, 1.0, 10.0, 1000.0)  # of the largest batch: the cost can have two minima
+_STARTS = (
+    0.1,
+    1.0,
+    10.0,
+    1000.0,
+)  # of the largest batch: the cost can have two minima
 _LEAST_RUNS_FOR_NOISE = 3
 
 
 def fit_law(
     batches: Sequence[float], steps: Sequence[float], noise_scale: float | None = None
 ) -> StepLaw:
-    """The law through measured (batch, steps to target) of one task.
+    """Fit the law to measured (batch, steps to target) pairs of one task.
 
     Least absolute deviations of ln S beyond 10 %, squares below (soft L1), since one run in a few
     is off by an evaluation period or an unlucky seed. B_crit has a prior: ``noise_scale``, the
     gradients' noise scale measured in the same runs, times or over 3; without it ten times the
-    largest batch, times or over 30. One run is enough, and then the prior is all that is known
-    about B_crit. Raises DpsimError for no runs, for lists of different lengths, and for numbers
-    that are not above 0.
+    largest batch, times or over 30. One run is enough; B_crit is then the prior alone. Raises
+    DpsimError for no runs, for lists of different lengths, and for numbers that are not above 0.
     """
     from scipy.optimize import least_squares
 
@@ -54,7 +58,7 @@ def fit_law(
         # A normal prior on ln B_crit is one residual more; it stays a plain square.
         return np.append(soft, (x[1] - prior) / spread)
 
-    # No run needs fewer samples than the smallest batch would: a start for E_min.
+    # A start for E_min: no run needs fewer samples than the smallest batch does.
     least = math.log(float((batch * measured).min()))
     starts = [(least, math.log(factor * largest)) for factor in _STARTS]
     starts.append((least, prior))
@@ -64,17 +68,17 @@ def fit_law(
 
 
 def _log_deviations(batch: FloatArray, measured: FloatArray, x: FloatArray) -> FloatArray:
-    """Ln S(B) by the law less ln of the steps measured, x being ln E_min and ln B_crit."""
+    """Return ln S(B) of the law less ln of the measured steps; x is ln E_min and ln B_crit."""
     return np.asarray(x[0] - np.log(batch) + np.log1p(batch * np.exp(-x[1])) - np.log(measured))
 
 
 def left_out_errors(
     batches: Sequence[float], steps: Sequence[float], noise_scales: Sequence[float] | None = None
 ) -> FloatArray:
-    """Relative error of each run, predicted by a law fitted without its batch.
+    """Return the relative error of each run, predicted by a law fitted without its batch.
 
-    That is predicted / measured - 1. ``noise_scales`` are each run's own; a run that is left out
-    keeps its own to itself. Raises DpsimError for fewer than two runs.
+    The error is predicted / measured - 1. ``noise_scales`` holds one value per run; the one of a
+    run that is left out is not used. Raises DpsimError for fewer than two runs.
     """
     if len(batches) < 2:
         raise DpsimError(
@@ -82,7 +86,7 @@ def left_out_errors(
         )
     errors = []
     for out, batch in enumerate(batches):
-        # Its batch and not the run alone: repeats with other seeds would tell the answer.
+        # Leave out the whole batch, since repeats with other seeds would reveal the answer.
         kept = [index for index in range(len(batches)) if batches[index] != batch]
         noise = None
         if noise_scales is not None:
@@ -108,11 +112,11 @@ def _checked(batches: Sequence[float], steps: Sequence[float]) -> tuple[FloatArr
 
 
 def _law(batch: FloatArray, measured: FloatArray, x: FloatArray, jacobian: FloatArray) -> StepLaw:
-    """The law at the optimum ``x``, with errors from the curvature there.
+    """Return the law at the optimum ``x``, with errors from the curvature there.
 
-    Its noise is the spread of the runs about it (root mean square).
+    The law's noise is the root mean square deviation of the runs from it.
     """
-    # The residuals are over their standard deviations already, so this needs no further scale.
+    # The residuals are already divided by their standard deviations: no further scale is needed.
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
     own, other = np.sqrt(np.diag(covariance))
     correlation = float(covariance[0, 1] / (own * other))
@@ -120,7 +124,7 @@ def _law(batch: FloatArray, measured: FloatArray, x: FloatArray, jacobian: Float
     runs = len(batch)
     if runs >= _LEAST_RUNS_FOR_NOISE:
         left = _log_deviations(batch, measured, x)
-        # Two constants were fitted, so as many of the runs' deviations are used up.
+        # Correct for the two degrees of freedom that the fit used up.
         noise = float(np.sqrt(np.mean(left**2) * runs / (runs - 2)))
     return StepLaw(
         least_samples=float(np.exp(x[0])),

@@ -1,15 +1,15 @@
 """Steps to a target against the global batch, in two forms.
 
-The law is S(B) = S_min (1 + B_crit / B). S_min is what an infinite batch needs, B_crit the batch
-with which twice as many steps are needed, and twice as many samples as with the smallest batch:
-samples E(B) = B S(B) = E_min (1 + B / B_crit), E_min = S_min B_crit, so that (S / S_min - 1)
-(E / E_min - 1) = 1. Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018
+The law is S(B) = S_min (1 + B_crit / B). S_min is the number of steps with an infinite batch.
+B_crit is the batch that needs twice as many steps, and twice as many samples as the smallest batch:
+samples E(B) = B S(B) = E_min (1 + B / B_crit), E_min = S_min B_crit, so that (S / S_min - 1) (E /
+E_min - 1) = 1. Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018
 (arXiv:1812.06162).
 
-The gradient-noise form says what a step with a larger batch is worth, from the gradients' noise.
-The noise scale B_noise = tr(Sigma) / |G|^2, in samples, is the variance of one sample's gradient
-over the squared norm of the mean one (McCandlish et al. 2018, arXiv:1812.06162, where it is
-B_simple). Against a step with batch B_0, one with batch B makes g = (1 + B_noise / B_0) / (1 +
+The gradient-noise form derives the progress of a step with a larger batch from the gradients'
+noise. The noise scale B_noise = tr(Sigma) / |G|^2, in samples, is the variance of one sample's
+gradient over the squared norm of the mean one (McCandlish et al. 2018, arXiv:1812.06162, where it
+is B_simple). Against a step with batch B_0, one with batch B makes g = (1 + B_noise / B_0) / (1 +
 B_noise / B) times the progress (AdaScale: Johnson et al. 2020, arXiv:2007.05105), and its samples
 are worth (B_noise + B_0) / (B_noise + B) as much (Pollux: Qiao et al. 2021, OSDI). The noise grows
 as training proceeds, so steps to a target are a sum over progress. Where the noise stays the same,
@@ -32,8 +32,8 @@ class StepLaw:
     """Steps and samples to a target for each global batch.
 
     ``least_samples`` is E_min in samples, ``critical_batch`` B_crit in samples; the errors are
-    standard deviations of their logarithms, ``correlation`` that between the two logarithms, and
-    ``noise`` that of one run about the law, as a logarithm.
+    standard deviations of their logarithms. ``correlation`` is between the two logarithms;
+    ``noise`` is the standard deviation of ln(steps) of one run about the law.
     """
 
     least_samples: float
@@ -44,14 +44,14 @@ class StepLaw:
     noise: float = 0.0
 
     def steps(self, batch: float) -> float:
-        """Steps to the target with a global batch of ``batch`` samples.
+        """Return the steps to the target with a global batch of ``batch`` samples.
 
         Raises DpsimError for a batch that is not above 0.
         """
         return self.samples(batch) / batch
 
     def samples(self, batch: float) -> float:
-        """Samples to the target: E_min (1 + B / B_crit).
+        """Return the samples to the target: E_min (1 + B / B_crit).
 
         Raises DpsimError for a batch that is not above 0.
         """
@@ -59,27 +59,27 @@ class StepLaw:
         return self.least_samples * (1 + batch / self.critical_batch)
 
     def sample_efficiency(self, batch: float) -> float:
-        """Samples that the smallest batch needs over those that ``batch`` needs.
+        """Return the samples that the smallest batch needs over the samples that ``batch`` needs.
 
-        1 / (1 + B / B_crit).
+        This is 1 / (1 + B / B_crit).
         """
         _check(batch)
         return 1 / (1 + batch / self.critical_batch)
 
     def step_efficiency(self, batch: float) -> float:
-        """Steps that the largest batch needs over those of ``batch``: 1 / (1 + B_crit / B)."""
+        """Return the steps of an infinite batch over those of ``batch``: 1 / (1 + B_crit / B)."""
         return 1 - self.sample_efficiency(batch)
 
     def log_error(self, batch: float) -> float:
-        """Standard deviation of ln S(B).
+        """Return the standard deviation of ln S(B).
 
-        It is made of those of the constants with their correlation, and that of one run.
+        It combines the errors of the constants, with their correlation, and the noise of one run.
         """
         share = self.step_efficiency(batch)  # d ln S / d ln B_crit is minus this
         own = self.least_samples_error
         other = -share * self.critical_batch_error
         of_constants = own**2 + other**2 + 2 * self.correlation * own * other
-        # Where the two errors cancel, rounding may leave a little less than nothing.
+        # Where the two errors cancel, rounding may make the sum slightly negative.
         return math.sqrt(max(of_constants, 0.0) + self.noise**2)
 
 
@@ -89,10 +89,9 @@ def _check(batch: float) -> None:
 
 
 def noise_scale(squared_norm: float, variance: float, batch: float = 1.0) -> float:
-    """B_noise in samples.
+    """Return B_noise in samples: batch * variance / |G|^2.
 
-    It is ``variance`` of the mean gradient over ``batch`` samples (its trace), times that batch,
-    over |G|^2.
+    ``variance`` is the trace of the covariance of the mean gradient over ``batch`` samples.
 
     Raises DpsimError where the squared norm is not above 0 or the variance is below 0.
     """
@@ -105,9 +104,9 @@ def noise_scale(squared_norm: float, variance: float, batch: float = 1.0) -> flo
 
 
 def gain(noise: FloatArray | float, batch: float, base: float) -> FloatArray | float:
-    """Progress of a step with ``batch`` against one with ``base``.
+    """Return the progress of a step with ``batch`` relative to a step with ``base``.
 
-    1 where they are equal, at most batch / base.
+    The gain is 1 where they are equal, and at most batch / base.
     """
     return (1 + noise / base) / (1 + noise / batch)
 
@@ -115,16 +114,16 @@ def gain(noise: FloatArray | float, batch: float, base: float) -> FloatArray | f
 def steps_from_noise(
     progress: FloatArray, noise: FloatArray, target: float, batch: float, base: float
 ) -> float:
-    """Steps with ``batch`` to ``target`` progress: the sum of progress / gain.
+    """Return the steps with ``batch`` to ``target`` progress: the sum of progress / gain.
 
-    Progress is counted in steps of batch ``base``. ``progress`` are ends of intervals, ascending,
-    shape (n,); ``noise`` is the noise scale in each, shape (n,), and the last holds from there on.
-    Raises DpsimError for a target that is not above 0.
+    Progress is counted in steps of batch ``base``. ``progress`` holds the ends of intervals,
+    ascending, shape (n,); ``noise`` is the noise scale in each, shape (n,). The last noise scale
+    also applies beyond the last interval. Raises DpsimError for a target that is not above 0.
     """
     if not target > 0:
         raise DpsimError(f"target must be above 0, but got {target}")
-    # One interval more, of the last noise, reaches to a target beyond the measured ones. Those
-    # beyond the target are cut to no width.
+    # An extra interval with the last noise scale covers a target beyond the measured progress.
+    # Intervals beyond the target are cut to zero width.
     last = max(target, float(progress[-1]))
     ends = np.minimum(np.append(progress, last), target)
     widths = np.diff(ends, prepend=0.0)

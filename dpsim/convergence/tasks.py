@@ -1,6 +1,6 @@
-"""The tasks whose steps to a target are known.
+"""The tasks with known steps to a target.
 
-tasks.yaml says what they are, constants.yaml the constants fitted to their runs.
+tasks.yaml describes them; constants.yaml holds the constants fitted to their runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class NoiseForm(Config):
     )
 
     def steps(self, batch: float) -> float:
-        """Steps to the target with a global batch of ``batch`` samples (see `steps_from_noise`)."""
+        """Return the steps to the target with a global ``batch`` (see `steps_from_noise`)."""
         # The progress at which each period ends.
         ends = self.period * np.arange(1.0, len(self.noise_scales) + 1)
         return steps_from_noise(
@@ -62,7 +62,7 @@ class NoiseForm(Config):
 
 
 class Constants(Config):
-    """What was fitted to the runs of one task (see `StepLaw`)."""
+    """The constants fitted to the runs of one task (see `StepLaw`)."""
 
     least_samples: Fitted = Field(description="Samples to the target with the smallest batch.")
     critical_batch: Fitted = Field(
@@ -93,7 +93,7 @@ class Constants(Config):
 
 
 class Limit(Config):
-    """How large a batch published runs took to the same quality."""
+    """The largest batch with which published runs reached the same quality."""
 
     batch: PositiveFloat = Field(description="The largest such global batch, in samples.")
     beyond: str = Field(description="What was seen beyond it.")
@@ -101,10 +101,10 @@ class Limit(Config):
 
 
 class StepsToTarget(NamedTuple):
-    """Steps to a task's target at one global batch.
+    """The steps to a task's target at one global batch.
 
     ``best``: by the form that predicts left-out batches better. ``by_noise``: by the gradient-noise
-    form, None where no noise is known. ``log_error``: standard deviation of ln(steps).
+    form, None where the noise is unknown. ``log_error``: standard deviation of ln(steps).
     """
 
     best: float
@@ -135,7 +135,7 @@ class Task(Config):
 
     @property
     def law(self) -> StepLaw:
-        """Steps to the target for each batch."""
+        """The law that gives the steps to the target for each batch."""
         constants = self.constants
         return StepLaw(
             constants.least_samples.value,
@@ -147,7 +147,7 @@ class Task(Config):
         )
 
     def steps(self, batch: float) -> StepsToTarget:
-        """Steps to the target with a global batch of ``batch`` samples.
+        """Return the steps to the target with a global batch of ``batch`` samples.
 
         Raises DpsimError for a batch that is not above 0.
         """
@@ -162,7 +162,7 @@ class Task(Config):
 
 @cache
 def tasks() -> Registry[Task]:
-    """All tasks, by name."""
+    """Return all tasks by name."""
     # Two files, since one is written by hand and the other by the fit.
     here = files("dpsim.convergence")
     constants = shipped(here / "constants.yaml")["tasks"]
@@ -176,7 +176,7 @@ def tasks() -> Registry[Task]:
 
 @cache
 def _tasks_by_model() -> dict[str, list[Task]]:
-    """The tasks of each model that has one, in their order."""
+    """Return the tasks of each model that has any, in their order."""
     found: dict[str, list[Task]] = {}
     for task in tasks().values():
         for model in task.models:
@@ -185,15 +185,15 @@ def _tasks_by_model() -> dict[str, list[Task]]:
 
 
 def tasks_of(model: str) -> tuple[Task, ...]:
-    """The tasks of ``model`` (a name of the catalogue)."""
+    """Return the tasks of ``model`` (a name in the catalogue)."""
     return tuple(_tasks_by_model().get(model, ()))
 
 
 def task_for(model: str, optimizer: str) -> Task | None:
-    """The task of ``model`` (a name of the catalogue) that was trained with ``optimizer``.
+    """Return the task of ``model`` (a name in the catalogue) that was trained with ``optimizer``.
 
-    Where none was, it is the model's first task, whose steps are not those of ``optimizer``; None
-    where the model has no task.
+    Falls back to the model's first task, whose steps are for another optimiser. Returns None where
+    the model has no task.
     """
     found = tasks_of(model)
     return next((task for task in found if optimizer in task.optimizers), next(iter(found), None))

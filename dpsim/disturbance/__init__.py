@@ -1,6 +1,6 @@
 """What keeps steps from being alike: jitter, slow workers, crashes, links that change.
 
-It knows only `base`, and nothing of how transfers travel.
+Depends only on `base`, and not on the network models.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """How often to write checkpoints, and what crashes cost: Daly's formulas.
 
-Crashes strike at random (exponential, mean time ``mtbf`` between any two) at any moment, also while
-a checkpoint is written or the job restarts; all work since the last checkpoint is done again. All
-times in seconds. Source: Daly, "A higher order estimate of the optimum checkpoint interval for
-restart dumps", Future Generation Computer Systems 22, 2006; to first order it is Young's
-sqrt(2 cost mtbf), CACM 17, 1974.
+Crashes occur at random (exponential, with mean time ``mtbf`` between two) at any moment, also while
+a checkpoint is written or the job restarts; all work since the last checkpoint is repeated. All
+times are in seconds. Source: Daly, "A higher order estimate of the optimum checkpoint interval for
+restart dumps", Future Generation Computer Systems 22, 2006; to first order it is Young's sqrt(2
+cost mtbf), CACM 17, 1974.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import math
 
 
 def daly_interval(cost: float, mtbf: float) -> float:
-    """Seconds of work between checkpoints that lose least.
+    """Return the seconds of work between checkpoints that lose the least time.
 
-    It is sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)), and mtbf
-    where cost is 2 mtbf or more.
+    The interval is sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)),
+    and mtbf where cost is 2 mtbf or more.
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -27,15 +27,15 @@ def daly_interval(cost: float, mtbf: float) -> float:
 def expected_seconds(
     work: float, interval: float, cost: float, restart: float, mtbf: float
 ) -> float:
-    """Expected seconds for ``work`` seconds of computing, a checkpoint after each interval.
+    """Return the expected seconds for ``work`` seconds of computing, one checkpoint per interval.
 
     They are mtbf exp(restart / mtbf) (exp((interval + cost) / mtbf) - 1) work / interval, exact for
-    exponential crashes. Infinite where it never ends.
+    exponential crashes. Infinite where the job never ends.
     """
     exponent = (interval + cost) / mtbf
     if exponent + restart / mtbf > 700:  # exp() would overflow
         return math.inf
-    # A period is often a small part of mtbf, and there exp() - 1 would lose its digits.
+    # A period is often a small part of mtbf, where exp() - 1 would lose precision.
     return mtbf * math.exp(restart / mtbf) * math.expm1(exponent) * work / interval
 
 
@@ -46,36 +46,37 @@ def expected_with_copies(
     to_storage: tuple[float, float],
     to_copy: tuple[float, float],
 ) -> float:
-    """Expected seconds of a period: ``segments`` that each end in a copy, then a checkpoint.
+    """Return the expected seconds of a period of ``segments`` with a copy each, then a checkpoint.
 
-    Some crashes go back to the last copy, in a neighbour's memory, others to the last checkpoint.
+    Some crashes go back to the last copy in a neighbour's memory, others to the last checkpoint.
     ``segment`` and ``cost``: seconds of each segment and of the checkpoint. ``to_storage``,
-    ``to_copy``: crashes a second of that kind, and seconds of a restart, which may be struck as
-    well. Exact for exponential crashes; infinite where it never ends.
+    ``to_copy``: crashes per second of that kind, and seconds of a restart, which may crash as well.
+    Exact for exponential crashes; infinite where the period never ends.
 
-    With E_i the seconds from copy i on, F_i from a restart there, G from a restart at the
-    checkpoint, q the share of crashes that go back to a copy, and p(t) the chance that t seconds
-    pass without any, a segment is
+    Let E_i be the seconds from copy i on, F_i from a restart there, G from a restart at the
+    checkpoint, q the share of crashes that go back to a copy, and p(t) the chance of t seconds
+    without a crash. Then a segment is
 
         E_i = m(t) + p(t) E_(i+1) + (1 - p(t)) (q F_i + (1 - q) G),  m(t) = (1 - p(t)) / rate
 
-    F_i and G are alike, and solved for E_i it is a + (1 - p) G + p E_(i+1): a geometric series.
+    F_i and G have the same form. Solving for E_i gives a + (1 - p) G + p E_(i+1): a geometric
+    series.
     """
     (lost_rate, restart), (kept_rate, copy_restart) = to_storage, to_copy
     rate = lost_rate + kept_rate
     to_last_copy = kept_rate / rate
     if rate * restart > 700:  # exp() would overflow
         return math.inf
-    struck = -math.expm1(-rate * copy_restart)  # a restart at a copy
+    struck = -math.expm1(-rate * copy_restart)  # chance that a restart at a copy crashes
     ends = 1 - struck * to_last_copy
-    if ends <= 0:  # every restart is struck
+    if ends <= 0:  # every restart crashes
         return math.inf
 
     def passed(seconds: float) -> tuple[float, float]:
-        """``a`` of the series, and its 1 - p, for a segment of that length."""
+        """Return ``a`` and 1 - p of the series for a segment of that length."""
         crashed = -math.expm1(-rate * seconds)
         goes_on = 1 - crashed * to_last_copy * (1 - struck) / ends
-        if goes_on <= 0:  # every segment is
+        if goes_on <= 0:  # every segment crashes
             return math.inf, 1.0
         spent = crashed / rate + crashed * to_last_copy * struck / rate / ends
         return spent / goes_on, crashed * (1 - to_last_copy) / ends / goes_on
@@ -92,15 +93,14 @@ def expected_with_copies(
 
 
 def waiting_share(load: float, spares: int) -> float:
-    """Fraction of time in which a job stands still for want of a spare.
+    """Return the fraction of time in which a job waits for a spare.
 
-    ``load`` is the number of workers that would be in repair on average, crashes per second times
-    seconds of repair. The job stops while more than ``spares`` are in repair, and nothing crashes
-    then: a loss system of spares + 1 servers, and this is Erlang's B formula, whatever the
-    distribution of repair times. Source: Erlang 1917; its insensitivity: Sevastyanov 1957.
+    ``load`` is the mean number of workers in repair: crashes per second times seconds of repair.
+    The job stops while more than ``spares`` are in repair, and nothing crashes then. This is a loss
+    system of spares + 1 servers, described by Erlang's B formula whatever the distribution of
+    repair times. Source: Erlang 1917; its insensitivity: Sevastyanov 1957.
     """
-    # Erlang's recursion, server by server: the powers and factorials of the formula itself
-    # overflow.
+    # Erlang's recursion over servers: the powers and factorials of the formula itself overflow.
     blocked = 1.0
     for servers in range(1, spares + 2):
         blocked = load * blocked / (servers + load * blocked)
@@ -108,14 +108,15 @@ def waiting_share(load: float, spares: int) -> float:
 
 
 def missing_share(load: float, spares: int) -> float:
-    """How many are missing on average where a job goes on without: those in repair past the spares.
+    """Return the mean number of workers missing from a job that goes on without them.
 
-    ``load`` as above; the number N in repair is Poisson (M/G/infinity), and this is the mean of
-    what exceeds the s ``spares``: load P(N >= s) - s P(N > s).
+    Workers are missing where more are in repair than there are spares. ``load`` as above; the
+    number N in repair is Poisson (M/G/infinity), and the mean excess over the s ``spares`` is load
+    P(N >= s) - s P(N > s).
     """
     from scipy.special import pdtrc
 
-    # Tails from scipy, since exp(-load) is 0 for the loads of large jobs.
+    # Use scipy's tails, since exp(-load) is 0 for the loads of large jobs.
     at_least = 1.0 if spares == 0 else float(pdtrc(spares - 1, load))
     missing = load * at_least - spares * float(pdtrc(spares, load))
     return max(0.0, missing)

@@ -1,4 +1,4 @@
-"""The ``disturbance`` part of a scenario: all that keeps steps from being alike, put together."""
+"""The ``disturbance`` part of a scenario: all disturbances that make steps differ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JitterConfig = Annotated[
 
 
 class BackgroundConfig(Config):
-    """Traffic without end from one GPU to another, which takes its max-min fair share."""
+    """Endless traffic from one GPU to another, which takes its max-min fair share."""
 
     source: NonNegativeInt = Field(description="Rank of the GPU that sends.")
     destination: NonNegativeInt = Field(description="Rank of the GPU that receives.")
@@ -52,7 +52,7 @@ class BackgroundConfig(Config):
 
 
 class LinkChangeConfig(Config):
-    """From a given time on, links have another rate."""
+    """A change of links' rates from a given time on."""
 
     link: str = Field(
         min_length=1,
@@ -69,7 +69,7 @@ class LinkChangeConfig(Config):
 
 
 class DisturbanceConfig(Config):
-    """What keeps steps from being alike."""
+    """Disturbances that make steps differ."""
 
     jitter: JitterConfig | None = Field(
         default=None, description="Random variation of compute times; none if left out."
@@ -101,11 +101,11 @@ def compute_factors(
     slow: Sequence[SlowWorkersConfig] = (),
     transient: Sequence[TransientConfig] = (),
 ) -> Factors:
-    """Factors on compute time, shape (steps, workers): the product of all disturbances.
+    """Return the factors on compute time, shape (steps, workers): the product of all disturbances.
 
-    ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is struck
-    together, has a stream of its own for each disturbance: its draws depend neither on the others
-    nor on the other disturbances. Raises DpsimError where a slow worker does not exist.
+    ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is slowed
+    together, has its own random stream for each disturbance: its draws depend neither on other
+    workers nor on other disturbances. Raises DpsimError where a slow worker does not exist.
     """
     product = np.ones((steps, workers))
     if jitter is not None:

@@ -1,8 +1,8 @@
 """Crashes: a worker fails, and the job goes back to its last checkpoint.
 
-A spare takes the worker's place if there is one. Faults of several causes strike workers, nodes,
-racks or the whole job; `dpsim.studies.goodput` simulates them, `CrashesConfig.goodput` has the
-closed forms.
+A spare replaces the worker if there is one. Faults of several causes affect workers, nodes, racks
+or the whole job; `dpsim.studies.goodput` simulates them, `CrashesConfig.goodput` has the closed
+forms.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from dpsim.disturbance.faults import (
     listed_faults,
 )
 
-# Not infinite: Daly's interval would be so too, and the one over the other no number.
-_NEVER = 1e15  # seconds between crashes where there are none
-_USUAL_COST = 60.0  # seconds of a checkpoint where nothing is said; an assumption
+# Finite, since Daly's interval would be infinite too, and a ratio of the two not a number.
+_NEVER = 1e15  # seconds between crashes of a job without any
+_USUAL_COST = 60.0  # default seconds of a checkpoint; an assumption
 
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
     """Fractions of a job's time that add up to 1; ``useful`` is the goodput.
 
-    ``interval`` (of work between checkpoints) and ``mtbf`` are in seconds.
+    ``interval`` (work between checkpoints) and ``mtbf`` are in seconds.
     """
 
     interval: float
@@ -48,7 +48,7 @@ class Goodput:
 class Checkpoints:
     """Work of ``interval`` seconds, then a checkpoint that takes ``cost`` seconds of training.
 
-    It can be gone back to ``write`` seconds later; until then the one before is.
+    A checkpoint can be restored ``write`` seconds later; until then the previous one is used.
     """
 
     interval: float
@@ -65,8 +65,8 @@ class Checkpoints:
 class Copies:
     """Copies in neighbours' memory, between checkpoints.
 
-    One after ``interval`` seconds of work, for which the job stops for ``cost`` seconds; to go back
-    to one takes ``restart`` seconds.
+    A copy is made after ``interval`` seconds of work and stops the job for ``cost`` seconds;
+    restoring one takes ``restart`` seconds.
     """
 
     interval: float
@@ -74,14 +74,14 @@ class Copies:
     restart: float
 
     def segments(self, work: float) -> int:
-        """How many there are in ``work`` seconds of work: a whole number, of equal parts."""
+        """Return the number of copies in ``work`` seconds, at equal intervals, at least 1."""
         return max(1, round(work / self.interval))
 
 
 class NeighbourConfig(Config):
     """Copies of the state in the memory of a neighbouring node, between checkpoints to storage.
 
-    After a fault the job goes back to the last copy, unless the neighbour is struck too. Source:
+    After a fault the job goes back to the last copy, unless the neighbour fails too. Source:
     Wang et al., "GEMINI", SOSP 2023. The defaults are assumptions.
     """
 
@@ -100,7 +100,7 @@ class NeighbourConfig(Config):
 
 
 class CrashesConfig(Config):
-    """Workers that fail, and what is done about it.
+    """Failures of workers, and the recovery from them.
 
     The default time between failures is that of a GPU and what belongs to it in a large run: 419
     unexpected interruptions in 54 days on 16,384 GPUs make 50,700 hours (Dubey et al., "The Llama 3
@@ -179,7 +179,7 @@ class CrashesConfig(Config):
         return self
 
     def causes(self, workers: int, per_node: PerNode) -> list[Cause]:
-        """What interrupts a job on that many workers."""
+        """Return the causes that interrupt a job on that many workers."""
         if self.faults is None:
             copied = self.neighbour is not None
             rate = workers / self.mtbf
@@ -190,7 +190,7 @@ class CrashesConfig(Config):
         ]
 
     def assumed(self) -> dict[str, float]:
-        """Seconds of what counts and was left out, by field: nobody has said that they hold."""
+        """Return the defaults, in s, that matter and that the scenario does not override."""
         given = self.model_fields_set
         assumed = {} if self.faults is not None or "mtbf" in given else {"mtbf": self.mtbf}
         if self.checkpoint_cost is None and (self.asynchronous or not self.write_seconds):
@@ -200,83 +200,83 @@ class CrashesConfig(Config):
         return assumed
 
     def _leaves_copies(self, fault: FaultConfig) -> bool:
-        """Whether such a fault leaves the neighbours of those that it strikes."""
+        """Return whether such a fault leaves the neighbours of the failed nodes intact."""
         if self.neighbour is None:
             return False
         return not (fault.per == "rack" and self.neighbour.same_rack)
 
     @property
     def write_seconds(self) -> float:
-        """How long writing a checkpoint's size takes; 0 where it is not said."""
+        """The seconds to write a checkpoint; 0 where its size or the rate is not given."""
         if self.checkpoint_size is None or self.storage_rate is None:
             return 0.0
         return self.checkpoint_size / self.storage_rate
 
     def checkpoints(self, mtbf: float) -> Checkpoints:
-        """What they cost a job that crashes every ``mtbf`` seconds; without an interval the best.
+        """Return the checkpoints of a job that crashes every ``mtbf`` seconds.
 
-        A checkpoint cannot begin before the one before is written.
+        The interval is the optimal one unless it is given. A checkpoint cannot begin before the
+        previous one is written.
         """
         from dpsim.disturbance.checkpoints import daly_interval
 
         write = self.write_seconds if self.asynchronous else 0.0
         stop = self.checkpoint_cost
         if stop is None:
-            # An asynchronous one's size says how long it is written, and nothing of how long the
+            # The size of an asynchronous checkpoint gives the time to write it, not how long the
             # job stops to copy it first.
             stop = _USUAL_COST if self.asynchronous else self.write_seconds or _USUAL_COST
-        # To lose a share of the speed for a while costs as much as to stop for that share of the
-        # while.
+        # Losing a share of the speed for a while costs as much as stopping for that share of the
+        # time.
         cost = stop + self.slowdown * write
         interval = self.checkpoint_interval or daly_interval(cost, mtbf)
         return Checkpoints(max(interval, write - cost), cost, write)
 
     def restart_seconds(self, loading: float) -> float:
-        """From a crash until the job computes again; a checkpoint of known size is read."""
+        """Return the seconds from a crash until the job computes again, checkpoint read."""
         return self.detection_time + self.restart_time + self.write_seconds + loading
 
     def copies(self, loading: float) -> Copies | None:
-        """The copies in neighbours' memory, if there are any; ``loading`` as in `goodput`."""
+        """Return the copies in neighbours' memory, if any; ``loading`` as in `goodput_of`."""
         if self.neighbour is None:
             return None
         restart = self.detection_time + self.restart_time + self.neighbour.read_time + loading
         return Copies(self.neighbour.interval, self.neighbour.cost, restart)
 
     def goodput(self, workers: int, loading: float = 0.0, per_node: PerNode = 1) -> Goodput:
-        """`goodput_of` what interrupts a job on that many workers."""
+        """Return `goodput_of` the causes that interrupt a job on that many workers."""
         return self.goodput_of(self.causes(workers, per_node), workers, loading)
 
     def goodput_of(self, causes: Sequence[Cause], workers: int, loading: float = 0.0) -> Goodput:
-        """What a job that ``causes`` interrupt gets out of its time; any fault stops all.
+        """Return the goodput of a job interrupted by ``causes``; any fault stops all workers.
 
-        ``loading`` are the seconds after each restart until all workers hold the checkpoint again.
-        Exact for unplanned faults that all take as many workers away, but for an elastic job, whose
-        restarts as workers come back are left out.
+        ``loading``: seconds after each restart until all workers hold the checkpoint again. Exact
+        for unplanned faults that all take away the same number of workers, except for an elastic
+        job: its restarts when workers come back are left out.
         """
         mtbf = _mean_time([cause for cause in causes if not cause.planned])
         plan = self.plan(causes)
         restart = self.restart_seconds(loading)
-        # Of one period: what is expected is proportional to the work, and only shares are asked
-        # for.
+        # For one period: its expected time is proportional to the work, and only shares are needed.
         stopped, taken = self._period(causes, plan, loading)
         planned = sum(cause.rate for cause in causes if cause.planned)
-        # Seconds a second of running. What was announced need not be detected, but the job goes on
-        # only when the checkpoint is whole.
+        # Seconds of stops per second of running. A planned stop need not be detected, but the job
+        # goes on only when the checkpoint is complete.
         stops = planned * (plan.cost + plan.write + restart - self.detection_time)
         waiting = self._missing(causes, workers) if self.elastic else self._waiting(causes)
         running = (1 - waiting) / (1 + stops)
         useful = running * plan.interval / taken
         checkpoints = running * stopped / taken
-        # What remains: work done again, restarts, and planned stops.
+        # The remainder: work done again, restarts, and planned stops.
         lost_share = 1 - waiting - useful - checkpoints
         return Goodput(plan.interval, mtbf, useful, checkpoints, lost_share, waiting)
 
     def _waiting(self, causes: Sequence[Cause]) -> float:
-        """The share of time in which the job stands still for want of a spare."""
+        """Return the share of time in which the job waits for a spare."""
         from dpsim.disturbance.checkpoints import waiting_share
 
-        # Who takes more than all spares away stops the job for all of its repair, which nothing
-        # else shortens; nothing fails then. So its seconds add to those of running.
+        # A fault that takes more workers than there are spares stops the job for its whole repair,
+        # and nothing fails meanwhile. So its seconds add to the seconds of running.
         large = [cause for cause in causes if cause.taken[0] > self.spares]
         load, size = _in_repair([cause for cause in causes if cause not in large])
         blocked = waiting_share(load, self._spare_groups(size))
@@ -284,20 +284,21 @@ class CrashesConfig(Config):
         return a_second / (1 + a_second)
 
     def _missing(self, causes: Sequence[Cause], workers: int) -> float:
-        """The share of the workers that an elastic job lacks on average."""
+        """Return the share of the workers that an elastic job lacks on average."""
         from dpsim.disturbance.checkpoints import missing_share
 
         load, size = _in_repair(causes)
         return min(1.0, missing_share(load, self._spare_groups(size)) * size / workers)
 
     def _spare_groups(self, size: float) -> int:
-        """Spares in groups that are struck together, which the queueing formulas count."""
+        """Return the number of spare groups; groups fail as a whole in the queueing formulas."""
         return int(self.spares // size) if size else 0
 
     def plan(self, causes: Sequence[Cause]) -> Checkpoints:
-        """What checkpoints to storage cost, and when there is one: the best, if nothing is said.
+        """Return cost and interval of checkpoints to storage; the optimal interval unless given.
 
-        With copies in neighbours' memory they are for the faults that leave none.
+        With copies in neighbours' memory, checkpoints serve only the faults that destroy the
+        copies.
         """
         crashes = [cause for cause in causes if not cause.planned]
         without_copies = [cause for cause in crashes if not cause.leaves_copies]
@@ -306,12 +307,12 @@ class CrashesConfig(Config):
     def _period(
         self, causes: Sequence[Cause], plan: Checkpoints, loading: float
     ) -> tuple[float, float]:
-        """Of one period, crashes included: seconds of checkpoints and copies, and of all."""
+        """Return the seconds of checkpoints and copies in a period, and of the whole period."""
         from dpsim.disturbance.checkpoints import expected_seconds, expected_with_copies
 
         crashes = [cause for cause in causes if not cause.planned]
         mtbf = _mean_time(crashes)
-        # Going back one checkpoint more while one is written has the effect of a longer restart.
+        # Going back one checkpoint further while one is written has the effect of a longer restart.
         lost = self.restart_seconds(loading) + plan.write
         copies = self.copies(loading)
         if copies is None:
@@ -330,16 +331,16 @@ class CrashesConfig(Config):
 
 
 def _mean_time(causes: Sequence[Cause]) -> float:
-    """Mean seconds between faults of any of them."""
+    """Return the mean seconds between faults of any of the causes."""
     rate = sum(cause.rate for cause in causes)
     return 1 / rate if rate else _NEVER
 
 
 def _in_repair(causes: Sequence[Cause]) -> tuple[float, float]:
-    """How many groups are in repair on average, and how many workers one is.
+    """Return the mean number of groups in repair, and the workers of a group.
 
-    Groups of unequal size count as equal ones of their size-weighted mean, which keeps mean and
-    variance of the workers in repair (Hayward's approximation; Fredericks, BSTJ 59, 1980).
+    Groups of unequal size are treated as equal groups of their size-weighted mean, which keeps mean
+    and variance of the workers in repair (Hayward's approximation; Fredericks, BSTJ 59, 1980).
     """
     loads = [cause.rate * cause.repair_time for cause in causes]
     taken = [cause.taken for cause in causes]

@@ -1,11 +1,11 @@
-"""Faults of servers as they were logged: rates by kind, repairs, and relapses.
+"""Logged faults of servers: rates by kind, repairs, and relapses.
 
-What comes back from repair often fails again, since the cause was not found. Faults come in
-episodes then: a first one, which strikes any server at any time, and relapses. With a chance p of a
-relapse after each fault, an episode has n faults with probability (1 - p) p**(n - 1). If episodes
-strike at random, counts of servers vary more than they would by chance: their variance over their
-mean is (1 + p) / (1 - p), which gives p. And some strike several servers in one moment, as a switch
-or a supply of power does.
+A repaired server often fails again, since the cause was not found. Faults then come in episodes: a
+first fault, which hits any server at any time, and relapses. With a chance p of a relapse after
+each fault, an episode has n faults with probability (1 - p) p**(n - 1). If episodes occur at
+random, counts of servers vary more than they would by chance: their variance over their mean is (1
++ p) / (1 - p), which gives p. Some faults hit several servers at the same moment, such as those of
+a switch or a power supply.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from dpsim.base.files import csv_rows
 
 _MOST_BYTES = 64 * 2**20
 _RARE = 0.02  # of all faults: rarer kinds are counted together
-_MOST_RELAPSE = 0.95  # as FaultConfig has it
+_MOST_RELAPSE = 0.95  # the limit in FaultConfig
 _LEAST_FAULTS = 10
-_MOMENT = 1 / 1440  # days: of two faults within a minute the second is no coincidence
+_MOMENT = 1 / 1440  # days: faults within a minute of each other are not independent
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A fault: days from the begin of the log; ``repair`` is None where one end is unknown.
+    """A fault: days from the start of the log; ``repair`` is None where one end is unknown.
 
-    Where the begin is unknown the end stands for it, and ``is_dated`` is false.
+    Where the start is unknown, the end is used for it, and ``is_dated`` is false.
     """
 
     node: str
@@ -46,24 +46,24 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class FaultTrace:
-    """Faults of ``servers`` servers that were watched for ``days`` days."""
+    """Faults of ``servers`` servers observed for ``days`` days."""
 
     faults: Sequence[Logged]
     servers: int
     days: float
 
     def by_server(self) -> Mapping[str, Sequence[Logged]]:
-        """The faults of each server that has any, in the order of their begin."""
+        """Return the faults of each server that has any, in the order of their start."""
         found: dict[str, list[Logged]] = {}
         for fault in sorted(self.faults, key=lambda each: each.start):
             found.setdefault(fault.node, []).append(fault)
         return found
 
     def relapse(self) -> tuple[float, float]:
-        """The chance that a server fails again once it is back, and after how many days.
+        """Return the chance that a repaired server fails again, and after how many days.
 
-        The chance is told by how unevenly faults fall on servers alone. So many times the faults
-        of the times from a return to the next fault, the shortest, are then taken for relapses.
+        The chance follows from how unevenly faults are spread over servers. That share of all
+        faults, those that follow a repair soonest, are counted as relapses.
         """
         counts = np.zeros(self.servers)
         own = list(self.by_server().values())
@@ -78,17 +78,17 @@ class FaultTrace:
 
 
 def relapse_chance(counts: FloatArray) -> float:
-    """The chance of a relapse, by how unevenly ``counts`` of faults are spread over servers."""
+    """Return the chance of a relapse, from how unevenly fault ``counts`` are spread."""
     if len(counts) < 2:
         return 0.0
-    # Each fault draws another with chance p: counts are then Poisson sums of geometric numbers, of
-    # which variance over mean is (1 + p) / (1 - p), and 1 where faults are independent.
+    # Each fault leads to another with chance p: counts are then Poisson sums of geometric numbers,
+    # whose variance over mean is (1 + p) / (1 - p), and 1 where faults are independent.
     unevenness = float(counts.var(ddof=1) / counts.mean())
     return min(max(0.0, (unevenness - 1) / (unevenness + 1)), _MOST_RELAPSE)
 
 
 def together(faults: Sequence[Logged]) -> float:
-    """How many servers fail in one moment, on average over moments."""
+    """Return the mean number of servers that fail at the same moment."""
     begins = sorted(fault.start for fault in faults if fault.is_dated)
     moments = 1 + sum(later - earlier > _MOMENT for earlier, later in pairwise(begins))
     return max(1.0, len(begins) / moments)
@@ -112,7 +112,7 @@ def read_faults(path: str, servers: int | None, days: float | None) -> list[dict
 def _fault(
     kind: str, found: Sequence[Logged], watched: float, relapse: float, after: float
 ) -> dict[str, Any]:
-    """Faults of one kind in ``watched`` days of servers; ``after`` in days."""
+    """Return the fields of faults of one kind; ``watched`` in server-days, ``after`` in days."""
     repairs = [each.repair for each in found if each.repair]
     mean = spread = 0.0
     if repairs:
@@ -132,7 +132,7 @@ def _fault(
 
 
 def read_trace(path: str, servers: int | None = None, days: float | None = None) -> FaultTrace:
-    """The faults in a CSV file. Raises DpsimError, which names the file and the rule."""
+    """Read the faults in a CSV file. Raises DpsimError, which names the file and the rule."""
     names, rows = csv_rows(path, _MOST_BYTES)
     if not {"node", "start_day", "end_day"} <= set(names):
         raise DpsimError(f"{path}: must have the columns node, start_day and end_day")

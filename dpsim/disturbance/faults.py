@@ -1,4 +1,4 @@
-"""Faults: of which cause, how often, who is struck together, and for how long."""
+"""Faults: their causes and rates, the workers that fail together, and the repair times."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PerNode = int | Sequence[int]  # workers of each node, or of node 0, 1, ...
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Faults of one cause in a job, which ``rate`` times a second take units of ``workers`` away.
+    """Faults of one cause in a job, which ``rate`` times per second take units of ``workers`` away.
 
-    A first fault strikes a geometric number of units in one moment, ``together`` on average. They
-    are in repair for ``repair_time`` seconds on average; the logarithm of a repair's time has the
-    standard deviation ``repair_spread``. A fraction ``relapse`` of the units that come back fails
-    again, alone, ``relapse_time`` seconds later on average; the rate counts these, too. Of what
+    A first fault hits a geometric number of units at the same moment, ``together`` on average. They
+    are in repair for ``repair_time`` seconds on average; the logarithm of the repair time has the
+    standard deviation ``repair_spread``. A fraction ``relapse`` of the repaired units fails again,
+    alone, ``relapse_time`` seconds later on average; the rate includes these. After a fault that
     ``leaves_copies`` the job goes back to its copies in neighbours' memory.
     """
 
@@ -44,13 +44,13 @@ class Cause:
 
     @property
     def first_rate(self) -> float:
-        """Faults a second that are no relapse: each unit of one brings 1 / (1 - relapse) in all."""
+        """First faults per second; each failed unit has 1 / (1 - relapse) faults in all."""
         first = (1 - self.relapse) / self.together
         return self.rate * first / (first + self.relapse)
 
     @property
     def taken(self) -> tuple[float, float]:
-        """Workers that a fault takes away: their mean, and that of their square."""
+        """Mean and mean square of the workers that a fault takes away."""
         first = self.first_rate / self.rate if self.rate else 1.0
         # The second moment of a geometric number of mean m is m (2 m - 1).
         mean = first * self.together + 1 - first
@@ -59,7 +59,7 @@ class Cause:
 
 
 class FaultConfig(Config):
-    """Faults of one cause: how often, who is struck together, and for how long."""
+    """Faults of one cause: how often they occur, who fails together, and for how long."""
 
     name: str = Field(default="fault", min_length=1, description="What the answer calls it.")
     mtbf: PositiveSeconds = Field(
@@ -103,11 +103,12 @@ class FaultConfig(Config):
     )
 
     def cause(self, workers: int, per_node: PerNode) -> Cause:
-        """These faults in a job on that many workers."""
+        """Return these faults as the cause in a job on that many workers."""
         struck = self._struck(workers, per_node)
-        # On average, since the last node or rack may be filled in part.
+        # The mean, since the last node or rack may be partly filled.
         taken = 0.0 if self.per == "job" else workers / struck
-        # Of a unit's faults those that are no relapse come so many at once.
+        # First faults are grouped, ``together`` units in one interruption; relapses come one by
+        # one.
         interruptions = (1 - self.relapse) / self.together + self.relapse
         return Cause(
             self.name,
@@ -122,7 +123,7 @@ class FaultConfig(Config):
         )
 
     def _struck(self, workers: int, per_node: PerNode) -> int:
-        """How many there are that such faults strike."""
+        """Return the number of units that such faults can hit."""
         if self.per == "worker":
             return workers
         if self.per == "job":
@@ -132,7 +133,7 @@ class FaultConfig(Config):
 
 
 class FaultTraceConfig(Config):
-    """Faults as they were logged on servers like those of the scenario, by their kind."""
+    """Logged faults of servers like those of the scenario, by kind."""
 
     trace: FilePath = Field(
         description=(
@@ -152,7 +153,7 @@ class FaultTraceConfig(Config):
     )
 
     def faults(self) -> tuple[FaultConfig, ...]:
-        """Each kind's rate, repairs and relapses. Raises DpsimError where the file is wrong."""
+        """Return each kind's rate, repairs and relapses. Raises DpsimError for an invalid file."""
         from dpsim.disturbance.fault_trace import read_faults
 
         found = read_faults(self.trace, self.servers, self.days)
@@ -165,13 +166,13 @@ WhichFaults = (
 
 
 def listed_faults(which: WhichFaults) -> tuple[FaultConfig, ...]:
-    """The faults, read from their table or trace where they are not written out."""
+    """Return the faults, read from their table or trace where they are not listed."""
     if isinstance(which, str):
         return known_faults(which)
     return which.faults() if isinstance(which, FaultTraceConfig) else which
 
 
 def known_faults(name: FaultTable) -> tuple[FaultConfig, ...]:
-    """The faults of a table of faults.yaml."""
+    """Return the faults of a table of faults.yaml."""
     tables = shipped(files("dpsim.disturbance") / "faults.yaml")
     return tuple(FaultConfig.model_validate(row) for row in tables[name]["faults"])

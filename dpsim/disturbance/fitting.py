@@ -1,9 +1,9 @@
-"""A disturbance fitted to measured step times, of whole steps or of each worker's.
+"""A disturbance fitted to measured step times, of whole steps or of each worker.
 
-Parts are taken off one after the other: workers that stay slow, stalls of all, delays, then what is
-left by its variance: of the job (common to all workers in a step), of nodes, of workers. What the
-job remembers of a step is told apart from what nodes and workers do. Where only whole steps were
-timed, nothing tells workers apart, and all of it is the job's.
+Parts are removed one after the other: workers that stay slow, stalls of all, delays. The remaining
+variance is split into parts of the job (common to all workers in a step), of nodes and of workers.
+The job has its own correlation from step to step, apart from that of nodes and workers. Where only
+whole steps were timed, workers cannot be told apart, and all of it is attributed to the job.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from dpsim.base.errors import DpsimError
 from dpsim.disturbance.jitter import CorrelatedJitterConfig, Factors
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 
-STALLED = 1.3  # medians of the job from which on a step has a stall
-SLOW = 1.1  # medians of the others from which on a worker is a straggler (Lin et al. 2025)
-_APART = 4.0  # standard deviations from which on a step has a delay
+STALLED = 1.3  # medians of the job above which a step has a stall
+SLOW = 1.1  # medians of the others above which a worker is a straggler (Lin et al. 2025)
+_APART = 4.0  # standard deviations above which a step has a delay
 _TAILS = np.geomspace(1.2, 1000, 400)  # tail indices that are tried
 _QUANTILES = (0.5, 0.9, 0.99)
-# Shares of steps of a curve: closer together where the tail is, down to one step in a thousand.
+# Quantiles of a curve: denser in the tail, up to one step in a thousand.
 _SHARES = (*np.linspace(0.02, 0.98, 49).round(2), *(1 - np.geomspace(0.015, 0.001, 12)).round(5))
-_SERIES = 400  # steps of a series: more are no longer told apart in a picture
-_DRAWN = 20_000  # steps that the fit draws beside those measured
+_SERIES = 400  # steps of a series: more would be indistinguishable in a plot
+_DRAWN = 20_000  # steps drawn from the fit, to compare with the measured ones
 
 
 @dataclass(frozen=True, slots=True)
 class JitterFit:
-    """What was fitted: ``jitter`` of all workers, and those that are ``slow`` for good."""
+    """The fitted disturbance: ``jitter`` of all workers, and workers that are always ``slow``."""
 
     jitter: CorrelatedJitterConfig
     slow: tuple[SlowWorkersConfig, ...]
 
     def quantiles(self, times: Factors, nodes: Sequence[int]) -> list[dict[str, float]]:
-        """Quantiles of whole steps over their mean: of ``times``, and as the fit draws them.
+        """Return quantiles of whole steps over their mean: of ``times``, and drawn from the fit.
 
         A step ends with its slowest rank.
         """
@@ -52,7 +52,7 @@ class JitterFit:
         ]
 
     def curves(self, times: Factors, nodes: Sequence[int]) -> dict[str, dict[str, list[float]]]:
-        """The same for a picture: quantiles at many shares, and the first steps one by one."""
+        """Return data for plots: quantiles at many shares, and the first steps as a series."""
         whole = self._whole(times, nodes)
         by_share = [np.quantile(each, _SHARES).tolist() for each in whole]
         in_time = [each[:_SERIES].tolist() for each in whole]
@@ -63,7 +63,7 @@ class JitterFit:
         }
 
     def _whole(self, times: Factors, nodes: Sequence[int]) -> tuple[Factors, Factors]:
-        """Whole steps over their mean, of ``times`` and as drawn."""
+        """Return whole steps over their mean: of ``times``, and drawn from the fit."""
         ranks = times.shape[1]
         per_node = np.unique(nodes, return_counts=True)[1].tolist()
         drawn = self.jitter.factors(ranks, _DRAWN, 0, per_node)
@@ -73,7 +73,7 @@ class JitterFit:
         return measured / measured.mean(), told / told.mean()
 
     def block(self, ranks: Sequence[int]) -> dict[str, Any]:
-        """The ``disturbance`` block of a scenario; ``ranks`` numbers the columns of the times."""
+        """Return a scenario's ``disturbance`` block; ``ranks`` numbers the columns of the times."""
         found: dict[str, Any] = {"jitter": self.jitter.model_dump(mode="json", exclude_none=True)}
         slow = [
             {"workers": [ranks[column] for column in each.workers or ()], "factor": each.factor}
@@ -83,9 +83,9 @@ class JitterFit:
 
 
 def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
-    """The disturbance that step times of shape (steps, ranks) show.
+    """Fit a disturbance to step times of shape (steps, ranks).
 
-    Raises DpsimError for one that no scenario may have, such as a stall of 10,000 steps.
+    Raises DpsimError where no scenario may have it, such as a stall of 10,000 steps.
     """
     try:
         return _fitted(times, nodes)
@@ -99,7 +99,7 @@ def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
 
 def _fitted(times: Factors, nodes: Sequence[int]) -> JitterFit:
     ranks = times.shape[1]
-    # Shape (ranks,). A median, since the steps with stalls and delays are not off yet.
+    # Shape (ranks,). The median, since stalls and delays have not been removed yet.
     pace = np.median(times, axis=0)
     paces = pace / np.median(pace)
     slow = tuple(
@@ -108,14 +108,14 @@ def _fitted(times: Factors, nodes: Sequence[int]) -> JitterFit:
     )
     factors = times / pace
 
-    # Shape (steps,). The median over ranks is long only where most ranks are: a stall, and not one
-    # rank's delay.
+    # Shape (steps,). The median over ranks is long only where most ranks are: in a stall, not in
+    # one rank's delay.
     job = np.median(factors, axis=1)
     stalled = job > STALLED
     stalls = _stalls(job, stalled)
     logs = np.log(factors[~stalled])
     logs -= np.median(logs, axis=0)
-    # From here on logarithms, in which the parts of job, node and worker add up.
+    # Use logarithms from here on, in which the parts of job, node and worker add up.
     delays, is_delayed = _delays(logs, "worker" if ranks > 1 else "job")
     logs = np.where(is_delayed, 0.0, logs)
     fields = {"kind": "correlated", **_levels(logs, np.asarray(nodes)), **delays, **stalls}
@@ -123,7 +123,7 @@ def _fitted(times: Factors, nodes: Sequence[int]) -> JitterFit:
 
 
 def _stalls(job: Factors, stalled: NDArray[np.bool_]) -> dict[str, float]:
-    """How often, and how long; a factor of 1 where there are none."""
+    """Return how often stalls occur and how long they are; a factor of 1 without stalls."""
     count = int(stalled.sum())
     if not count:
         return {"stall": 1.0}
@@ -132,21 +132,22 @@ def _stalls(job: Factors, stalled: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def _delays(logs: Factors, of: str) -> tuple[dict[str, Any], NDArray[np.bool_]]:
-    """Steps far above the rest, by their share, mean and tail index.
+    """Return the share, mean and tail index of delays, and which steps have one.
 
-    What a Lomax delay has above a limit is Lomax again, of the same index, which the ratio of its
-    90th percentile to its median tells. Shorter delays stay in the spread of the rest.
+    A delay is far above the other steps. The excess of a Lomax delay over a limit is Lomax again,
+    of the same index, which follows from the ratio of its 90th percentile to its median. Shorter
+    delays stay in the spread of the other steps.
     """
-    # One standard deviation below and above the median of a normal: the delays in the tail, which
-    # would inflate the deviation itself, do not move these.
+    # Half the distance of the quantiles one standard deviation below and above the median of a
+    # normal: delays would inflate the standard deviation itself, but do not move these.
     low, high = np.quantile(logs, [0.16, 0.84])
     limit = max(_APART * (high - low) / 2, 0.01)
     is_delayed = logs > limit
     found, least = np.expm1(logs[is_delayed]), math.expm1(limit)
     if found.size < 2:
         return {}, is_delayed
-    # What exceeds the limit. A Lomax quantile is its scale times (1 - p)**(-1/a) - 1: in a ratio of
-    # two the scale cancels, and the tail index a is left.
+    # The excess over the limit. A Lomax quantile is its scale times (1 - p)**(-1/a) - 1: in a ratio
+    # of two the scale cancels, and the tail index a is left.
     median, far = np.quantile(found - least, [0.5, 0.9])
     spreads = (0.1 ** (-1 / _TAILS) - 1) / (0.5 ** (-1 / _TAILS) - 1)
     tail = float(_TAILS[np.argmin(np.abs(spreads - far / median))])
@@ -159,20 +160,20 @@ def _delays(logs: Factors, of: str) -> tuple[dict[str, Any], NDArray[np.bool_]]:
 
 
 def _levels(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
-    """Standard deviations of the job's, the nodes' and the workers' parts, and what they remember.
+    """Return standard deviations and memories of the job's, the nodes' and the workers' parts.
 
-    Covariances of steps with themselves, and of each with the next, fall into parts alike.
+    Covariances of steps with themselves, and of each with the next, are split in the same way.
     """
-    logs = logs - logs.mean()  # a mean of products is a covariance now
+    logs = logs - logs.mean()  # centred, so that a mean of products is a covariance
     own, node, job = _parts(logs, logs, nodes)
-    # A single step has no next, and there is nothing to remember.
+    # A single step has no next one, so there is no memory.
     own_next, node_next, job_next = (
         _parts(logs[1:], logs[:-1], nodes) if len(logs) > 1 else (0.0, 0.0, 0.0)
     )
     if logs.shape[1] == 1:
         return {"sigma": 0.0, "job_sigma": _deviation(job), "memory": _memory(job_next, job)}
-    # The job's variance is a difference, which may be next to nothing: a covariance with the next
-    # step counts from two standard errors of that of means over ranks which forget.
+    # The job's variance is a difference that may be close to 0: its covariance with the next step
+    # counts only above two standard errors of that of means over ranks without memory.
     by_chance = 2 * float((logs.mean(axis=1) ** 2).mean()) / math.sqrt(len(logs))
     return {
         "sigma": _deviation(own),
@@ -184,17 +185,17 @@ def _levels(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
 
 
 def _parts(logs: Factors, others: Factors, nodes: NDArray[np.intp]) -> tuple[float, float, float]:
-    """Covariances of the workers' own parts, the nodes' and the job's.
+    """Return the covariances of the workers' own parts, the nodes' and the job's.
 
-    The mean over n workers varies by the common part and 1 / n of what is each one's own, which is
-    taken off again.
+    The mean over n workers varies by the common part and by 1 / n of the workers' own variance,
+    which is subtracted.
     """
     ranks = logs.shape[1]
     if ranks == 1:
         return 0.0, 0.0, float((logs * others).mean())
     members = [nodes == node for node in np.unique(nodes)]
-    # Within a node what is common to the job and to the node cancels. Where each node has one rank,
-    # nothing tells node from worker, and all of it counts as the workers'.
+    # Within a node the common parts of the job and of the node cancel. With one rank per node, node
+    # and worker cannot be told apart, and all of it counts as the workers'.
     deep = [one for one in members if one.sum() > 1] or [np.full(ranks, fill_value=True)]
     own = float(np.mean([_among(logs[:, one], others[:, one]) for one in deep]))
 
@@ -208,25 +209,25 @@ def _parts(logs: Factors, others: Factors, nodes: NDArray[np.intp]) -> tuple[flo
 
 
 def _means_of(members: Sequence[NDArray[np.bool_]], values: Factors) -> Factors:
-    """The mean over each node's workers, (steps, nodes)."""
+    """Return the mean over each node's workers, (steps, nodes)."""
     return np.stack([values[:, one].mean(axis=1) for one in members], axis=1)
 
 
 def _among(logs: Factors, others: Factors) -> float:
-    """The covariance of columns about each step's mean over them, averaged over steps."""
+    """Return the covariance of columns about each step's mean over them, averaged over steps."""
     apart, others_apart = (each - each.mean(axis=1, keepdims=True) for each in (logs, others))
     return float((apart * others_apart).sum(axis=1).mean() / (logs.shape[1] - 1))
 
 
 def _deviation(variance: float) -> float:
-    """The difference of two estimates may fall below 0, where the true variance is small."""
+    """Return the standard deviation; a variance estimated as a difference may be below 0."""
     return round(math.sqrt(max(0.0, variance)), 6)
 
 
 def _memory(with_next: float, variance: float) -> float:
-    """Steps, from the covariance of a step with the next; 0 where there is none to speak of.
+    """Return the memory in steps, from the covariance of a step with the next; 0 where negligible.
 
-    Below 0.1 a correlation is forgotten in half a step, and noise where steps are few.
+    A correlation below 0.1 decays within half a step, and is noise where there are few steps.
     """
     if variance <= 0 or with_next < 0.1 * variance:
         return 0.0

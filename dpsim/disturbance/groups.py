@@ -1,4 +1,4 @@
-"""Who is disturbed together: each worker alone, those of a node, or those of a rack."""
+"""Groups that are disturbed together: single workers, nodes, or racks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Indices = NDArray[np.intp]
 
 
 class GroupedDisturbance(Config):
-    """A disturbance that strikes groups of workers."""
+    """A disturbance that affects groups of workers."""
 
     per: Literal["worker", "node", "rack"] = Field(
         default="worker", description="Who is struck together."
@@ -25,7 +25,7 @@ class GroupedDisturbance(Config):
     )
 
     def groups(self, workers: int, per_node: int | Sequence[int]) -> Indices:
-        """The group of each worker, counted from 0.
+        """Return the group of each worker, counted from 0.
 
         ``per_node``: workers of each node, or of node 0, 1, ...
         """
@@ -36,7 +36,7 @@ class GroupedDisturbance(Config):
 
 
 def node_of(workers: int, per_node: int | Sequence[int]) -> Indices:
-    """The node of each worker: ranks fill one node after the other."""
+    """Return the node of each worker: ranks fill one node after the other."""
     if isinstance(per_node, int):
         return np.arange(workers) // per_node
     return np.repeat(np.arange(len(per_node)), per_node)[:workers]

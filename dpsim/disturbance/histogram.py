@@ -27,7 +27,7 @@ from dpsim.disturbance.jitter import Factors, Jitter
 _MAX_BYTES = 64 * 2**20
 
 
-_LARGEST_SUM = 1e150  # products of two such sums are still numbers
+_LARGEST_SUM = 1e150  # small enough that products of two such sums are finite
 
 
 class Histogram(Config):
@@ -54,7 +54,7 @@ class Histogram(Config):
 
     @cached_property
     def cumulative(self) -> tuple[Factors, Factors]:
-        """Factors of mean 1, and the probability that a factor is that one or one before it."""
+        """Factors of mean 1, and the probability of each factor or one before it."""
         values = np.array(self.values)
         shares = np.ones(len(values)) if self.weights is None else np.array(self.weights)
         shares /= shares.sum()
@@ -110,26 +110,26 @@ class HistogramJitterConfig(Jitter):
     def _readable(self) -> HistogramJitterConfig:
         if self.file is not None and self.table is not None:
             raise ValueError("file and table must not both be given")
-        # Read once: a run draws from the file that was checked, whatever becomes of it meanwhile.
+        # Read once: a run draws from the file that was validated, even if the file changes later.
         if self.file is not None:
             self._measured = read_histogram(self.file)
         return self
 
     def histogram(self) -> Histogram:
-        """The table that factors are drawn from: the file as it was when the scenario was read."""
+        """Return the table of factors: the file as it was when the scenario was read."""
         return self._measured or self.table or MEASURED
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Factors of the table, each as often as it was measured."""
+        """Draw factors from the table, each as often as it was measured."""
         factors, cumulative = self.histogram().cumulative
-        # The shares may add up to a little less than 1, and a draw may lie above their sum.
+        # The shares may add up to slightly less than 1, and a draw may lie above their sum.
         places = np.searchsorted(cumulative, generator.random(steps), side="right")
         drawn: Factors = factors[np.minimum(places, len(factors) - 1)]
         return drawn
 
 
 def read_histogram(path: str) -> Histogram:
-    """The histogram in a CSV or JSON file, by its ending.
+    """Read the histogram in a CSV or JSON file, chosen by its extension.
 
     Raises DpsimError, which names the file and the rule.
     """

@@ -46,23 +46,23 @@ class Jitter(Config):
 
     @abstractmethod
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """One worker's draws, shape (steps,): its factors, or what `shaped` makes them of."""
+        """Draw for one worker, shape (steps,): the factors, or the input of `shaped`."""
 
     def shaped(self, draws: Factors) -> Factors:
-        """The factors that draws of any shape stand for: of all workers at once, which is faster.
+        """Return the factors for draws of any shape; one call for all workers is faster.
 
-        The draws themselves, where a kind does not say otherwise.
+        Returns the draws themselves unless a kind overrides it.
         """
         return draws
 
     def factors(
         self, workers: int, steps: int, seed: int, per_node: int | Sequence[int] = 1
     ) -> Factors:
-        """Factors on compute time, shape (steps, workers).
+        """Return the factors on compute time, shape (steps, workers).
 
-        ``per_node``: workers of each node, or of node 0, 1, ..., for what a node has in common.
-        Every worker has a random stream of its own, spawned from ``seed``: its draws do not depend
-        on how many others there are.
+        ``per_node``: workers of each node, or of node 0, 1, ..., for the part that a node's workers
+        share. Every worker has its own random stream, spawned from ``seed``: its draws do not
+        depend on the number of other workers.
         """
         drawn = np.empty((steps, workers))
         for worker, stream in enumerate(random_streams(seed, workers)):
@@ -83,11 +83,11 @@ class LognormalJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Standard normal."""
+        """Draw from the standard normal."""
         return generator.standard_normal(steps)
 
     def shaped(self, draws: Factors) -> Factors:
-        """exp(sigma z - sigma**2 / 2), z normal."""
+        """Return exp(sigma z - sigma**2 / 2), z normal."""
         return np.exp(self.sigma * draws - self.sigma**2 / 2)
 
 
@@ -108,8 +108,8 @@ class GammaJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Gamma with shape 1 / cv**2 and scale cv**2."""
-        # Its limit: the shape would be infinite.
+        """Draw from the gamma distribution with shape 1 / cv**2 and scale cv**2."""
+        # The limit, where the shape would be infinite.
         if self.cv == 0:
             return np.ones(steps)
         return generator.gamma(self.cv**-2, self.cv**2, steps)
@@ -138,17 +138,17 @@ class ParetoJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Uniform in [0, 1)."""
+        """Draw uniformly from [0, 1)."""
         return generator.random(steps)
 
     def shaped(self, draws: Factors) -> Factors:
-        """(a - 1) / a times u**(-1/a), u uniform in (0, 1]."""
+        """Return (a - 1) / a times u**(-1/a), u uniform in (0, 1]."""
         a = self.tail_index
         return (a - 1) / a * (1 - draws) ** (-1 / a)
 
 
 class CorrelatedJitterConfig(Jitter):
-    """What a worker, its node and the whole job have in common, over time; delays; stalls.
+    """Correlated variation of a worker, its node and the whole job; delays; stalls.
 
     Each level's logarithm is normal, and remembers: an autoregression of first order, in its
     long-run state from the first step on. The default stalls are those of three of the five runs
@@ -196,13 +196,13 @@ class CorrelatedJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """Normal draws of variance 1, of a worker or a node, that remember."""
+        """Draw from a normal of variance 1, correlated over steps, for a worker or a node."""
         return _remembering(generator, steps, self.memory)
 
     def factors(
         self, workers: int, steps: int, seed: int, per_node: int | Sequence[int] = 1
     ) -> Factors:
-        """The product of all levels, delays and stalls, each of mean 1."""
+        """Return the product of all levels, delays and stalls, each of mean 1."""
         product = np.ones((steps, workers))
         job_memory = self.memory if self.job_memory is None else self.job_memory
         levels = {
@@ -211,7 +211,7 @@ class CorrelatedJitterConfig(Jitter):
             "job": (self.job_sigma, job_memory),
         }
         for level, (sigma, memory) in levels.items():
-            # Shape (workers,): the group of each at this level.
+            # Shape (workers,): the group of each worker at this level.
             members = _members(level, workers, per_node)
             if sigma:
                 streams = random_streams(seed, members.max() + 1, f"jitter of a {level}")
@@ -224,10 +224,10 @@ class CorrelatedJitterConfig(Jitter):
         return _rounded(product * self._stalls(steps, seed)[:, None])
 
     def _delays(self, members: NDArray[np.intp], steps: int, seed: int) -> Factors:
-        """1 + a delay, over its mean; a Lomax delay is delay (a - 1) (u**(-1/a) - 1)."""
+        """Return 1 + a delay, over its mean; a Lomax delay is delay (a - 1) (u**(-1/a) - 1)."""
         streams = random_streams(seed, members.max() + 1, "delays")
         # Shape (steps, groups, 2): whether there is a delay, and how long it would be. The second
-        # is drawn in any case, so that another chance leaves the lengths as they are.
+        # is always drawn, so that another chance does not change the lengths.
         draws = np.stack([one.random((steps, 2)) for one in streams], axis=1)
         a = self.delay_tail
         length = self.delay * (a - 1) * ((1 - draws[..., 1]) ** (-1 / a) - 1)
@@ -235,10 +235,10 @@ class CorrelatedJitterConfig(Jitter):
         return ((1 + delays) / (1 + self.delay_chance * self.delay))[:, members]
 
     def _stalls(self, steps: int, seed: int) -> Factors:
-        """Every so many steps one takes longer; the first comes at random."""
+        """Return the factors of periodic stalls, shape (steps,); the first one comes at random."""
         phase = random_stream(seed, "stalls").random()
-        # How many stalls there were before each step: where the number grows, one falls into the
-        # step. An interval that is no whole number of steps is kept on average.
+        # The number of stalls before each step: where it grows, the step has one. A fractional
+        # interval is kept on average.
         passed = np.floor(np.arange(steps + 1) / self.stall_every + phase)
         stalled = np.diff(passed) > 0
         mean = 1 + (self.stall - 1) / self.stall_every
@@ -246,21 +246,21 @@ class CorrelatedJitterConfig(Jitter):
 
 
 def _rounded(factors: Factors) -> Factors:
-    """Factors in single precision, of which each kind of processor makes the same.
+    """Return the factors in single precision, which is the same on every kind of processor.
 
-    The last digit of exp and of powers depends on the processor's vector instructions, and workers
-    that act alone amplify it by ten orders of magnitude in as many seconds.
+    The last digit of exp and of powers depends on the processor's vector instructions, and
+    asynchronous workers amplify it by ten orders of magnitude in as many seconds.
     """
     return factors.astype(np.float32).astype(np.float64)
 
 
 def _remembering(generator: np.random.Generator, steps: int, memory: float) -> Factors:
-    """Normal draws of variance 1: x(t) = r x(t - 1) + sqrt(1 - r**2) e(t), r = exp(-1 / memory)."""
+    """Draw normals of variance 1: x(t) = r x(t - 1) + sqrt(1 - r**2) e(t), r = exp(-1 / memory)."""
     fresh = generator.standard_normal(steps)
     if memory == 0 or steps == 0:
         return fresh
     kept = math.exp(-1 / memory)
-    # Not the first one, which so has the variance of the long run from the start.
+    # Keep the first one as it is, so that the long-run variance holds from the start.
     fresh[1:] *= math.sqrt(1 - kept**2)
     for step in range(1, steps):
         fresh[step] += kept * fresh[step - 1]
@@ -268,7 +268,7 @@ def _remembering(generator: np.random.Generator, steps: int, memory: float) -> F
 
 
 def _members(level: str, workers: int, per_node: int | Sequence[int]) -> NDArray[np.intp]:
-    """Whose draws each worker has: its own, its node's, or those of all."""
+    """Return the group whose draws each worker uses: its own, its node's, or the job's."""
     if level == "worker":
         return np.arange(workers)
     return node_of(workers, per_node) if level == "node" else np.zeros(workers, dtype=np.intp)

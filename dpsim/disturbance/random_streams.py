@@ -1,6 +1,6 @@
 """Random streams, one for each purpose and each worker (or group of workers).
 
-No draw depends on what else is drawn.
+The draws of one stream do not depend on those of others.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _WORD = 2**32
 
 
 def random_stream(seed: int, purpose: str, *index: int) -> np.random.Generator:
-    """The stream of ``purpose`` for the worker or group at ``index``.
+    """Return the stream of ``purpose`` for the worker or group at ``index``.
 
-    It is the same whatever the number of others.
+    It does not depend on the number of others.
     """
-    # Philox by a key: streams are independent, however many there are. A crc32 and not hash(),
-    # which differs from process to process.
+    # Philox by key: streams are independent, however many there are. crc32 rather than hash(),
+    # which differs between processes.
     sequence = np.random.SeedSequence(seed, spawn_key=(_number(purpose), *index))
     return np.random.Generator(np.random.Philox(sequence))
 
 
 def random_streams(seed: int, count: int, purpose: str = "", *index: int) -> Streams:
-    """The streams of ``purpose`` at ``index`` followed by 0, 1, ... below ``count``, in turn.
+    """Yield the streams of ``purpose`` at ``index`` followed by 0, 1, ... below ``count``.
 
-    Each is bit by bit what `random_stream` gives; without a purpose, what the children of
-    ``SeedSequence(seed)`` give. They are one generator that is moved from stream to stream: a tenth
-    of the time of as many generators. Take all that is wanted of one before the next.
+    Each equals that of `random_stream` bit by bit; without a purpose, those of the children of
+    ``SeedSequence(seed)``. They share one generator that is moved from stream to stream, in a tenth
+    of the time of separate generators: finish with one stream before taking the next.
     """
     prefix = (_number(purpose), *index) if purpose else ()
     return _in_turn(_keys(np.random.SeedSequence(seed, spawn_key=prefix), count))
@@ -52,7 +52,7 @@ Streams = Iterator[np.random.Generator]
 def _in_turn(keys: NDArray[np.uint64]) -> Streams:
     philox = np.random.Philox(0)
     generator = np.random.Generator(philox)
-    # The counter at 0 and nothing in the buffer: with another key this is a fresh generator.
+    # Counter at 0 and an empty buffer: with another key this is a fresh generator.
     start = philox.state
     for key in keys:
         start["state"]["key"] = key
@@ -65,12 +65,12 @@ def _number(purpose: str) -> int:
 
 
 def _keys(parent: np.random.SeedSequence, count: int) -> NDArray[np.uint64]:
-    """What Philox takes of each child of ``parent``, (count, 2): two words of 64 bits.
+    """Return the Philox key of each child of ``parent``, (count, 2): two words of 64 bits.
 
-    A child mixes one word more, its number, into the parent's pool.
+    A child mixes one more word, its number, into the parent's pool.
     """
     child = np.arange(count, dtype=np.uint32)
-    # The hash's factor changes with each word hashed, and the parent's own words came before.
+    # The hash's factor changes with each hashed word, and the parent's own words come first.
     factor = _FIRST_A * pow(_TIMES_A, _mixed_words(parent), _WORD) % _WORD
     pool = []
     for word in parent.pool.tolist():
@@ -90,16 +90,16 @@ def _keys(parent: np.random.SeedSequence, count: int) -> NDArray[np.uint64]:
 
 
 def _mixed_words(parent: np.random.SeedSequence) -> int:
-    """How many words have been hashed into the pool of ``parent``."""
+    """Return the number of words that have been hashed into the pool of ``parent``."""
     key = len(parent.spawn_key)
     words = max(1, -(-int(cast("int", parent.entropy)).bit_length() // 32))
-    # A seed of fewer words is filled up before a key, so that the two cannot be mistaken.
+    # A short seed is padded before a key, so that the two cannot be confused.
     beyond_pool = max(words - _POOL, 0) + key
     return _POOL * _POOL + _POOL * beyond_pool
 
 
 def _hashed(words: _Words, factor: int, times: int) -> tuple[_Words, int]:
-    """One step of the sequence's hash, and the factor of the next."""
+    """Return one step of the sequence's hash, and the factor of the next."""
     following = factor * times % _WORD
     mixed = (words ^ np.uint32(factor)) * np.uint32(following)
     return mixed ^ (mixed >> _HALF), following

@@ -56,7 +56,9 @@ class SlowWorkersConfig(GroupedDisturbance):
     def factors(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
     ) -> Factors:
-        """Each worker's factor, shape (workers,). ``entry`` tells several such disturbances apart.
+        """Return each worker's factor, shape (workers,).
+
+        ``entry`` distinguishes several such disturbances.
 
         Raises DpsimError where a named worker or node does not exist.
         """
@@ -75,7 +77,7 @@ class SlowWorkersConfig(GroupedDisturbance):
     def meets_nobody(
         self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
     ) -> str | None:
-        """Why nobody is slow, where chance has drawn none; None where somebody is."""
+        """Return why no worker is slow, where the random draw selected none; None where one is."""
         if not self.fraction or self._is_slow(workers, seed, per_node, entry).any():
             return None
         groups = int(self.groups(workers, per_node).max()) + 1
@@ -85,15 +87,15 @@ class SlowWorkersConfig(GroupedDisturbance):
         )
 
     def _drawn(self, groups: int, seed: int, entry: int) -> NDArray[np.bool_]:
-        """Which groups are slow."""
-        # Drawn as numbers and compared: with a larger fraction the same groups are slow, and others
-        # too.
+        """Return which groups are slow."""
+        # Compare uniform numbers with the fraction: a larger one keeps the same slow groups and
+        # adds others.
         draws = [stream.random() for stream in random_streams(seed, groups, "slow", entry)]
         return np.array(draws) < (self.fraction or 0.0)
 
 
 def _among(named: tuple[int, ...], own: Indices, rule: str) -> NDArray[np.bool_]:
-    """Whose number is ``named``. Raises DpsimError, with the ``rule``, for one that nobody has."""
+    """Return which numbers are ``named``. Raises DpsimError, with ``rule``, for an unknown one."""
     if max(named) > own[-1]:
         raise DpsimError(f"slow {rule} below {own[-1] + 1}, but got {max(named)}")
     return np.isin(own, named)

@@ -1,4 +1,4 @@
-"""Measured step times of one job or of several, from a CSV file."""
+"""Measured step times of one or several jobs, from a CSV file."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _UNITS = {"step_ms": 1e-3, "step_time_ms": 1e-3, "step_s": 1.0, "step_time_s": 1
 _JOBS = ("job", "case_id")
 _WITHOUT = "mean_without_stragglers_s"
 _MOST_BYTES = 256 * 2**20
-STEPS_TO_FIT = 20  # fewer tell no parts apart
+STEPS_TO_FIT = 20  # fewer steps do not separate the parts
 
 
 @dataclass(frozen=True, slots=True)
 class TimedJob:
-    """Step times in seconds of one job, shape (steps, ranks), and each rank's number and node.
+    """Step times in seconds of one job, shape (steps, ranks), with each rank's number and node.
 
-    ``slow_down``: the mean step over the one without stragglers. Where the file does not state the
-    latter, it is a step in which all ranks take the median rank's time; None where they were not
-    timed apart.
+    ``slow_down``: the mean step over the mean step without stragglers. Where the file does not
+    state the latter, it is a step in which all ranks take the median rank's time; None where ranks
+    were not timed separately.
     """
 
     times: Factors
@@ -36,7 +36,7 @@ class TimedJob:
     slow_down: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, but for the times themselves."""
+        """Return plain values, without the times themselves."""
         return {
             "steps": len(self.times),
             "median_s": float(np.median(self.times)),
@@ -45,11 +45,11 @@ class TimedJob:
 
 
 def read_jobs(path: Path, job: str | None = None) -> dict[str, TimedJob]:
-    """The jobs of a CSV file by name, or ``job`` alone; a file that names none is one, named "".
+    """Read the jobs of a CSV file by name, or ``job`` alone; a file without names has one job, "".
 
-    It has one of the columns step_ms, step_time_ms, step_s or step_time_s; ``rank`` (and maybe
-    ``node``) where ranks were timed apart; ``job`` or ``case_id`` where there are several jobs; and
-    maybe ``mean_without_stragglers_s``. Raises DpsimError.
+    The file has one of the columns step_ms, step_time_ms, step_s or step_time_s; ``rank`` (and
+    optionally ``node``) where ranks were timed separately; ``job`` or ``case_id`` where there are
+    several jobs; and optionally ``mean_without_stragglers_s``. Raises DpsimError.
     """
     names, table = csv_rows(path, _MOST_BYTES)
     column = next((name for name in names if name in _UNITS), None)
@@ -68,16 +68,16 @@ def read_jobs(path: Path, job: str | None = None) -> dict[str, TimedJob]:
 
 
 def timed_apart(times: Factors, ranks: Sequence[int], nodes: Sequence[int]) -> TimedJob:
-    """A job of which each rank's time of each step is known, shape (steps, ranks)."""
+    """Return a job with the times of each rank in each step, shape (steps, ranks)."""
     # A step ends with its slowest rank.
     slow_down = float(times.max(axis=1).mean() / np.median(times, axis=1).mean())
     return TimedJob(times, list(ranks), list(nodes), slow_down if len(ranks) > 1 else None)
 
 
 def pooled(path: Path, jobs: Sequence[TimedJob]) -> tuple[Factors, list[int]]:
-    """The times of one job in seconds, or of several over each one's median, and ranks' nodes.
+    """Return one job's times in s, or several jobs' times over their medians, and ranks' nodes.
 
-    Jobs differ in speed, and jitter is what is left of it. Raises DpsimError where ranks differ.
+    Dividing by the median removes the jobs' different speeds. Raises DpsimError where ranks differ.
     """
     first = jobs[0]
     if len(jobs) == 1:

@@ -40,20 +40,19 @@ class TransientConfig(GroupedDisturbance):
 
     @property
     def slow_share(self) -> float:
-        """The fraction of steps that are slow in the long run."""
+        """The long-run fraction of slow steps."""
         return self.rate * self.mean_steps / (1 + self.rate * self.mean_steps)
 
     def factors(
         self, workers: int, steps: int, seed: int, per_node: int | Sequence[int], entry: int = 0
     ) -> Factors:
-        """Factors on compute time, shape (steps, workers).
+        """Return the factors on compute time, shape (steps, workers).
 
-        ``entry`` tells several such disturbances apart.
+        ``entry`` distinguishes several such disturbances.
         """
         groups = self.groups(workers, per_node)
         streams = random_streams(seed, groups.max() + 1, "transient", entry)
-        # Shape (steps, groups). A chain needs its last state, so only the groups are computed at
-        # once.
+        # Shape (steps, groups). A chain needs its last state, so only the groups are vectorised.
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)
 
         # A slow spell of mean length n ends with chance 1/n at each step (geometric).

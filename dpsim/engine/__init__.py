@@ -1,6 +1,6 @@
-"""One run: a scenario in; what every worker did in every step, and the result, out.
+"""One run: simulate a scenario, and return every worker's steps and the result.
 
-It knows every room below, and neither studies nor how answers look.
+It uses all packages below it, and knows neither studies nor output formats.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Workers that act alone.
+"""Workers that run asynchronously, each at its own pace.
 
-Each is a SimPy process of its own, and what they send are flows that share one network.
+Each worker is a SimPy process; its transfers are flows on one shared network.
 
-A worker that has done its steps goes on, so that the load on the others stays, until all have done
-theirs (or it has done `MOST_ROUNDS` times as many). Its row of a step: wait for input, compute,
-hand over what it computed, wait until it may go on, and fetch what it goes on with.
+A worker that has finished its steps continues, to keep the load on the others, until all workers
+have finished (or it has done `MOST_ROUNDS` times as many). In each step a worker waits for input,
+computes, hands over its result, waits until it may continue, and fetches the parameters for the
+next step.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from dpsim.network import SharedNetwork
 from dpsim.strategy.sync import Gate, GradientOutcome
 
 Process = Generator[simpy.Event, None, None]
-# A bound, since one worker that is a thousand times slower would keep all others at work till then.
+# A bound, because a worker that is a thousand times slower would keep all others running.
 MOST_ROUNDS = 8
 
 
 class MeetingPoint(ABC):
-    """What workers that act alone share.
+    """The exchange between asynchronous workers, through servers or in pairs.
 
-    They hand over what they computed, and fetch what they go on with.
+    Workers hand over their results and fetch the parameters with which they continue.
     """
 
     network: SharedNetwork
@@ -41,23 +42,23 @@ class MeetingPoint(ABC):
 
     @abstractmethod
     def begin(self, worker: Worker) -> None:
-        """``worker`` begins to compute on what it has fetched."""
+        """Start a step: ``worker`` begins to compute on the parameters that it has fetched."""
 
     @abstractmethod
     def ready(self, worker: Worker, call: StagedCall) -> None:
-        """``worker`` has computed (and encoded) ``call`` and goes on computing."""
+        """Take ``call``, which ``worker`` has computed and encoded; the worker keeps computing."""
 
     @abstractmethod
     def end(self, worker: Worker) -> Process:
-        """``worker`` has computed all of a step: hand it over, wait, fetch."""
+        """Finish a step of ``worker``: hand over its result, wait, and fetch."""
 
     @abstractmethod
     def leave(self, worker: Worker) -> None:
-        """``worker`` takes no further step: nobody may wait for it."""
+        """Remove ``worker``, which takes no further step, so that no other worker waits for it."""
 
 
 class Worker:
-    """The worker ``rank``: the iteration that it is in, and where the seconds of that went."""
+    """The worker ``rank``: its current iteration and the breakdown of that iteration's time."""
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
@@ -73,9 +74,9 @@ class Worker:
         self._loading = None if world.job.input is None else world.job.input.of(rank).start()
 
     def work(self) -> Process:
-        """Its iterations, from the first to the last."""
-        # On beyond its own steps until all have done theirs: the last ones are to meet the traffic
-        # and the versions of the others to their end.
+        """Run the worker's iterations until the world says that they are over."""
+        # Continue past its own steps until all workers have finished: the slowest ones must meet
+        # the traffic and the versions of the others up to their last step.
         for self.iteration in count():
             if self.world.is_over(self):
                 self.world.meeting_point.leave(self)
@@ -90,7 +91,7 @@ class Worker:
             self.world.ended(self)
 
     def _compute(self) -> Process:
-        """All passes, with what becomes ready on the way."""
+        """Run all passes, and give each call to the meeting point when it is ready."""
         positions = self.world.positions[self.rank]
         factor = self.world.factor(self)
         at = 0
@@ -100,11 +101,11 @@ class Worker:
             encoding = self.world.coding(self.rank, call.encode)
             yield from self.spend("encode", encoding, f"encode {call.name}")
             self.world.meeting_point.ready(self, call)
-        # What is left up to the update, which is not the worker's where servers take it.
+        # The rest of the passes, without the update, which parameter servers may apply instead.
         yield from self._passes(factor, at, len(positions) - 2)
 
     def _passes(self, factor: float, begin: int, stop: int) -> Process:
-        """Compute from one position to another; passes split what is shown, never the clock."""
+        """Compute from one position to another; passes split the timeline, never the clock."""
         positions, now = self.world.positions[self.rank], self.env.now
         seconds = factor * (positions[stop] - positions[begin])
         if seconds <= 0:
@@ -112,7 +113,8 @@ class Worker:
         if self.world.timeline is not None:
             program, since = self.world.job.program, now
             for end in program.turns_between(begin, stop):
-                # From the begin, not from the mark before: the last is then the clock's own time.
+                # Relative to the begin, not to the previous mark: the last end then equals the
+                # clock.
                 until = now + factor * (positions[end] - positions[begin])
                 self.note("compute", program.name_of(end), since, until)
                 since = until
@@ -120,18 +122,18 @@ class Worker:
         yield self.env.timeout(seconds)
 
     def update(self) -> Process:
-        """The optimiser's step, where the worker takes it."""
+        """Run the optimiser's step on the worker."""
         positions = self.world.positions[self.rank]
         seconds = self.world.factor(self) * (positions[-1] - positions[-2])
         yield from self.spend("compute", seconds, "update")
 
     def decode(self) -> Process:
-        """Decode what has been fetched."""
+        """Decode the fetched parameters."""
         seconds = sum(self.world.coding(self.rank, call.decode) for call in self.world.calls)
         yield from self.spend("encode", seconds, "decode")
 
     def spend(self, part: str, seconds: float, name: str) -> Process:
-        """Let ``seconds`` pass, as a part of the step."""
+        """Let ``seconds`` pass, counted as ``part`` of the step."""
         if seconds <= 0:
             return
         stream = "input" if part == "input" else "compute"
@@ -140,29 +142,28 @@ class Worker:
         yield self.env.timeout(seconds)
 
     def wait(self, part: str, event: simpy.Event) -> Process:
-        """Wait for ``event``; the time is a part of the step."""
+        """Wait for ``event`` and count the time as ``part`` of the step."""
         begin = self.env.now
         yield event
         self.row[part] += self.env.now - begin
 
     def communicated(self, name: str, begin: float) -> None:
-        """Its transfer ``name``, which began at ``begin``, has ended."""
+        """Record the transfer ``name``, which began at ``begin`` and has just ended."""
         self.busy += self.env.now - begin
         self.note("communication", name, begin, self.env.now)
 
     def note(self, stream: str, name: str, start: float, end: float) -> None:
-        """Keep an interval for the timeline."""
+        """Add an interval to the timeline, if there is one."""
         timeline = self.world.timeline
         if timeline is not None:
             timeline.add_one(self.iteration, self.rank, stream, name, start, end)
 
 
 class World:
-    """All workers of a job and what is recorded of them.
+    """All workers of a job and the record of their steps.
 
     ``factors`` on compute times, (steps, workers), have a row for each iteration that counts.
-    ``progress`` is called with the mean number of iterations
-    done.
+    ``progress`` is called with the mean number of iterations done.
     """
 
     def __init__(
@@ -178,9 +179,9 @@ class World:
         self.meeting_point = meeting_point
         self.timeline = timeline
         self.log = log
-        # Whoever goes its own way sends the same in every iteration.
+        # An asynchronous worker sends the same in every iteration.
         self.calls = job.calls(0)
-        # Lists: single numbers are read from them all the time, which arrays are slow at.
+        # Lists, because reading single numbers from arrays is slow.
         self.positions = job.positions[:, job.kind_of].T.tolist()
         self.records = Steps.empty(*factors.shape)
         self.finished = False
@@ -191,9 +192,9 @@ class World:
         self._done = 0
 
     def run(self) -> Steps:
-        """Let all workers live until each has done its steps.
+        """Run until every worker has finished its steps, and return the record.
 
-        Raises DpsimError where a cut link stops them for good.
+        Raises DpsimError where a cut link stops a transfer for good.
         """
         network = self.meeting_point.network
         for rank in range(self._workers):
@@ -204,23 +205,23 @@ class World:
         return self.records
 
     def factor(self, worker: Worker) -> float:
-        """What multiplies its compute time.
+        """Return the factor on the worker's compute time.
 
-        Factors are drawn for the steps that count; a worker that goes on takes them anew.
+        Factors are drawn for the steps that count; a worker that continues past them reuses them.
         """
         return float(self._factors[worker.iteration % self._steps, worker.rank])
 
     def coding(self, rank: int, seconds: FloatArray) -> float:
-        """Seconds of encoding or decoding on its kind of GPU."""
+        """Return the seconds of encoding or decoding on the GPU of ``rank``."""
         return float(seconds[self._kind_of[rank]])
 
     def is_over(self, worker: Worker) -> bool:
-        """Whether it need not begin another iteration."""
-        # Bounded: beside a worker that is slow out of all proportion the others would never end.
+        """Return whether the worker need not begin another iteration."""
+        # Bounded, because an extremely slow worker would keep the others running for ever.
         return bool(worker.iteration >= self._steps * MOST_ROUNDS)
 
     def begins(self, worker: Worker) -> None:
-        """It begins to compute: keep how far it is ahead of the slowest."""
+        """Record that a worker begins to compute, and how far it is ahead of the slowest."""
         self.meeting_point.begin(worker)
         if self.log is not None:
             self.log.add(worker.env.now, "read", worker.rank, worker.iteration, worker.version)
@@ -229,7 +230,7 @@ class World:
             self.records.clock_gap[worker.iteration, worker.rank] = ahead
 
     def hand_over(self, worker: Worker) -> None:
-        """Its gradient is with the others: tell the gate, and log what becomes of it."""
+        """Give the worker's gradient to the gate, and log the outcome."""
         gate = self.meeting_point.gate
         outcome = gate.hand_over(worker.rank)
         if self.log is None:
@@ -237,11 +238,11 @@ class World:
         now, update = worker.env.now, gate.update_of(worker.rank)
         self.log.add(now, "gave", worker.rank, worker.iteration, update)
         if outcome is GradientOutcome.APPLIED:
-            # An applied update makes a version, which is there from now on.
+            # An applied update makes a version, available from now on.
             self.log.times.append(now)
 
     def ended(self, worker: Worker) -> None:
-        """It has done an iteration: keep what it was, if it counts."""
+        """Record the worker's finished iteration, if it counts."""
         if worker.iteration >= self._steps:
             return
         place = worker.iteration, worker.rank

@@ -1,4 +1,4 @@
-"""What a run answers: its `Result`, put together from the scenario, the job and its steps."""
+"""Assemble the `Result` of a run from the scenario, the job and its steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsim.engine.to_target import time_to_target
 from dpsim.scenario import Scenario
 from dpsim.workload import LearnersRow
 
-# What a result says of its calibration profile.
+# The fields of a calibration profile that a result includes.
 _OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
 
 
@@ -32,8 +32,8 @@ def answer(
 ) -> Result:
     """Return the result of a job whose steps were simulated.
 
-    ``step_time``: the mean step (s). ``unsettled`` says why it may not be steady, and ``notes``
-    what was done about it.
+    ``step_time``: the mean step (s). ``unsettled`` says why it may not be steady, and ``notes`` how
+    that was handled.
     """
     scenario = job.scenario
     workload, crashes = scenario.workload, scenario.disturbance.crashes
@@ -72,7 +72,7 @@ def answer(
 
 
 def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
-    """The words of the software, and which are assumed; None where all times were measured."""
+    """Return the software description and its assumed parts; None if all times were measured."""
     measured = memory.model.measured
     if measured is not None and measured.optimizer() is not None:
         return None
@@ -90,11 +90,11 @@ def _software(job: Job, memory: MemoryUse) -> dict[str, Any] | None:
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
-    """What a result says of where its times come from."""
+    """Return the result's description of the source of its times."""
     compute = "catalogue" if memory.model.measured is None else "profile"
     scaling = job.scenario.scaling
     if scaling is not None:
-        # A cell of one GPU is none, and not spoken of.
+        # A cell of one GPU is no cell, so it is left out.
         unsaid = {"cell"} if job.scenario.cell == 1 else set()
         unsaid |= set() if getattr(scaling, "known", None) else {"known"}
         said = scaling.model_dump(exclude=unsaid)
@@ -107,7 +107,7 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
 
 
 def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:
-    """The best number of learners for each batch, where the scenario asks for several."""
+    """Return the best number of learners for each batch, if the scenario asks for several."""
     workload = scenario.workload
     if workload.learners_per_gpu == 1 and not workload.utilisation:
         return ()

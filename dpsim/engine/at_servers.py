@@ -1,6 +1,7 @@
-"""Asynchronous workers at parameter servers.
+"""Asynchronous workers with parameter servers.
 
-Pushes as they become ready, updates in the order of arrival, a pull per iteration.
+Workers push gradients as they become ready, servers apply them in order of arrival, and each worker
+pulls once per iteration.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from dpsim.strategy.aggregation import ParameterServerConfig
 
 
 class AtServers(MeetingPoint):
-    """Workers that push, wait until their gate lets them go on, and pull.
+    """Workers that push, wait until their gate lets them continue, and pull.
 
-    A worker's gradient is handed over when the servers have applied the last part of it. Its calls
-    follow one another.
+    A worker's gradient is complete when the servers have applied the last part of it. A worker
+    pushes its calls one after the other.
     """
 
     def __init__(self, job: Job) -> None:
@@ -34,7 +35,7 @@ class AtServers(MeetingPoint):
         steps = job.counted.stop
         self.network.fluid.expect(self.servers.to_servers, steps * len(job.calls(0)))
         self.network.fluid.expect(self.servers.from_servers, steps)
-        # Servers have equal shares of every push, so that one queue stands for all of theirs.
+        # Servers have equal shares of every push, so one queue models all servers.
         self._free = 0.0
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
@@ -44,10 +45,10 @@ class AtServers(MeetingPoint):
         self._pulled = sum(_staged(call, "pull") for call in job.calls(0))
 
     def begin(self, worker: Worker) -> None:
-        """Nothing is sent."""
+        """Do nothing: workers push only when calls become ready."""
 
     def ready(self, worker: Worker, call: StagedCall) -> None:
-        """Push it, after what the worker still has to push."""
+        """Push ``call`` after the worker's earlier pushes."""
         queue = self._queues[worker.rank]
         queue.append((worker, call))
         self._open[worker.rank] += 1
@@ -63,8 +64,8 @@ class AtServers(MeetingPoint):
             queue.popleft()
             if queue:
                 self._push(*queue[0])
-            # Servers apply one push after another, so that a push waits for those before it.
-            # Replicas get their copies while the next push is already applied.
+            # Servers apply pushes one at a time, so a push waits for the earlier ones. Replicas get
+            # their copies while the next push is already being applied.
             self._free = max(self._free, self.env.now) + self.servers.update_seconds(nbytes)
             waits = self._free - self.env.now
             replication = self.servers.replication_seconds(nbytes)
@@ -73,47 +74,46 @@ class AtServers(MeetingPoint):
         self.network.send_one(self.servers.to_servers, worker.rank, nbytes, arrived)
 
     def _applied(self, worker: Worker) -> None:
-        """The servers have applied one of its calls; with the last its gradient is complete."""
+        """Count one call as applied by the servers; with the last one the gradient is complete."""
         self._open[worker.rank] -= 1
         handed_over = self._handed_over[worker.rank]
-        # While the worker still computes nobody waits for that: it sees as much at its end.
+        # While the worker still computes, nothing waits for this event: `end` checks it.
         if not self._open[worker.rank] and handed_over is not None:
             self._take(worker)
             handed_over.succeed()
 
     def _take(self, worker: Worker) -> None:
-        """Its gradient is complete; others may go on by it."""
+        """Hand over the worker's complete gradient, which may release other workers."""
         turn = self.gate.turn
         worker.world.hand_over(worker)
         if self.gate.turn > turn:
             self._tell()
 
     def _tell(self) -> None:
-        """Whoever waits for a clock or a version may look again."""
-        # An event happens once: who looks in vain waits for the next one.
+        """Wake the workers that wait for a clock or a version."""
+        # A SimPy event happens once: a worker that still may not continue waits for the next one.
         changed, self._changed = self._changed, self.env.event()
         changed.succeed()
 
     def end(self, worker: Worker) -> Process:
-        """Wait until all is pushed and applied, then until the worker may go on; pull."""
+        """Wait until all pushes are applied and the gate lets the worker continue, then pull."""
         if self._open[worker.rank]:
             handed_over = self._handed_over[worker.rank] = self.env.event()
             yield from worker.wait("exposed_comm", handed_over)
             self._handed_over[worker.rank] = None
         else:
-            # All of it was applied while the worker still computed: it counts at the end of the
-            # step.
+            # The gradient was applied while the worker still computed: it counts at the step's end.
             self._take(worker)
         while not self.gate.may_go_on(worker.rank):
             yield from worker.wait("straggler_wait", self._changed)
-        # Before it goes on, which makes another version the one that it has read.
+        # Read the staleness before `go_on`, which changes the version that the worker has read.
         worker.stale = self.gate.staleness(worker.rank)
         worker.version = self.gate.go_on(worker.rank)
         yield from self._fetch(worker)
         yield from worker.decode()
 
     def leave(self, worker: Worker) -> None:
-        """Whoever waits for it may go on."""
+        """Remove the worker from the gate, and wake the workers that wait for it."""
         self.gate.leave(worker.rank)
         self._tell()
 
@@ -130,5 +130,5 @@ class AtServers(MeetingPoint):
 
 
 def _staged(call: StagedCall, stage: str) -> float:
-    """Bytes of a call's stage."""
+    """Return the bytes of a call's stage."""
     return float(sum(nbytes for name, nbytes in call.stages if name == stage))

@@ -1,6 +1,6 @@
-"""The job of a scenario, its compute times scaled to what was measured.
+"""Jobs with compute times scaled to a measurement.
 
-The factor is given, or found by Brent's method.
+The scale factor is given, or found by Brent's method.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jo
 
 @contextmanager
 def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
-    """Let jobs inside be prepared by another than `prepare`: one that keeps them, say."""
+    """Let ``other``, for example a cache, prepare jobs in the context instead of `prepare`."""
     token = _prepare.set(other)
     try:
         yield
@@ -36,9 +36,9 @@ def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
 
 
 def calibrated(scenario: Scenario, model: Model | None = None) -> Job:
-    """The job of ``scenario``, its compute times scaled where the calibration says so.
+    """Return the job of ``scenario``, with compute times scaled as its calibration asks.
 
-    Raises DpsimError as `prepare` does, and where no scale gives a measured step.
+    Raises DpsimError as `prepare` does, and where no scale gives the measured step.
     """
     other = _prepare.get()
     job = other(scenario) if other else prepare(scenario, model=model)
@@ -49,9 +49,9 @@ def calibrated(scenario: Scenario, model: Model | None = None) -> Job:
 
 
 def scale_of(job: Job, calibration: ScaledCompute) -> float:
-    """The factor on compute times that ``calibration`` says, or the one that gives what it says.
+    """Return the factor on compute times that ``calibration`` gives or that fits its measurement.
 
-    Raises DpsimError where none gives the measured step.
+    Raises DpsimError where no factor gives the measured step.
     """
     computed = max(times.step for times in job.times)
     return calibration.factor(
@@ -60,10 +60,10 @@ def scale_of(job: Job, calibration: ScaledCompute) -> float:
 
 
 def fitted_factor(job: Job) -> dict[str, object] | None:
-    """The factor on compute times that was fitted to a measured step, as a calibration.
+    """Return the compute factor that was fitted to a measured step, as a calibration.
 
-    None where none was fitted. What differs from ``job`` in hardware, batch or strategy would not
-    have taken the measured step, but the factor holds.
+    Returns None if none was fitted. A scenario with other hardware, batch or strategy than ``job``
+    can reuse the factor, although it would not take the measured step time.
     """
     source = job.scenario.fitted_to
     if source is None:
@@ -77,7 +77,7 @@ def fitted_factor(job: Job) -> dict[str, object] | None:
 
 
 def _on_nodes(job: Job, nodes: int) -> Job:
-    """The job on that many nodes: itself, where those are its own."""
+    """Return the job on ``nodes`` nodes, or the job itself if it has as many."""
     cluster = job.scenario.cluster.with_nodes(nodes)
     if cluster == job.scenario.cluster:
         return job
@@ -87,19 +87,19 @@ def _on_nodes(job: Job, nodes: int) -> Job:
 
 
 def scale_to(job: Job, step_time: float) -> float:
-    """The factor on compute times with which ``job`` takes ``step_time`` s.
+    """Return the factor on compute times with which ``job`` takes ``step_time`` s.
 
     Found by Brent's method over the factor's logarithm: it may lie orders of magnitude from 1.
-    Raises DpsimError where communication alone takes longer than that, or the step a million times
-    as long as the model computes.
+    Raises DpsimError if communication alone takes longer than ``step_time``, or ``step_time`` is
+    over a million times the model's compute time.
     """
     from scipy.optimize import brentq
 
-    @cache  # Brent's method asks for the ends again
+    @cache  # Brent's method evaluates the ends again
     def excess(log_scale: float) -> float:
         return mean_step(job.scaled(math.exp(log_scale))) - step_time
 
-    # A step grows with the scale, so that the ends tell whether one between them will do.
+    # A step grows with the scale, so the two ends bracket the solution if there is one.
     low, high = math.log(_LEAST_SCALE), math.log(_MOST_SCALE)
     if excess(high) < 0:
         raise DpsimError(
@@ -113,5 +113,5 @@ def scale_to(job: Job, step_time: float) -> float:
             "calibration.step_time must be longer than communication alone "
             f"({excess(low) + step_time:.4g} s on {nodes} nodes), but got {step_time:.4g} s"
         )
-    # Of a logarithm: an absolute tolerance is a relative one of the scale.
+    # An absolute tolerance of the logarithm is a relative tolerance of the scale.
     return math.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9))

@@ -1,6 +1,6 @@
-"""What workers send in a step.
+"""The collective calls of a step.
 
-The strategy plans it, its codec encodes it, and its aggregation says by which collectives it goes.
+The strategy plans them, its codec encodes them, and its aggregation maps them to collectives.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INSIDE = "{} in groups"
 
 
 def in_group(name: str) -> str:
-    """The collective ``name`` as it runs in every group of workers."""
+    """Return the name of the collective ``name`` when it runs in every group of workers."""
     return _INSIDE.format(name)
 
 
@@ -42,9 +42,9 @@ class StagedCall:
     """A collective call as its codec encodes it and its aggregation stages it.
 
     ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
-    seconds on each kind of GPU, and ``takes_encoding`` whether any of them takes time to encode it.
-    ``group`` and ``lag`` are the call's. ``follows``: a worker starts it when it is through with
-    the call before it, which is not ``awaited`` itself.
+    seconds on each kind of GPU, and ``takes_encoding`` whether any GPU needs time to encode it.
+    ``group`` and ``lag`` are the call's. ``follows``: a worker starts it when the previous call,
+    which is not ``awaited`` itself, has finished.
     """
 
     name: str
@@ -60,8 +60,8 @@ class StagedCall:
     awaited: bool = True
 
     def on_behalf_of(self, call: CollectiveCall) -> StagedCall:
-        """The same for ``call``, which differs in its name and in where it stands."""
-        # Not by `replace`, which takes five times as long: a step may have tens of thousands.
+        """Return a copy for ``call``, which differs only in its name and positions."""
+        # Not `replace`, which takes five times as long: a step may have tens of thousands of calls.
         return StagedCall(
             call.name,
             call.ready,
@@ -77,9 +77,9 @@ class StagedCall:
         )
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
-        """Whether ``later`` is the same a pass later.
+        """Return whether ``later`` is the same call one pass later.
 
-        What is needed past the passes is needed there, whichever pass sends it.
+        A call needed after the last pass is needed at the same position, whichever pass sends it.
         """
         shift = program.pass_length
         needed = self.needed + (shift if self.needed < program.end else 0)
@@ -98,16 +98,16 @@ def staged(
     mesh: Mesh,
     gpus: tuple[Gpu, ...],
 ) -> StagedCall:
-    """``call`` as ``codec`` makes it and ``aggregation`` carries it.
+    """Return ``call`` as ``codec`` encodes it and ``aggregation`` carries it.
 
-    ``mesh`` is of those who meet. Weights, samples and the loss travel as they are.
+    ``mesh`` is the mesh of the participants. Weights, samples and the loss are not compressed.
     """
-    # What is not encoded keeps the width that it has, adds up in flight and takes no time.
+    # Data that is not encoded keeps its width, can be summed in flight and takes no time.
     summed = True
     encoded: tuple[int, ...] = (call.nbytes,)
     encode = decode = np.zeros(len(gpus))
     if call.payload in _COMPRESSED and not codec.exact:
-        # Codecs are of float32, and of at least one element.
+        # Codecs encode float32, and at least one element.
         elements = max(call.nbytes // call.width, 1)
         summed, encoded = codec.sums_in_flight, codec.stages(elements)
         payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
@@ -121,7 +121,7 @@ def staged(
         decode,
         call.group,
         call.lag,
-        # Asked for in every step, so that it is not left to each of them to find out.
+        # Computed once, because every step asks for it.
         takes_encoding=bool(encode.any()),
     )
 
@@ -129,7 +129,7 @@ def staged(
 def _coding(
     codec: Codec, elements: int, payloads: int, gpus: tuple[Gpu, ...]
 ) -> tuple[FloatArray, FloatArray]:
-    """Seconds to encode ``elements`` and to decode ``payloads`` of as many, on each kind of GPU."""
+    """Return seconds to encode ``elements`` and decode ``payloads`` of as many, per GPU kind."""
     encode, decode = np.zeros(len(gpus)), np.zeros(len(gpus))
     for kind, gpu in enumerate(gpus):
         cost = {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)}
@@ -140,21 +140,21 @@ def _coding(
 
 
 def _float32_peak(gpu: Gpu) -> float:
-    """FLOP/s that codecs compute with.
+    """Return the rate that codecs compute with, in FLOP/s.
 
-    Of a GPU of which only lower precisions are known, the lowest rate.
+    Without a float32 rate, the lowest known rate of the GPU.
     """
     known = gpu.peak.get("fp32")
     return known.value if known else min(peak.value for peak in gpu.peak.values())
 
 
 def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]:
-    """What ``job`` communicates in a step in which all exchange ``exchange``, in order."""
+    """Return the calls, in order, of a step of ``job`` in which all exchange ``exchange``."""
     strategy = job.scenario.strategy
     mesh = _peers(job, grouped=exchange.grouped)
     plan: tuple[CollectiveCall, ...] = ()
     if mesh.ranks == 1 < job.workers:
-        pass  # nobody is in its group
+        pass  # each group has one worker
     elif exchange.kind == "gradients":
         plan = planned(job, grouped=exchange.grouped)
     elif exchange.kind == "models":
@@ -165,7 +165,7 @@ def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]
     for call in in_order(plan, loss):
         alike = call.nbytes, call.collective, call.payload, call.width, call.group, call.lag
         if alike not in known:
-            # The loss is that of all workers, whoever else meets.
+            # The loss is averaged over all workers, even in a step that exchanges in groups.
             in_groups = exchange.grouped and call.payload != "loss"
             known[alike] = (
                 (_in_group(job, call, mesh),)
@@ -177,9 +177,9 @@ def calls_in(job: JobWithoutCalls, exchange: Exchange) -> tuple[StagedCall, ...]
 
 
 def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...]:
-    """The calls of a step, those on gradients merged and ordered by the overlap policy.
+    """Return the calls of a step, with gradients merged and ordered by the overlap policy.
 
-    The others go as they become ready, and without overlap only where a pass waits for them.
+    Other calls start as they become ready, or without overlap only where a pass waits for them.
     """
     if job.silent:
         return ()
@@ -196,13 +196,13 @@ def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...
         if call.payload != "gradients"
     )
     expected, alpha, beta = positions[:, 0], 0.0, 0.0
-    # Few policies ask what things cost, and to time a collective takes as long as half a step.
+    # Few policies need costs, and timing a collective takes as long as half a step.
     if strategy.overlap.minds_times:
         expected = _awaited_positions(job)
         alpha, beta = _line(job, gradients, grouped=grouped)
     ordered: list[CollectiveCall] = []
-    # Gradients of two passes never share a bucket: the first are due before the second exist. One
-    # that is ready where a pass ends is that pass's, not the next one's.
+    # Gradients of two passes never share a bucket: the first are due before the second exist. A
+    # gradient that is ready where a pass ends belongs to that pass.
     for number, of_a_pass in groupby(gradients, key=lambda each: program.pass_of(each.ready - 1)):
         rebuilt = strategy.aggregation.rebuilds_buckets
         outlook = Outlook(expected, alpha, beta, program.passes, number, rebuilt)
@@ -211,10 +211,10 @@ def planned(job: JobWithoutCalls, *, grouped: bool) -> tuple[CollectiveCall, ...
 
 
 def _awaited_positions(job: JobWithoutCalls) -> FloatArray:
-    """Seconds up to each position of a step for the worker whom collectives wait for.
+    """Return the seconds up to each position of a step for the worker that collectives wait for.
 
-    All must send in one order, so one plan is for all. That worker is the slowest, or of a quorum
-    the last.
+    All workers must send in one order, so one plan serves all. The worker is the slowest one, or
+    the last of a quorum.
     """
     slow, seed = job.scenario.disturbance.slow, job.scenario.run.seed
     factors = compute_factors(job.workers, 1, seed, job.workers_of_nodes, slow=slow)
@@ -226,7 +226,7 @@ def _awaited_positions(job: JobWithoutCalls) -> FloatArray:
 
 
 def pace_of_cells(factors: FloatArray, cell: int) -> FloatArray:
-    """Factors on compute times, (steps, workers), where each GPU of a cell goes as its slowest."""
+    """Return factors on compute times, (steps, workers), each cell as slow as its slowest GPU."""
     if cell == 1:
         return factors
     slowest = factors.reshape(len(factors), -1, cell).max(axis=2)
@@ -234,7 +234,7 @@ def pace_of_cells(factors: FloatArray, cell: int) -> FloatArray:
 
 
 def averaging(job: JobWithoutCalls) -> tuple[CollectiveCall, ...]:
-    """The calls of a step after which models are averaged."""
+    """Return the calls of a step after which models are averaged."""
     if job.silent:
         return ()
     calls = job.scenario.strategy.aggregation.averaging(job.model, job.program)
@@ -242,10 +242,10 @@ def averaging(job: JobWithoutCalls) -> tuple[CollectiveCall, ...]:
 
 
 def _peers(job: JobWithoutCalls, *, grouped: bool) -> Mesh:
-    """Those whom a worker meets: all, or its group."""
+    """Return the mesh of the workers that a worker communicates with: all, or its group."""
     mesh, cell = job.cluster.mesh, job.scenario.cell
     if cell > 1:
-        # The GPUs of a cell hold one model: replicas are as many as cells.
+        # The GPUs of a cell hold one model: there are as many replicas as cells.
         return Mesh(mesh.ranks // cell, None)
     if not grouped:
         return mesh
@@ -253,12 +253,12 @@ def _peers(job: JobWithoutCalls, *, grouped: bool) -> Mesh:
 
 
 def _for_all(job: JobWithoutCalls, call: CollectiveCall) -> StagedCall:
-    """``call`` among all workers."""
+    """Return ``call`` staged among all workers."""
     return _staged_among(job, call, _peers(job, grouped=False))
 
 
 def _by_communicator(call: StagedCall, aggregation: Aggregation) -> Iterator[StagedCall]:
-    """``call`` as one call on each communicator that its stages go through, in turn."""
+    """Split ``call`` into one call per communicator that its stages use, in order."""
     parts = [
         (group, tuple(stages))
         for group, stages in groupby(call.stages, lambda stage: aggregation.communicator(stage[0]))
@@ -281,7 +281,7 @@ def _by_communicator(call: StagedCall, aggregation: Aggregation) -> Iterator[Sta
 
 
 def _in_group(job: JobWithoutCalls, call: CollectiveCall, mesh: Mesh) -> StagedCall:
-    """``call`` in each group of workers, which ``mesh`` is one of."""
+    """Return ``call`` staged in each group of workers; ``mesh`` is the mesh of one group."""
     sent = _staged_among(job, call, mesh)
     stages = tuple((in_group(name), nbytes) for name, nbytes in sent.stages)
     return replace(sent, stages=stages, group="group")
@@ -294,11 +294,11 @@ def _staged_among(job: JobWithoutCalls, call: CollectiveCall, mesh: Mesh) -> Sta
 
 
 def _loss(job: JobWithoutCalls, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
-    """The loss of a step, averaged over all workers to be reported after it."""
+    """Return the call that averages a step's loss over all workers, to be reported after it."""
     if LOSS not in job.collectives:
         return ()
     program = job.program
-    # The loss is known as soon as the last forward pass is through.
+    # The loss is known as soon as the last forward pass has finished.
     turn, end = program.turn(program.last), program.end
     return (CollectiveCall("loss", _LOSS_BYTES, turn if overlaps else end, end, LOSS, "loss"),)
 
@@ -306,7 +306,7 @@ def _loss(job: JobWithoutCalls, *, overlaps: bool) -> tuple[CollectiveCall, ...]
 def _parts_in_cell(
     job: JobWithoutCalls, calls: tuple[CollectiveCall, ...]
 ) -> tuple[CollectiveCall, ...]:
-    """What each GPU of a cell has of them: an equal part, in whole elements."""
+    """Return the calls of one GPU of a cell, each with an equal share in whole elements."""
     cell = job.scenario.cell
     sizes = [-(-call.nbytes // (call.width * cell)) * call.width for call in calls]
     return tuple(replace(call, nbytes=size) for call, size in zip(calls, sizes, strict=True))
@@ -315,9 +315,9 @@ def _parts_in_cell(
 def _line(
     job: JobWithoutCalls, gradients: list[CollectiveCall], *, grouped: bool
 ) -> tuple[float, float]:
-    """Alpha (s) and beta (s/B) of the collective that carries ``gradients``.
+    """Return alpha (s) and beta (s/B) of the collective that carries ``gradients``.
 
-    From what nothing takes, and what all of them take.
+    The line through the times of 0 bytes and of all gradients.
     """
     if not gradients:
         return 0.0, 0.0
@@ -329,7 +329,7 @@ def _line(
 
 
 def _seconds(job: JobWithoutCalls, collective: str, nbytes: int, *, grouped: bool) -> float:
-    """How long uncompressed ``nbytes`` take with all workers there."""
+    """Return the seconds that uncompressed ``nbytes`` take when all workers start together."""
     mesh = _peers(job, grouped=grouped)
     stages = job.scenario.strategy.aggregation.stages(
         collective, (nbytes,), nbytes, sums_in_flight=True, mesh=mesh

@@ -1,4 +1,4 @@
-"""What a scenario lets happen to the network: other traffic, and links that change."""
+"""The disturbances of the network in a scenario: background traffic and link changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dpsim.topology import Cluster
 def conditions_on(
     disturbance: DisturbanceConfig, network: Cluster, workers: IntArray
 ) -> Conditions:
-    """The other traffic and the link changes that a scenario asks for.
+    """Return the background traffic and the link changes of a scenario.
 
     GPU i is rank ``workers[i]`` of ``network``.
 
-    Raises DpsimError for links or GPUs that are not there.
+    Raises DpsimError for links or GPUs that do not exist.
     """
     for number, flow in enumerate(disturbance.background):
         if max(flow.source, flow.destination) >= len(workers):
@@ -41,7 +41,7 @@ def conditions_on(
 
 
 def _links(cluster: Cluster, pattern: str, number: int) -> list[int]:
-    """The capacities whose name matches ``pattern``."""
+    """Return the capacities whose name matches ``pattern``."""
     names = [cluster.link_name(link) for link in range(len(cluster.capacities))]
     found = [link for link, name in enumerate(names) if fnmatchcase(name, pattern)]
     if not found:

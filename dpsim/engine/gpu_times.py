@@ -1,4 +1,4 @@
-"""Seconds that layers take on a scenario's GPUs, by the law of computing and its constants."""
+"""Compute times of layers on a scenario's GPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsim.workload import (
 
 
 def accelerator(gpu: Gpu) -> Accelerator:
-    """What the law of computing asks of ``gpu``."""
+    """Return what the compute model needs to know about ``gpu``."""
     peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
     power = gpu.power.value if gpu.power else None
     return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, power)
@@ -31,10 +31,11 @@ def learner_times(
     updated: float = 1.0,
     recompute: bool = True,
 ) -> LayerTimes:
-    """Seconds that a learner computes on ``gpu``, by the GPU's figures.
+    """Return the compute times of a learner on ``gpu``, from the GPU's figures (s).
 
-    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at once, this part
-    of the model (``updated``). Without ``recompute`` backward computes nothing again.
+    Each pass is over ``batch`` samples and alone on the GPU; ``learners`` update at the same time,
+    each the part ``updated`` of the model. Without ``recompute`` the backward pass recomputes
+    nothing.
     """
     workload = scenario.workload
     known = constants or constants_on(scenario, model, gpu)
@@ -57,7 +58,7 @@ def learner_times(
 
 
 def constants_on(scenario: Scenario, model: Model, gpu: Gpu) -> Constants:
-    """The constants of computing on ``gpu``: fitted, and as measured where the calibration says."""
+    """Return the fitted constants of computing on ``gpu``, or the calibration's measured ones."""
     workload, profile = scenario.workload, scenario.profile
     found = constants_for(model, gpu.architecture, workload.precision, workload.words)
     if profile is None or not profile.constants:

@@ -1,6 +1,6 @@
 """Asynchronous gossip (AD-PSGD).
 
-A worker averages its model with one random neighbour, which goes on computing meanwhile.
+A worker averages its model with one random neighbour, which keeps computing meanwhile.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import GossipConfig
 from dpsim.topology import Routes
 
-# Between neighbours: more are found one by one, as they are needed.
+# Precomputed between neighbours; beyond this many, routes are found one by one as needed.
 _MOST_ROUTES = 200_000
 
 
 class _Thread:
-    """A worker's communication thread: one exchange at a time, in the order in which they ask."""
+    """A worker's communication thread: one exchange at a time, in the order of the requests."""
 
     def __init__(self) -> None:
         self._taken = False
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, then: Callable[[], None]) -> None:
-        """Do ``then`` when it is free: at once, or when those before have given it back."""
+        """Call ``then`` when the thread is free: at once, or after the earlier requests."""
         if self._taken:
             self._waiting.append(then)
         else:
@@ -43,7 +43,7 @@ class _Thread:
             then()
 
     def give_back(self) -> None:
-        """Whoever waits longest has it now."""
+        """Pass the thread to the request that has waited longest."""
         if self._waiting:
             self._waiting.popleft()()
         else:
@@ -53,10 +53,10 @@ class _Thread:
 class InPairs(MeetingPoint):
     """Workers that average in pairs, each with one communication thread.
 
-    A thread does one exchange at a time, its own or another's. The exchange runs beside the passes
-    where the overlap policy lets it, after them otherwise. A worker's staleness is how often others
-    averaged with it while it computed. Partners are drawn among the neighbours of the graph in that
-    turn of the worker.
+    A thread does one exchange at a time, its own or another worker's. The exchange overlaps with
+    the passes if the overlap policy allows it, and follows them otherwise. A worker's staleness is
+    how often others averaged with it while it computed. Partners are drawn from the worker's
+    neighbours in the graph of its current turn.
     """
 
     def __init__(self, job: Job) -> None:
@@ -78,9 +78,9 @@ class InPairs(MeetingPoint):
         self._routes = self._every_route()
 
     def _every_route(self) -> Routes | None:
-        """The routes between neighbours, both ways, to send by; None where they are too many.
+        """Return the routes between neighbours, both ways, or None if there are too many.
 
-        Whose are in which row of it is kept in ``_rows``.
+        ``_rows`` maps each pair to its row.
         """
         pairs = {
             (partner, rank)
@@ -99,7 +99,7 @@ class InPairs(MeetingPoint):
         return routes
 
     def _ways(self, rank: int, partner: int) -> tuple[Routes, tuple[int, int]]:
-        """The routes between two workers, and their rows, one for each way."""
+        """Return the routes between two workers and their rows, one for each direction."""
         pair = (rank, partner), (partner, rank)
         if self._routes is not None:
             return self._routes, (self._rows[pair[0]], self._rows[pair[1]])
@@ -107,16 +107,16 @@ class InPairs(MeetingPoint):
         return routes, (0, 1)
 
     def begin(self, worker: Worker) -> None:
-        """Others average with it from now on, too."""
-        # Its version is how often others have averaged with it so far.
+        """Record the worker's version, which later averages by others increase."""
+        # The version is how often others have averaged with the worker so far.
         worker.version = self._touched[worker.rank]
 
     def ready(self, worker: Worker, call: StagedCall) -> None:
-        """Begin to average: the model is the one call."""
+        """Start averaging: the model is the only call."""
         self._averaged[worker.rank] = self._average(worker)
 
     def leave(self, worker: Worker) -> None:
-        """Its communication thread stays."""
+        """Remove the worker from the gate; its communication thread keeps serving others."""
         self.gate.leave(worker.rank)
 
     def end(self, worker: Worker) -> Process:
@@ -128,12 +128,12 @@ class InPairs(MeetingPoint):
         worker.world.hand_over(worker)
 
     def _average(self, worker: Worker) -> simpy.Event:
-        """Exchange models with a partner when both threads are free; the event: it is done."""
+        """Exchange models with a partner when both threads are free; return its end."""
         averaged = self.env.event()
         choices = self._neighbours[worker.iteration % len(self._neighbours)][worker.rank]
         if not choices:
             return averaged.succeed()
-        # As `Generator.choice` draws, without making an array of them.
+        # Draws like `Generator.choice`, without making an array.
         partner = choices[int(self._random[worker.rank].integers(len(choices)))]
         threads = [self._threads[rank] for rank in (worker.rank, partner)]
         exchange = partial(self._exchange, worker, worker.iteration, partner, averaged)
@@ -145,7 +145,7 @@ class InPairs(MeetingPoint):
             if not missing:
                 exchange()
 
-        # Both are asked for at once, so that no circle of workers can wait for one another's.
+        # Both threads are requested at once, so that no cycle of workers can deadlock.
         for thread in threads:
             thread.take(taken)
         return averaged
@@ -176,7 +176,7 @@ class InPairs(MeetingPoint):
 
 
 def neighbours(workers: int, schedule: Schedule) -> list[list[int]]:
-    """Whom each worker hears from in one turn."""
+    """Return the workers that each worker receives from in one turn."""
     found: list[list[int]] = [[] for _ in range(workers)]
     for phase in schedule.phases:
         sources = phase.source.tolist()

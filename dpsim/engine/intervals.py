@@ -1,9 +1,10 @@
-"""How far a predicted step may be off, by what the models leave of measurements no fit saw.
+"""Prediction intervals of a step, from the models' errors on held-out measurements.
 
-Each family of fitted constants keeps the spread of ln(measured / predicted) of machines, models and
-sources that were left out of its fit, and of whole generations. Errors of computing and of
-communication are drawn from it, independently, and put through the step: what is slower or faster
-moves what hides behind what. This is the model's error; the noise of seeds is another matter.
+Each family of fitted constants has the spread of ln(measured / predicted) over machines, models and
+sources that were left out of its fit, and over whole GPU generations. Errors of computing and of
+communication are drawn from it independently and propagated through the step, because slower
+computing or communication changes how much of it overlaps. The interval covers the model's error
+only, not the noise between seeds.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from dpsim.workload import (
 if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
 
-# Where no run over several nodes told the network of a calibration.
+# Added spread if none of a calibration's runs used several nodes, so none shows the network.
+_CALIBRATION = "calibration"
 _NO_NETWORK = 0.7
 _LONG = 1024  # tokens of a sample, from which on a language model's products fill a GPU
 
@@ -50,7 +52,8 @@ _LONG = 1024  # tokens of a sample, from which on a language model's products fi
 class StepDoubts:
     """The errors that a mean step's interval is drawn from, and the seconds that they act on.
 
-    ``rest`` is all of a step but ``exposed`` communication; ``hidden`` communication lies in it.
+    ``rest`` is the step without ``exposed`` communication; it contains the overlapped
+    communication, ``hidden``.
     """
 
     computing: Doubt
@@ -60,27 +63,30 @@ class StepDoubts:
     hidden: float
 
     def seconds(self, compute: FloatArray, send: FloatArray) -> FloatArray:
-        """The step under factors on computing and on communication.
+        """Return the step time under factors on computing and on communication.
 
-        Of parts computing K, exposed communication E and hidden communication O it becomes, with
-        factors c and m, c K + max(0, m (E + O) - c O): what hid O seconds still hides c O of them.
+        For computing K, exposed communication E and overlapped communication O, with factors c and
+        m, it is c K + max(0, m (E + O) - c O): computing that covered O seconds still covers c O of
+        them.
         """
         hidden = compute * self.hidden
         return compute * self.rest + np.maximum(0.0, send * (self.exposed + self.hidden) - hidden)
 
     @property
     def parts(self) -> tuple[Doubt, ...]:
-        """Those that matter: of communication only where there is some."""
+        """The errors that matter; the one of communication only if there is some."""
         return (self.computing, self.sending) if self.exposed + self.hidden else (self.computing,)
 
 
 def step_doubts(job: Job, steps: Steps) -> StepDoubts:
-    """What is known of the errors of the mean of ``steps``."""
+    """Return the errors of the mean of ``steps``."""
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
-    # What is no waiting for the network is put down to computing: input and stragglers, too.
+    # All time that is not exposed communication counts as computing, input and stragglers too.
     rest = float(steps.step.mean()) - exposed
     computing = compute_doubt(job)
-    if _is_fitted(job) or _is_ordinary(job):
+    # An error from known runs is of whole steps, one from the description of computing alone.
+    of_runs = _is_fitted(job) and computing.drawn_as == _CALIBRATION
+    if of_runs or _is_ordinary(job):
         return of_whole_steps(computing, rest + exposed)
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
     if job.setting.transport is not None:
@@ -88,24 +94,24 @@ def step_doubts(job: Job, steps: Steps) -> StepDoubts:
     elif not stages:
         sending = Doubt("nothing is communicated")
     else:
-        # The collective which carries most at once stands for all of them.
+        # The collective with the most bytes in one call represents all of them.
         name, nbytes = max(stages, key=lambda stage: stage[1])
         sending = job.collective(name).doubt(nbytes)
     return StepDoubts(computing, sending, rest, exposed, hidden)
 
 
 def of_whole_steps(doubt: Doubt, step: float) -> StepDoubts:
-    """An error of whole steps of so many seconds: what is exposed has it, too."""
+    """Return an error that applies to whole steps of ``step`` seconds, communication included."""
     return StepDoubts(doubt, Doubt("communication with it"), step, 0.0, 0.0)
 
 
 def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
-    """The interval of the mean of ``steps``."""
+    """Return the prediction interval of the mean of ``steps``."""
     return doubts_interval(step_doubts(job, steps))
 
 
 def doubts_interval(doubts: StepDoubts) -> PredictionInterval:
-    """The interval of a mean step under its doubts."""
+    """Return the prediction interval of a mean step with the errors ``doubts``."""
     compute, send = doubts.computing.factors(), doubts.sending.factors()
     drawn = doubts.seconds(compute, send)
     known = np.ones(1)
@@ -132,12 +138,12 @@ def _ends(drawn: FloatArray) -> tuple[float, float]:
 
 
 def compute_doubt(job: Job) -> Doubt:
-    """The error of compute times: none where the layers' own were measured."""
+    """Return the error of compute times; it is zero where the layers' own were measured."""
     scenario = job.scenario
     runs, ordinary = scenario.known_runs, _is_ordinary(job)
     if runs:
         found = calibrated_doubt(job, runs, fitted=_is_fitted(job))
-        # What is known beside the description makes nothing less sure.
+        # Known runs add information, so they never widen the interval.
         other = _ordinary_doubt(job) if ordinary else _described_doubt(job)
         return found if is_narrower(found, other) else replace(other, nearest=found.nearest)
     if ordinary:
@@ -150,12 +156,12 @@ def compute_doubt(job: Job) -> Doubt:
 
 
 def _is_ordinary(job: Job) -> bool:
-    """Whether workers share hosts and links of an ordinary cluster, of which no step is known."""
+    """Return whether workers share an ordinary cluster of which no step was measured."""
     return job.workers > 1 and job.scenario.condition == "ordinary" and not _is_fitted(job)
 
 
 def _ordinary_doubt(job: Job) -> Doubt:
-    """The error of whole steps on ordinary clusters, hosts and communication in it."""
+    """Return the error of whole steps on ordinary clusters, hosts and communication included."""
     found = _table()["ordinary"]
     basis = f"steps of {found['series']} series on ordinary clusters"
     of = f"{job.model.name} on an ordinary cluster"
@@ -165,7 +171,7 @@ def _ordinary_doubt(job: Job) -> Doubt:
 
 
 def _described_doubt(job: Job) -> Doubt:
-    """The error of computing as described alone: that of software, left out of the fit."""
+    """Return the error of computing from the description alone, with its software left out."""
     apart = tuple(
         f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stands}"
         for gpu, stands in _borrowed_efficiencies(job)
@@ -187,7 +193,7 @@ def _described_doubt(job: Job) -> Doubt:
 
 
 def _nearest_steps(job: Job) -> Iterator[str]:
-    """Published steps of the model on the GPU, or where there are none on one of its generation."""
+    """Yield published steps of the model on the GPU, or else on one of its generation."""
     gpu, _ = job.cluster.accelerators[0]
     own = [each for each in _table()["measured"] if each[0] == job.model.name]
     here = [each for each in own if each[1] == gpu.name]
@@ -200,7 +206,7 @@ def _nearest_steps(job: Job) -> Iterator[str]:
 
 
 def compute_family(model: Model, workload: WorkloadConfig) -> str:
-    """Whose errors are those of a job's computing: what they have in common is software."""
+    """Return the family whose compute errors apply; members share their software."""
     if workload.software == "mlperf":
         return "submissions to MLPerf"
     if is_language_model(model, workload.precision) and (model.tokens or 0) >= _LONG:
@@ -211,10 +217,10 @@ def compute_family(model: Model, workload: WorkloadConfig) -> str:
 
 
 def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> Doubt:
-    """The error of a step where ``runs`` were measured: more with the distance from them.
+    """Return the error of a step where ``runs`` were measured; it grows with distance.
 
-    Distances are doublings of nodes, of GPUs a node and of the batch. ``fitted``: to step
-    constants, and not a scale of compute times alone.
+    Distances are doublings of nodes, of GPUs per node and of the batch. ``fitted``: the runs fitted
+    step constants, not only a scale of compute times.
     """
     scenario, spreads = job.scenario, _table()["calibrated"]
     profile = scenario.profile
@@ -243,23 +249,23 @@ def calibrated_doubt(job: Job, runs: tuple[KnownRun, ...], *, fitted: bool) -> D
         normal_spread(float(variance**0.5)),
         apart,
         job.model.name,
-        drawn_as="calibration",
+        drawn_as=_CALIBRATION,
         source="computing",
         nearest=(f"your run on {where}",),
     )
 
 
 def variance_away(doublings: FloatArray, by: FloatArray) -> FloatArray:
-    """What distances from known runs add to the variance of ln(measured / predicted).
+    """Return the variance of ln(measured / predicted) that distances from known runs add.
 
-    ``doublings`` has the shape (runs, 3), ``by`` the standard deviation of one of each kind. Each
-    brings an error of its own, so that variances add up.
+    ``doublings`` has the shape (runs, 3); ``by`` is the standard deviation per doubling of each
+    kind. The kinds have independent errors, so their variances add up.
     """
     return np.asarray(doublings @ by**2)
 
 
 def _is_fitted(job: Job) -> bool:
-    """Whether step constants, those of communication among them, were fitted to runs."""
+    """Return whether step constants, including those of communication, were fitted to runs."""
     profile = job.scenario.profile
     return profile is not None and profile.step is not None and bool(profile.known)
 
@@ -270,7 +276,7 @@ def _table() -> dict[str, Any]:
 
 
 def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
-    """Each kind of GPU whose efficiency was not measured, and the generation that stands for it."""
+    """Yield each GPU whose efficiency was not measured, and the generation used instead."""
     for gpu, _ in job.cluster.accelerators:
         stands = extrapolated_from(job.model, gpu.architecture)
         if stands is not None:
@@ -278,9 +284,9 @@ def _borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
 
 
 def cautions(job: Job) -> tuple[str, ...]:
-    """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
+    """Return the cautions of the cluster and of values measured elsewhere or not at all."""
     scenario = job.scenario
-    # What was measured has the efficiency in it.
+    # A measured scale includes the efficiency.
     borrowed = () if scenario.scaling is not None else _borrowed_efficiencies(job)
     extrapolated = (
         f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not measured: "
@@ -306,5 +312,5 @@ def cautions(job: Job) -> tuple[str, ...]:
 def machine_interval(
     machine: NcclMachine, operation: str, nbytes: float, seconds: float
 ) -> PredictionInterval:
-    """The interval of NCCL's ``operation``, by its own name, on a machine that is described."""
+    """Return the interval of NCCL's ``operation``, by its own name, on a described machine."""
     return machine_doubt(machine, operation, nbytes).around(seconds)

@@ -19,20 +19,20 @@ class Job(JobWithoutCalls):
     """One training job: what each worker computes in a step, and what it communicates."""
 
     def exchange(self, step: int) -> Exchange:
-        """What the workers exchange in step ``step``."""
+        """Return what the workers exchange in step ``step``."""
         sync, period = self.scenario.strategy.sync, self.period
         return Exchange(
             sync.exchanges(step, period), sync.grouped(step), sync.fragments(step, period)
         )
 
     def calls(self, step: int) -> tuple[StagedCall, ...]:
-        """What is communicated in step ``step``, in order; nothing for a worker alone."""
+        """Return the calls of step ``step``, in order; none for a single worker."""
         return self.calls_of[self.exchange(step)]
 
     @cached_property
     def calls_of(self) -> dict[Exchange, tuple[StagedCall, ...]]:
-        """The calls of each kind of step that there is."""
-        # Before its own first step, and in each cycle from there, a strategy exchanges the same.
+        """The calls of each kind of step."""
+        # Before its first own step, and in each cycle after it, a strategy exchanges the same.
         cycle_end = self.scenario.strategy.sync.first_own_step + self.cycle
         steps = range(min(self.counted.stop, cycle_end))
         kinds = dict.fromkeys(self.exchange(step) for step in steps)
@@ -40,9 +40,9 @@ class Job(JobWithoutCalls):
         return {kind: known[kind] if kind in known else self._calls_of(kind) for kind in kinds}
 
     def lasting(self, scenario: Scenario) -> Self:
-        """The same job in ``scenario``, which differs in its number of steps and its jitter."""
+        """Return the same job in ``scenario``, which may differ in number of steps and jitter."""
         job = replace(self, scenario=scenario)
-        # What a step sends depends on neither, and may take as long to plan as to simulate.
+        # The calls depend on neither, and planning may take as long as simulating.
         vars(job)["_known_calls"] = self.calls_of
         return job
 
@@ -60,7 +60,7 @@ class Job(JobWithoutCalls):
         return planned(self, grouped=self.scenario.strategy.sync.grouped(0))
 
     def between_groups_busy(self) -> float:
-        """Seconds a step, on average over a cycle, in which the groups' communicator is busy."""
+        """Return the seconds per step, over a cycle, that the groups' communicator is busy."""
         steps = self.counted[: self.cycle]
         return sum(
             self.collective_seconds(name, nbytes, step)

@@ -1,4 +1,4 @@
-"""What is known of a job before its calls are planned: its workers, times and collectives."""
+"""A job before its calls are planned: its workers, times and collectives."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dpsim.workload import LayerTimes, Model, Pipeline, Program
 
 
 class Exchange(NamedTuple):
-    """What workers exchange in a step.
+    """The kind of exchange in a step.
 
-    ``grouped``: only with those of their group. ``fragments``: parts of the model that groups send
-    one another after it.
+    ``grouped``: only within each group. ``fragments``: parts of the model that groups send to one
+    another after the step.
     """
 
     kind: Exchanged
@@ -34,12 +34,12 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JobWithoutCalls:
-    """One training job, but for what it communicates in a step: `dpsim.engine.job.Job` has that.
+    """One training job without the calls of its steps, which `dpsim.engine.job.Job` adds.
 
     ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
     ``collectives`` has one model for each collective, or one for each step in turn.
-    ``compute_scale`` is what ``times`` have been multiplied by. All else follows from what is
-    given, and is worked out once.
+    ``compute_scale`` is the factor that ``times`` have been multiplied by. All other attributes are
+    derived from these, and computed once.
     """
 
     scenario: Scenario
@@ -78,7 +78,7 @@ class JobWithoutCalls:
 
     def __post_init__(self) -> None:
         sync, aggregation = self.scenario.strategy.sync, self.scenario.strategy.aggregation
-        # A frozen dataclass is filled by way of its dictionary.
+        # The fields of a frozen dataclass are set through its dictionary.
         facts = vars(self)
         facts["workers"] = self.cluster.ranks
         facts["workers_of_nodes"] = np.bincount(self.cluster.node_of).tolist()
@@ -86,7 +86,7 @@ class JobWithoutCalls:
         facts["kind_of"] = self.cluster.accelerator_of
         facts["program"] = Program(len(self.model.layers), self.times[0].passes)
         facts["positions"] = np.stack([_positions(times) for times in self.times], axis=1)
-        # GPUs of a cell split one model: together they are one worker to the others.
+        # The GPUs of a cell split one model: together they act as one worker.
         replicas = self.workers // self.scenario.cell
         facts["silent"] = replicas == 1 and not aggregation.moves_alone
         gate = self.gate()
@@ -100,7 +100,7 @@ class JobWithoutCalls:
             self._check_gate(gate)
 
     def _check_gate(self, gate: Gate) -> None:
-        """Raise DpsimError where workers meet in a way that does not know all of their rule."""
+        """Raise DpsimError if the way in which workers meet cannot implement their gate's rule."""
         strategy, why = self.scenario.strategy, ""
         if self.meeting is Meeting.TOGETHER and not gate.in_rounds:
             why = "gradients are judged one by one, which no collective does"
@@ -114,27 +114,27 @@ class JobWithoutCalls:
 
     def _network(self) -> Cluster:
         used = (model.network for turns in self.collectives.values() for model in turns)
-        # The first one: beside servers or CPUs the loss alone may go over the bare cluster, and it
-        # is the last of the collectives.
+        # The first one: with servers or CPUs only the loss, which comes last, may use the bare
+        # cluster.
         return next((network for network in used if isinstance(network, Cluster)), self.cluster)
 
     @property
     def by_messages(self) -> bool:
-        """Whether what workers send is simulated message by message, as flows that share links.
+        """Whether transfers are simulated message by message, as flows that share links.
 
-        It is where the scenario asks for flows. With `auto` it is among other traffic, and on links
-        that change, but for a library's collectives, which are bundles.
+        True if the scenario asks for flows. With `auto`, also with background traffic and on links
+        that change, except for a library's collectives, which are bundles.
         """
         kind, setting = self.scenario.run.network_model, self.setting
         return kind == "flows" or (kind == "auto" and setting.disturbed and setting.by_messages)
 
     def gate(self) -> Gate:
-        """The rule by which its workers wait for one another, at the start of a run."""
+        """Return the rule by which workers wait for one another, as at the start of a run."""
         return self.scenario.strategy.sync.gate(self.workers)
 
     def scaled(self, factor: float) -> Self:
-        """The same job with all compute times multiplied by ``factor``."""
-        # A new one, in which what follows from its times is worked out anew.
+        """Return the same job with all compute times multiplied by ``factor``."""
+        # A new job, so that everything derived from the times is computed again.
         return replace(
             self,
             times=tuple(times.scaled(factor) for times in self.times),
@@ -142,23 +142,23 @@ class JobWithoutCalls:
         )
 
     def collective(self, name: str, step: int = 0) -> CollectiveModel:
-        """The model of the collective ``name`` in step ``step``."""
+        """Return the model of the collective ``name`` in step ``step``."""
         turns = self.collectives[name]
-        # Gossip meets other neighbours from step to step, in an order that comes again.
+        # Gossip uses different neighbours in each step, in a repeating order.
         return turns[step % len(turns)]
 
     def collective_seconds(self, name: str, nbytes: int, step: int = 0) -> float:
-        """How long that collective takes where all workers enter it together."""
+        """Return the time of the collective if all workers enter it together (s)."""
         return self.collective(name, step).time_together(nbytes)
 
     @cached_property
     def period(self) -> int:
-        """Steps between two averagings of models, where models are averaged."""
+        """Steps between two averagings of models, if models are averaged."""
         return averaging_period(self.scenario)
 
     @cached_property
     def cycle(self) -> int:
-        """Steps after which exchanges come again: from one outer step to the next."""
+        """Steps after which exchanges repeat: from one outer step to the next."""
         return exchange_cycle(self.scenario)
 
     @cached_property
@@ -169,7 +169,7 @@ class JobWithoutCalls:
 
 
 def _positions(times: LayerTimes) -> FloatArray:
-    """Seconds from a step's start to each position of its program, 0 first."""
+    """Return the seconds from a step's start to each position of its program, 0 first."""
     # Backward goes from the last layer to the first.
     one = [times.forward, times.backward[::-1]]
     last = [times.forward, (times.backward + times.merging)[::-1]]

@@ -1,6 +1,6 @@
-"""Jobs kept for the next scenario: one that differs in its seed alone is not prepared again.
+"""A cache of jobs: a scenario that differs only in its seed is not prepared again.
 
-A sweep over seeds so builds cluster, routes, schedules and plan once in each process; one over
+A sweep over seeds builds cluster, routes, schedules and plan once in each process; a sweep over
 strategies builds the cluster once, and times each size of a collective once.
 """
 
@@ -15,33 +15,36 @@ from dpsim.engine.job import Job
 from dpsim.engine.preparation import KeptNetwork, prepare
 from dpsim.scenario import Scenario
 
-_MOST_WORKERS = 4096  # a larger job holds too much memory to be kept for what may never come
-_MOST_JOBS = 2  # a run that has not settled is simulated again with other steps
+_MOST_WORKERS = 4096  # larger jobs take too much memory to be cached
+_MOST_JOBS = 2  # two, because a run that has not settled is simulated again with other steps
 
 
 class KeptJobs:
-    """The jobs that were prepared last; nothing of what they answer shows in the next."""
+    """The jobs that were prepared last; caching does not change any result."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._network = KeptNetwork()
 
     def prepare(self, scenario: Scenario) -> Job:
-        """The job of ``scenario``, prepared where none that is kept will do."""
+        """Return the job of ``scenario``, prepared if no cached one fits."""
         if scenario.cluster.ranks > _MOST_WORKERS:
             return prepare(scenario)
         key = _key(scenario)
         kept = self._jobs.pop(key, None)
         job = prepare(scenario, network=self._network) if kept is None else _again(kept, scenario)
-        self._jobs[key] = job  # last, as the one that was asked for last
+        self._jobs[key] = job  # last, as the most recently used
         if len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]
         return job
 
 
 def _key(scenario: Scenario) -> str:
-    """What a job depends on: all but its name, and a seed by which no collective is drawn."""
-    # By content: a file that the scenario names may hold something else by now.
+    """Return everything that a job depends on, as a cache key.
+
+    That is all of the scenario except its name, and except a seed by which no collective is drawn.
+    """
+    # By content, because a file that the scenario names may have changed.
     told = scenario.model_dump(mode="json", exclude={"name", "sweep", "cost"}, context=BY_CONTENT)
     if not scenario.strategy.aggregation.drawn:
         del told["run"]["seed"]
@@ -49,9 +52,9 @@ def _key(scenario: Scenario) -> str:
 
 
 def _again(job: Job, scenario: Scenario) -> Job:
-    """``job`` for a scenario with the same key, with all that it has worked out by now."""
+    """Return ``job`` for a scenario with the same key, with all values computed so far."""
     other = copy.copy(job)
-    # A job is frozen to those who use it; this copy is nobody's yet.
+    # A job is frozen for its users; this copy has none yet.
     vars(other)["scenario"] = scenario
     vars(other)["setting"] = replace(job.setting, seed=scenario.run.seed)
     return other

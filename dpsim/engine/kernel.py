@@ -1,13 +1,15 @@
 """The simulation itself: all steps of a job, by the engine that fits how its workers meet.
 
-What a run keeps beside its steps, so that it can be asked for it later, is said by a `Recording`.
+A `Recording` says what a run keeps in addition to its steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pkgutil import resolve_name
+from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
     from dpsim.engine.timeline import Timeline
 
 _MOST_INTERVALS = 4_000_000  # of all steps together, where as many are asked for as have room
+_TRIED = 3  # steps, to see how long the quicker engine takes
 _STAGGERED = 10  # times what the fastest computes in a step, at the most
-_INTERVALS_OF_A_STEP = 5  # of a worker, beside its collectives: input, passes, update, decoding
+_INTERVALS_OF_A_STEP = 5  # per worker, without collectives: input, passes, update, decoding
 _INTERVALS_OF_A_COLLECTIVE = 4  # computing until it is ready, encoding, its collective, waiting
 
-# Where workers that act alone meet: imported for those, since most runs are of workers together.
+# The meeting points of asynchronous workers, imported on demand: most runs are synchronous.
 _MEETING_POINTS = {
     Meeting.AT_SERVERS: "dpsim.engine.at_servers:AtServers",
     Meeting.IN_PAIRS: "dpsim.engine.in_pairs:InPairs",
@@ -41,10 +44,10 @@ _MEETING_POINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Which steps' intervals to keep, and whether to log who read and gave which version.
+    """The steps whose intervals to keep, and whether to log versions read and given.
 
-    ``steps``: so many from step ``first`` on, those that there are; None for as many as there is
-    room for. Step 0 is the first after warm-up. ``workers``: the first so many; None for all.
+    ``steps``: how many steps to keep from step ``first`` on; None for as many as there is room for.
+    Step 0 is the first after warm-up. ``workers``: keep only the first so many; None for all.
     """
 
     steps: int | None = 0
@@ -53,9 +56,9 @@ class Recording:
     versions: bool = False
 
     def timeline(self, job: Job) -> Timeline | None:
-        """What collects the intervals of ``job``; None where none are to be kept.
+        """Return the collector of the intervals of ``job``, or None if none are kept.
 
-        Raises DpsimError where ``first`` is not simulated.
+        Raises DpsimError if ``first`` is not simulated.
         """
         if self.steps == 0:
             return None
@@ -69,7 +72,7 @@ class Recording:
         return Timeline(steps[self.first : self.first + kept], workers)
 
     def log(self) -> Log | None:
-        """What collects the versions, where they are to be kept."""
+        """Return the collector of the versions, or None if they are not kept."""
         if not self.versions:
             return None
         from dpsim.engine.log import Log
@@ -81,28 +84,28 @@ NOTHING = Recording()
 
 
 def _room(job: Job, workers: int) -> int:
-    """How many steps may be kept: at least one, and all of them but for the largest clusters."""
-    # Steps may send unlike amounts: as many as the one that sends most.
+    """Return how many steps may be kept: at least one, and all except on the largest clusters."""
+    # Steps may differ in their collectives: count those of the largest step.
     collectives = max(sum(len(call.stages) for call in calls) for calls in job.calls_of.values())
     each = _INTERVALS_OF_A_STEP + _INTERVALS_OF_A_COLLECTIVE * collectives
     return max(1, _MOST_INTERVALS // (workers * each))
 
 
 class Engine(NamedTuple):
-    """What simulates a job, "vector" or "events", and in words what it leaves out, if anything."""
+    """The engine that simulates a job, "vector" or "events", and its approximation in words."""
 
     name: str
     approximation: str | None = None
 
 
 def exact_for(job: Job) -> str | None:
-    """Why the vector path is not exact for ``job``, whose workers act together; None where it is.
+    """Return why the vector path is not exact for ``job``, whose workers are synchronous, or None.
 
-    It times one collective at a time, alone on its links. That is exact where all workers carry out
-    the same ones in one order and nothing else is on the links.
+    It times one collective at a time, alone on its links. That is exact if all workers run the same
+    collectives in the same order and nothing else uses the links.
     """
     undisturbed = not job.by_messages and not job.setting.disturbed
-    # Calls of one communicator follow one another; those of two may run side by side.
+    # Calls of one communicator run one after the other; calls of two may run concurrently.
     together = {call.group for calls in job.calls_of.values() for call in calls}
     models = (model for turns in job.collectives.values() for model in turns)
     one_group = all(len(model.members) == 1 for model in models)
@@ -113,9 +116,9 @@ def exact_for(job: Job) -> str | None:
 
 
 def engine_for(job: Job) -> Engine:
-    """The engine that the scenario asks for, or the one that fits.
+    """Return the engine that the scenario asks for, or the one that fits.
 
-    Raises DpsimError for the vector path where each worker goes its own way.
+    Raises DpsimError for the vector path with asynchronous workers.
     """
     asked = job.scenario.run.engine
     impossible = _vector_impossible(job)
@@ -132,7 +135,7 @@ def engine_for(job: Job) -> Engine:
 
 
 def in_simpy(job: Job, engine: str) -> str:
-    """What of ``job`` SimPy simulates where ``engine`` carries it out, in words."""
+    """Return a description of the part of ``job`` that SimPy simulates with ``engine``."""
     workers = f"{job.workers:,} worker{'s' * (job.workers > 1)}"
     if job.meeting is Meeting.AT_SERVERS:
         return f"compute, pushes and pulls of {workers}"
@@ -146,7 +149,7 @@ def in_simpy(job: Job, engine: str) -> str:
 
 
 def _vector_impossible(job: Job) -> str | None:
-    """Where no vector of clocks can say anything, and None elsewhere."""
+    """Return where the vector path cannot be used, or None where it can."""
     if job.acts_alone:
         return "where each worker goes its own way"
     if job.setting.disturbed and not job.by_messages:
@@ -155,7 +158,7 @@ def _vector_impossible(job: Job) -> str | None:
 
 
 class Simulation(NamedTuple):
-    """What happened to ``job`` in each step, warm-up included, and what was kept beside it."""
+    """The steps of ``job``, warm-up included, and what was recorded in addition."""
 
     job: Job
     engine: Engine
@@ -171,17 +174,17 @@ def simulate_job(
     *,
     staggered: bool = False,
 ) -> Simulation:
-    """Simulate every step of ``job``, by the engine that fits, keeping what ``recording`` says.
+    """Simulate every step of ``job`` with the engine that fits, and keep what ``recording`` says.
 
-    ``staggered``: workers that act alone are out of step when their warm-up is over, as those are
-    that have been at it for long.
+    ``staggered``: asynchronous workers are out of step after their warm-up, as they are after a
+    long time.
 
-    The steps are the same whatever is kept. Raises FailedError where the first steps show that all
-    of them would take too long.
+    The steps do not depend on what is recorded. Raises FailedError if the first steps show that the
+    simulation would take too long.
     """
     timeline, log, engine = recording.timeline(job), recording.log(), engine_for(job)
     slowed = all_slow_downs(job)
-    done = Forecast(job.counted.stop, progress).done
+    done = Forecast(job.counted.stop, progress, partial(_quicker, job)).done
     if job.acts_alone:
         from dpsim.engine.alone import World
 
@@ -196,12 +199,27 @@ def simulate_job(
     return Simulation(job, engine, steps, timeline, log)
 
 
-def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:
-    """Factors on compute times whose first step holds up each worker for a while.
+def _quicker(job: Job) -> str:
+    """The setting with which ``job`` takes less time here, and how long: "set ..., or "."""
+    run, steps = job.scenario.run, job.counted.stop
+    if run.network_model == "flows":
+        return "set run.network_model: auto, or "
+    if run.engine != "events" or job.acts_alone or exact_for(job) is not None:
+        return ""
+    few = run.model_copy(update={"steps": min(steps, _TRIED), "warmup": 0})
+    tried = job.lasting(job.scenario.model_copy(update={"run": few}))
+    begin = thread_time()
+    run_together(tried, all_slow_downs(tried), lambda done: None, None, None)
+    seconds = (thread_time() - begin) * steps / few.steps
+    return f"set run.engine: auto (the same answer in about {seconds:,.2g} s), or "
 
-    Workers that begin in step meet at the servers all at once, and again in the next step, until
-    they differ by enough. They begin at random within the steps that do not count, a few of them,
-    so that they come to be anywhere in a step whatever its communication adds to computing.
+
+def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:
+    """Return factors on compute times whose first step delays each worker at random.
+
+    Workers that begin in step would all reach the servers at once, step after step, until they
+    drift apart. The random delay spans a few of the warm-up steps, so that workers end up anywhere
+    in a step however much communication adds to computing.
     """
     most = min(warmup, _STAGGERED) * slowed[0].min()
     later = most * random_stream(seed, "stagger").random(slowed.shape[1])
@@ -209,34 +227,34 @@ def _staggered(slowed: FloatArray, warmup: int, seed: int) -> FloatArray:
 
 
 def simulate_steps(job: Job) -> Steps:
-    """Every step of ``job``, as `simulate_job` has them."""
+    """Return every step of ``job``, as `simulate_job` simulates them."""
     return simulate_job(job).steps
 
 
 def mean_step(job: Job) -> float:
-    """Mean seconds of the steps of ``job`` that count."""
+    """Return the mean time of the steps of ``job`` that count (s)."""
     return float(simulate_steps(job).after(job.scenario.run.warmup).step.mean())
 
 
 def all_slow_downs(job: Job) -> FloatArray:
-    """`slow_downs`, and how far ranks that compute at once were measured to be apart.
+    """Return `slow_downs` combined with the measured jitter between ranks.
 
-    What computes for real has the second in it already.
+    Compute times taken from real runs already include that jitter.
     """
     stated, scenario = slow_downs(job), job.scenario
     own = None if scenario.profile is None else scenario.measured_jitter
     if own is None:
         return stated
-    # A seed of its own: the scenario's jitter draws from the run's.
+    # A separate seed, because the scenario's jitter draws from the run's.
     seed = int(random_stream(scenario.run.seed, "measured jitter").integers(2**32))
     own_factors = own.factors(job.workers, job.counted.stop, seed, job.workers_of_nodes)
     return np.maximum(stated * own_factors, fastest_factors(job))
 
 
 def slow_downs(job: Job) -> FloatArray:
-    """The scenario's factors on compute times of all steps, warm-up included, (steps, workers).
+    """Return the scenario's factors on compute times, (steps, workers), warm-up included.
 
-    However lucky a draw, no GPU computes faster than its peak.
+    No draw lets a GPU compute faster than its peak.
     """
     run, disturbance = job.scenario.run, job.scenario.disturbance
     factors = compute_factors(
@@ -248,6 +266,6 @@ def slow_downs(job: Job) -> FloatArray:
         slow=disturbance.slow,
         transient=disturbance.transient,
     )
-    # GPUs that split a model go at the pace of the slowest of them.
+    # GPUs that split a model are as slow as the slowest of them.
     factors = pace_of_cells(factors, job.scenario.cell)
     return factors if factors.min() >= 1 else np.maximum(factors, fastest_factors(job))

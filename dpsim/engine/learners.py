@@ -1,4 +1,4 @@
-"""How learners share the GPUs of a scenario, and how many would be best."""
+"""Several learners on one GPU: their step times, and the best number of them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from dpsim.workload import (
     stretch,
 )
 
-# `learner_times` of one model and GPU: of a batch, with the update of so many learners.
+# `learner_times` of one model and GPU, by batch and number of learners that update.
 TimesOf = Callable[..., LayerTimes]
 
 
 def times_with_learners(
     scenario: Scenario, model: Model, gpu: Gpu, times: TimesOf, batch: int, learners: int
 ) -> LayerTimes:
-    """Times of a step in which so many learners of ``batch`` samples share ``gpu``.
+    """Return the times of a step in which ``learners`` of ``batch`` samples each share ``gpu``.
 
-    Passes take what the measured curve says of all samples in flight, and what is computed again
-    comes on top, as long against them as it is computed. Without a curve, passes are computed, too.
+    Passes take the time on the measured curve for all samples in flight, plus recomputation in the
+    computed proportion. Without a curve, the passes' times are computed as well.
     """
     alone, points = times(batch, learners), scenario.workload.utilisation
     if learners == 1 and not points:
@@ -49,7 +49,7 @@ def times_with_learners(
 
 
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
-    """The best number of learners for each batch, on the GPU with the least memory."""
+    """Return the best number of learners for each batch, on the GPU with the least memory."""
     gpu = smallest_gpu(scenario)
     return _best_by_batch(scenario, gpu, partial(learner_times, scenario, use.model, gpu), use)
 
@@ -57,9 +57,9 @@ def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, 
 def _best_by_batch(
     scenario: Scenario, gpu: Gpu, times: TimesOf, use: MemoryUse
 ) -> tuple[LearnersRow, ...]:
-    """The best number of learners on ``gpu`` for several batches, as memory allows.
+    """Return the best number of learners on ``gpu`` for several batches, as memory allows.
 
-    The batches are the scenario's and the powers of two up to it.
+    The batches are the scenario's and the powers of two below it.
     """
     batch = scenario.workload.batch_per_gpu
 

@@ -1,4 +1,4 @@
-"""What each link of a cluster carries: in a step, or in one collective of a given size."""
+"""The bytes on each link of a cluster, in a step or in one collective of a given size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class LinkLoads:
     """Bytes that each capacity of a cluster carries while ``what`` communicates, in ``time_s``.
 
-    ``over``: of what time shares of rates are, in words. Collectives alone have "while in use".
+    ``over`` says, in words, which time shares of rates refer to; "while in use" for single
+    collectives.
     """
 
     what: str
@@ -33,13 +34,13 @@ class LinkLoads:
     over: str = "while in use"
 
     def utilisation(self, capacities: FloatArray) -> FloatArray:
-        """The share of each capacity (B/s) that is used during ``time_s``, from 0 to 1."""
+        """Return the share of each capacity (B/s) that is used during ``time_s``, from 0 to 1."""
         return np.minimum(self.shares(capacities), 1.0)
 
     def shares(self, capacities: FloatArray) -> FloatArray:
-        """The bytes as shares of what each capacity (B/s) carries in ``time_s``.
+        """Return the bytes as shares of what each capacity (B/s) carries in ``time_s``.
 
-        Above 1 where some of them are still on their way when the time is over.
+        A share exceeds 1 if some bytes are still in flight at the end of the time.
         """
         if self.time_s <= 0:
             return np.zeros(len(capacities))
@@ -48,11 +49,11 @@ class LinkLoads:
 
 @dataclass(frozen=True, slots=True)
 class StepTraffic:
-    """What one step sends on average: bytes of the busiest worker, of all, and on the links.
+    """The mean traffic of one step: bytes of the busiest worker, of all workers, and on the links.
 
     ``busiest_link_utilisation`` is the share of its capacity that the busiest link carries in the
-    time of ``links``. ``algorithms`` are those that carry it, in the order of their names: of
-    ``auto``, those chosen.
+    time of ``links``. ``algorithms`` are the collective algorithms used, sorted by name; for
+    ``auto``, the chosen ones.
     """
 
     sent_by_busiest: int
@@ -64,7 +65,7 @@ class StepTraffic:
 
 
 class _Collective(NamedTuple):
-    """A collective of so many bytes, in its turn."""
+    """A collective of ``nbytes``, in its turn."""
 
     collective: str
     nbytes: int
@@ -72,31 +73,31 @@ class _Collective(NamedTuple):
 
 
 def collective_loads(job: Job, collective: str, nbytes: int, turn: int = 0) -> FloatArray:
-    """Bytes on each capacity, of a collective that all enter together."""
+    """Return the bytes on each capacity in a collective that all workers enter together."""
     model = job.collective(collective, turn)
-    # Without stragglers: loads are about what the links carry, not about who comes late.
+    # Without stragglers, because loads do not depend on when workers arrive.
     return model.loads(nbytes) if _on_network(job, model) else np.zeros(len(job.network.capacities))
 
 
 def _on_network(job: Job, model: CollectiveModel) -> bool:
-    """Whether a collective is on the job's network.
+    """Return whether a collective uses the job's network.
 
-    A loss that is averaged beside servers goes over the bare cluster.
+    With parameter servers, the loss is averaged over the bare cluster instead.
     """
     return len(model.network.capacities) == len(job.network.capacities)
 
 
 @limited()
 def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
-    """The loads of one collective of ``nbytes`` bytes, or of all that one step sends.
+    """Return the loads of one collective of ``nbytes`` bytes, or of all calls of one step.
 
-    Each is alone on the cluster: the collectives of a step run one after another, without
-    computation in between.
+    The collectives of a step run one after another, alone on the cluster and without computation in
+    between.
     """
     by_step = [
         [stage for call in calls for stage in call.stages] for calls in job.calls_of.values()
     ]
-    # Of steps that send unlike amounts, the one that sends most.
+    # If steps differ, the one that sends most.
     sent = max(by_step, key=lambda stages: sum(nbytes for _, nbytes in stages), default=[])
     loads, seconds = np.zeros(len(job.network.capacities)), 0.0
     if not sent:
@@ -122,9 +123,9 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
 def busiest_links(
     cluster: Cluster, loads: LinkLoads, most: int | None = None
 ) -> list[dict[str, Any]]:
-    """The links by utilisation, highest first; those that carry nothing are left out.
+    """Return the links that carry data, highest utilisation first.
 
-    Devices with a limit of their own are among them.
+    Devices with a limit of their own are included.
     """
     capacities = cluster.capacities
     shares = loads.utilisation(capacities)
@@ -144,8 +145,8 @@ def busiest_links(
 class LinkClass(NamedTuple):
     """All links between two kinds of devices: ``ends``, how many ``links``, rate (B/s) and load.
 
-    ``share`` is the largest share of a link's rate that is used, ``mean`` that of all, ``busiest``
-    the link that has it. Rates may differ: ``rate`` is the busiest link's.
+    ``share`` is the largest utilisation of a link, ``mean`` the mean over all, ``busiest`` the name
+    of the most utilised link. Rates may differ: ``rate`` is the busiest link's.
     """
 
     ends: tuple[str, str]
@@ -157,11 +158,11 @@ class LinkClass(NamedTuple):
 
 
 def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
-    """The links by the kinds of their ends, both directions as one; the most used class first."""
+    """Return the links by the kinds of their ends, both ways as one; most used class first."""
     graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for a, b, data in graph.edges(data=True):
-        # Sorted, so that both directions of a link are of one class.
+        # Sorted, so that both directions of a link are in one class.
         one, other = sorted((_kind(graph, a), _kind(graph, b)))
         numbers[one, other].append(data["number"])
     found = []
@@ -182,12 +183,12 @@ def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
 
 
 def _kind(graph: nx.DiGraph[str], device: str) -> str:
-    """Of the fabric's own devices by their names: ``leaf`` for ``leaf12``."""
+    """Return a device's kind, which a fabric's device has in its name: ``leaf`` for ``leaf12``."""
     return str(graph.nodes[device].get("kind") or device_kind(device))
 
 
 def step_traffic(job: Job, step_time: float) -> StepTraffic:
-    """What the mean of all steps that count sends; it takes ``step_time`` seconds."""
+    """Return the mean traffic of all steps that count; a step takes ``step_time`` seconds."""
     capacities = job.network.capacities
     loads, sent, by_others = np.zeros(len(capacities)), np.zeros(job.workers), 0.0
     algorithms = set()
@@ -205,7 +206,7 @@ def step_traffic(job: Job, step_time: float) -> StepTraffic:
     utilisation = links.utilisation(capacities)
     busiest = int(utilisation.argmax())
     return StepTraffic(
-        # A mean over unlike steps need not be whole bytes.
+        # A mean over different steps need not be whole bytes.
         sent_by_busiest=round(sent.max()),
         sent_in_total=round(total),
         links=links,
@@ -216,7 +217,7 @@ def step_traffic(job: Job, step_time: float) -> StepTraffic:
 
 
 def bytes_in_step(job: Job, step: int) -> float:
-    """Bytes that all workers send in step ``step``, an iteration of each."""
+    """Return the bytes that all workers send in step ``step``, an iteration of each."""
     total: float = 0
     for call in job.calls(step):
         for name, nbytes in call.stages:
@@ -226,14 +227,14 @@ def bytes_in_step(job: Job, step: int) -> float:
 
 
 def _collectives(job: Job) -> dict[_Collective, float]:
-    """Every collective, and how often it comes in a step on average."""
+    """Return every collective, and how often it runs in a step on average."""
     kinds_of_step = Counter(job.exchange(step) for step in job.counted)
     often: dict[_Collective, float] = defaultdict(float)
     for kind, count in kinds_of_step.items():
         share = count / len(job.counted)
         sent = [stage for call in job.calls_of[kind] for stage in call.stages]
         for name, nbytes in sent:
-            # Gossip talks to other neighbours each turn: in the mean, every turn is as often.
+            # Gossip uses other neighbours each turn: on average, all turns are equally frequent.
             turns = len(job.collectives[name])
             for turn in range(turns):
                 often[_Collective(name, nbytes, turn)] += share / turns * _repeats(job, turn)
@@ -241,7 +242,7 @@ def _collectives(job: Job) -> dict[_Collective, float]:
 
 
 def _repeats(job: Job, turn: int) -> float:
-    """How often the calls of a turn are sent in a step of all workers."""
+    """Return how often the calls of a turn are sent in a step of all workers."""
     if not job.acts_alone:
         return 1.0
     return job.scenario.strategy.aggregation.repeats_alone(job.workers, job.setting.seed, turn)

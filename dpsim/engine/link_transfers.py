@@ -1,7 +1,4 @@
-"""What each link carries, from when to when.
-
-The transfers of recorded steps laid on the links that they cross.
-"""
+"""The transfers of recorded steps on each link over time."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from dpsim.topology import Routes
 
 
 class Transfer(NamedTuple):
-    """``nbytes`` of ``name`` cross a link from ``start`` to ``end`` (s)."""
+    """``nbytes`` of ``name`` that cross a link from ``start`` to ``end`` (s)."""
 
     start: float
     end: float
@@ -27,12 +24,12 @@ class Transfer(NamedTuple):
     nbytes: float
 
 
-# Transfers by the number of the capacity, in the order of their times.
+# Transfers by the number of the capacity, sorted by time.
 OnLinks = dict[int, list[Transfer]]
 
 
 def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLinks:
-    """The transfers of ``intervals``, laid on the links that they cross.
+    """Return the transfers of ``intervals``, mapped to the links that they cross.
 
     ``intervals`` are those of all workers, from step ``step`` on (warm-up counted). A collective's
     bytes are on each link from when the last worker enters it until the last has left.
@@ -52,9 +49,9 @@ def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLink
 
 
 def overlapping(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
-    """Transfers of a link in order, those that overlap together."""
+    """Group transfers of a link, given in order, into runs that overlap."""
     groups: list[list[Transfer]] = []
-    until = -np.inf  # the latest end so far: a long transfer may outlast those that began after it
+    until = -np.inf  # the latest end so far: a long transfer may outlast later ones
     for each in transfers:
         if each.start < until:
             groups[-1].append(each)
@@ -65,20 +62,20 @@ def overlapping(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
 
 
 def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[float, float]]:
-    """When the load of a link changes, and to what share of its ``rate`` (B/s).
+    """Return when the load of a link changes, and to what share of its ``rate`` (B/s).
 
-    Each transfer counts with its mean over its time. Its rate varies while it shares the link, so
-    means may add up to more than there is: the link then is full.
+    Each transfer counts with its mean rate. Its actual rate varies while it shares the link, so the
+    means may add up to more than the link's rate: the link is then full.
     """
     changes: dict[float, float] = defaultdict(float)
     for each in transfers:
-        # None divides by 0: what took no time is not among the intervals.
+        # No division by 0, because intervals of no length are left out.
         share = each.nbytes / (each.end - each.start) / rate
         changes[each.start] += share
         changes[each.end] -= share
     times = sorted(changes)
     shares = np.cumsum([changes[time] for time in times])
-    # Rounded, since what is added and taken off again leaves a last digit where nothing flows.
+    # Rounded, because adding and subtracting leaves a rounding error where nothing flows.
     shown = np.clip(shares, 0.0, 1.0).round(9)
     return list(zip(times, shown.tolist(), strict=True))
 
@@ -86,7 +83,7 @@ def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[flo
 def _of_collectives(
     job: Job, sent: Sequence[Interval], step: int
 ) -> Iterator[tuple[int, Transfer]]:
-    """Collectives: the loads that their models tell."""
+    """Yield the transfers of collectives, with the loads that their models give."""
     called: dict[str, tuple[str, int]] = {}
     for calls in job.calls_of.values():
         for call in calls:
@@ -100,9 +97,9 @@ def _of_collectives(
 
 
 def _spans(sent: Sequence[Interval]) -> dict[tuple[str, int], tuple[float, float]]:
-    """When the last worker entered each collective and when the last left it.
+    """Return when the last worker entered each collective and when the last left it.
 
-    By its name and its turn: the k-th of a name at a worker is that of the k-th step that has it.
+    By name and turn: the k-th interval of a name at a worker belongs to the k-th step that has it.
     """
     spans: dict[tuple[str, int], tuple[float, float]] = {}
     turns: dict[tuple[int, str], int] = defaultdict(int)
@@ -110,7 +107,7 @@ def _spans(sent: Sequence[Interval]) -> dict[tuple[str, int], tuple[float, float
         turn = turns[each.worker, each.name]
         turns[each.worker, each.name] += 1
         start, end = spans.get((each.name, turn), (each.start, each.end))
-        # The last start, too: who enters early mostly waits for the others.
+        # The last start too, because a worker that enters early mostly waits for the others.
         spans[each.name, turn] = (max(start, each.start), max(end, each.end))
     return spans
 
@@ -118,7 +115,7 @@ def _spans(sent: Sequence[Interval]) -> dict[tuple[str, int], tuple[float, float
 def _to_servers(
     job: Job, aggregation: ParameterServerConfig, sent: Sequence[Interval]
 ) -> Iterator[tuple[int, Transfer]]:
-    """Pushes and pulls of each worker. All that it pulls in a step is one transfer."""
+    """Yield the pushes and pulls of each worker; all pulls of a step are one transfer."""
     servers = aggregation.place(job.setting)
     sizes: dict[str, int] = {}
     pulled = 0
@@ -135,7 +132,7 @@ def _to_servers(
 
 
 def _between_pairs(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Transfer]]:
-    """Exchanges of pairs, both ways; the name of each ends with the partner's rank."""
+    """Yield the exchanges of pairs, both ways; interval names end with the partner's rank."""
     nbytes = sum(size for call in job.calls(0) for _, size in call.stages)
     for each in sent:
         partner = int(each.name.rpartition(" ")[2])
@@ -148,9 +145,9 @@ def _between_pairs(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Tr
 def _on_route(
     routes: Routes, row: int, sent: Interval, nbytes: int
 ) -> Iterator[tuple[int, Transfer]]:
-    """What was sent on the capacities of one route, with the share of it that crosses each."""
+    """Yield a transfer for each capacity of one route, with the share of it that crosses there."""
     for place, link in enumerate(routes.links[row].tolist()):
-        if link < 0:  # shorter routes are filled up
+        if link < 0:  # padding of shorter routes
             continue
         share = 1.0 if routes.share is None else float(routes.share[row, place])
         yield link, Transfer(sent.start, sent.end, sent.name, share * nbytes)

@@ -1,6 +1,6 @@
-"""Who read which version of the parameters when, and which update took up whose gradient.
+"""The log of which worker read which version of the parameters, and which update used its gradient.
 
-What a replay of the training needs.
+A replay of the training needs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-NEVER = np.iinfo(np.int64).max  # the update of a gradient that the run ended before
+NEVER = np.iinfo(np.int64).max  # marks a gradient whose update the run did not reach
 
 What = Literal["read", "gave", "averaged"]
 
@@ -20,8 +20,8 @@ What = Literal["read", "gave", "averaged"]
 class Act(NamedTuple):
     """At ``time`` (s), ``worker`` did ``what`` in its iteration ``clock``.
 
-    ``number``: of ``read`` the version, of ``gave`` the update that its gradient is part of
-    (`DROPPED` for none), of ``averaged`` the other worker. Version v is there when updates 0 to v -
+    ``number``: for ``read`` the version, for ``gave`` the update that includes the gradient
+    (`DROPPED` for none), for ``averaged`` the other worker. Version v exists when updates 0 to v -
     1 are applied.
     """
 
@@ -34,11 +34,11 @@ class Act(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gradients:
-    """One entry for each gradient, by the time when its parameters were read.
+    """One entry for each gradient, sorted by the time when its parameters were read.
 
-    ``begun`` and ``done`` (s): when it was begun, and handed over (not a number if never).
-    ``read``: the version that it was computed on. ``update``: the update that it is part of;
-    `DROPPED` or `NEVER` where there is none.
+    ``begun`` and ``done`` (s): when it was begun, and handed over (NaN if never).
+    ``read``: the version that it was computed on. ``update``: the update that includes it, or
+    `DROPPED` or `NEVER`.
     """
 
     worker: IntArray
@@ -50,11 +50,11 @@ class Gradients:
 
 
 class Log:
-    """What happened, as far as it decides what is computed on which parameters.
+    """The events that decide which gradients are computed on which parameters.
 
-    ``acts`` of workers that act alone are in order. ``times[u]`` (s) is when update u was applied
-    everywhere; where workers have models of their own, when step u was over, and of a central
-    average model, when it had its move u.
+    ``acts`` of asynchronous workers are in order. ``times[u]`` (s) is when update u was applied
+    everywhere; if workers have models of their own, when step u ended, and for a central average
+    model, when its move u happened.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Log:
         clock: int,
         number: int,
     ) -> None:
-        """Note an act."""
+        """Add an act."""
         self.acts.append(Act(time, what, worker, clock, number))
 
     def steps(
@@ -80,14 +80,14 @@ class Log:
         gave: IntArray,
         times: FloatArray,
     ) -> None:
-        """Note all acts of workers that act together: arrays of shape (steps, workers)."""
-        # Updates build on one another: none is there before the one that it follows.
+        """Add all acts of synchronous workers: arrays of shape (steps, workers)."""
+        # Updates build on one another: none exists before its predecessor.
         self.times.extend(np.maximum.accumulate(times).tolist())
         self._note("read", starts, read)
         self._note("gave", done, gave)
 
     def _note(self, what: What, when: FloatArray, number: IntArray) -> None:
-        """Note one act of each worker in each step."""
+        """Add one act of each worker in each step."""
         for clock, (row, numbers) in enumerate(zip(when.tolist(), number.tolist(), strict=True)):
             for worker, (time, its) in enumerate(zip(row, numbers, strict=True)):
                 self.acts.append(Act(time, what, worker, clock, its))
@@ -105,7 +105,7 @@ class Log:
             end = gave.get((read.worker, read.clock))
             time, update = (np.nan, NEVER) if end is None else (end.time, end.number)
             done.append(time)
-            # What was handed over may be part of an update that the run ended before.
+            # A gradient that was handed over may belong to an update that the run did not reach.
             updates.append(update if update < len(self.times) else NEVER)
         return Gradients(
             worker=np.array([read.worker for read in reads]),

@@ -1,4 +1,4 @@
-"""Whether a scenario fits in the memory of its GPUs, and what to do where it does not."""
+"""Whether a scenario fits in the memory of its GPUs, and remedies if it does not."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What one of the ``workers`` takes of its GPU's memory; ``held`` are its parts, in bytes.
+    """The memory that one of the ``workers`` takes on its GPU; ``held`` are its parts, in bytes.
 
     ``architecture`` is the GPU's generation.
-    ``of_length`` gives the model for sequences of another length; None where it has none to choose.
+    ``of_length`` returns the model for sequences of another length; None if the length is fixed.
     """
 
     gpu: str
@@ -50,18 +50,18 @@ class MemoryUse:
         return f"<MemoryUse of {self.model.name}: {held} of {capacity} on each {self.gpu}>"
 
     def changed(self, **changes: Any) -> MemoryUse:
-        """The same model on the same GPU, with these fields of the setup changed."""
+        """Return the same model on the same GPU, with these fields of the setup changed."""
         setup = replace(self.setup, **changes)
         return replace(self, setup=setup, held=footprint(self.model, setup))
 
     @property
     def fits(self) -> bool:
-        """Whether the parts are at most what the GPU has."""
+        """Whether the parts fit in the GPU's memory."""
         return self.held.fits(self.capacity)
 
     @property
     def spare(self) -> float:
-        """Bytes left over; negative where it does not fit."""
+        """Bytes left over; negative if it does not fit."""
         return self.capacity - self.held.total
 
     @property
@@ -72,7 +72,7 @@ class MemoryUse:
 
     @property
     def warnings(self) -> list[str]:
-        """Where the GPU's memory lies inside the interval: that the verdict may be wrong."""
+        """A warning that the verdict may be wrong if the GPU's memory lies inside the interval."""
         found = self.interval
         if not found.low <= self.capacity < found.high:
             return []
@@ -84,33 +84,33 @@ class MemoryUse:
 
     @property
     def with_headroom(self) -> MemoryUse:
-        """The same with so much less memory that what fits does so by the model's error, too."""
+        """The same with less capacity, so that what fits does so even with the model's error."""
         return replace(self, capacity=self.capacity * self.held.total / self.interval.high)
 
     @property
     def largest_batch(self) -> int:
-        """The largest batch of one pass that fits, 0 where none does."""
+        """The largest batch of one pass that fits, or 0 if none does."""
         return largest_batch(self.model, self.setup, self.capacity)
 
     def remedies(self) -> list[Remedy]:
-        """What makes it fit where it does not, smallest first."""
+        """Return the changes that make it fit, smallest first; none if it fits."""
         from dpsim.workload import remedies
 
         return [] if self.fits else remedies(self.model, self.setup, self.capacity)
 
     def split(self) -> SplitWays:
-        """How many ways the model would have to be split, were nothing else done."""
+        """Return how many ways the model would have to be split without other changes."""
         from dpsim.workload import split_ways
 
         return split_ways(self.model, self.setup, self.capacity)
 
     def alternatives(self) -> Iterator[MemoryUse]:
-        """The same for all stages, without and with checkpointing; of learners, one."""
+        """Yield the same for all stages, without and with checkpointing, each with one learner."""
         for checkpointing, stage in product((False, True), STAGES):
             yield self.changed(stage=stage, checkpointing=checkpointing, learners=1)
 
     def most_learners(self, batch: int) -> int:
-        """How many learners of ``batch`` samples have room on one GPU; 0 where not even one has."""
+        """Return how many learners of ``batch`` samples fit on one GPU; 0 if not even one does."""
         alone = self.changed(batch=batch, stage=0, learners=1)
         one, two = alone.held.total, alone.changed(learners=2).held.total
         if one > self.capacity:
@@ -119,9 +119,9 @@ class MemoryUse:
         return 1 + int((self.capacity - one) / (two - one))
 
     def advice(self) -> list[str]:
-        """What to do where it does not fit, a line each: the smallest remedies.
+        """Return the smallest remedies if it does not fit, one line each.
 
-        Where there are none, or one GPU cannot hold the weights alone, also into how many parts to
+        If there are none, or one GPU cannot hold the weights alone, also into how many parts to
         split the model.
         """
         if self.fits:
@@ -140,7 +140,7 @@ class MemoryUse:
         return lines
 
     def _more_gpus(self) -> list[str]:
-        """How many GPUs hold the state in shards: a larger cluster, or larger groups of it."""
+        """Return advice on how many GPUs to shard over: a larger cluster, or larger groups."""
         from dpsim.workload import gpus_to_shard_over
 
         workers = self.setup.workers
@@ -150,7 +150,7 @@ class MemoryUse:
         if number > workers:
             over = f"with {STAGE_NAMES[STAGES[-1]]} over at least {number:,} such GPUs"
         elif self.setup.shard_group is not None and self.setup.shard_group < number:
-            # Groups are alike, so that their size divides the number of workers.
+            # Groups have equal sizes, so the size divides the number of workers.
             group = next(size for size in range(number, workers + 1) if workers % size == 0)
             over = f"over groups of {group:,} GPUs (shard_group, or sync.group where it is set)"
         else:
@@ -158,7 +158,7 @@ class MemoryUse:
         return [f"shard {over}, with activations checkpointed and 1 sample a pass"]
 
     def _shorter_sequences(self) -> list[str]:
-        """With which length it would fit: another training, so where nothing else helps here."""
+        """Return advice on a shorter sequence, a last resort because it changes the training."""
         from dpsim.workload import longest_sequence
 
         now = self.model.tokens
@@ -176,7 +176,7 @@ class MemoryUse:
         ]
 
     def refusal(self) -> DpsimError:
-        """What is said, with advice, where it does not fit."""
+        """Return the error, with advice, for a scenario that does not fit."""
         held = self.held
         parts = ", ".join(
             f"{name} {human(size, DATA, 3)}"
@@ -191,7 +191,7 @@ class MemoryUse:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object ``memory`` of ``dpsim run --json``."""
+        """Return the object ``memory`` of ``dpsim run --json``."""
         held = self.held
         return {
             "gpu": self.gpu,
@@ -203,13 +203,13 @@ class MemoryUse:
         }
 
     def breakdown(self) -> dict[str, float]:
-        """The parts by the names that tools for training use; bytes."""
+        """Return the bytes of the parts, by the names that training tools use."""
         parts = self.held.parts()
         gathered = parts.pop("buckets")
         return {**parts, "gather_buffers": gathered}
 
     def report(self) -> dict[str, Any]:
-        """The object of ``dpsim memory --json``, but for the name and the learners."""
+        """Return the object of ``dpsim memory --json``, without the name and the learners."""
         ways = self.split()
         return {
             "model": self.model.name,
@@ -254,21 +254,21 @@ def _row(use: MemoryUse) -> dict[str, Any]:
 
 
 def check_fits(scenario: Scenario, model: Model | None = None) -> None:
-    """Raises DpsimError, with advice, where ``scenario`` takes more than its GPUs have."""
+    """Raise DpsimError, with advice, if ``scenario`` takes more memory than its GPUs have."""
     use = memory_use(scenario, model)
     if not use.held.fits(use.capacity):
         raise use.refusal()
 
 
 def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
-    """What ``scenario`` takes on each GPU; of several kinds, on the one with the least memory."""
+    """Return the memory that ``scenario`` takes on the kind of GPU with the least memory."""
     shard_group, outer_bytes = _divided_state(scenario)
     gpu, workers, cell = smallest_gpu(scenario), scenario.cluster.ranks, scenario.cell
     if model is None:
         model = scenario.build_model()
     workload, recompute = scenario.workload, scenario.workload.recompute
-    # Full checkpointing leaves the segments to the framework: those of the least memory, about a
-    # block each.
+    # Full checkpointing leaves the segments to the framework: the ones that take the least memory,
+    # about a block each.
     segments = None if workload.checkpoints_all else recompute
     of_length = partial(_of_length, scenario) if workload.has_length else None
     aggregation, passes = scenario.strategy.aggregation, workload.gradient_accumulation
@@ -288,7 +288,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         views_buckets=aggregation.views_buckets,
         shard_group=shard_group,
         whole_gradients=passes > 1 and not aggregation.reduces_each_pass,
-        # Where nothing is sharded yet, a remedy shards as `sharded` does by default.
+        # If nothing is sharded yet, a remedy shards as `sharded` does by default.
         whole_over_passes=stage == 0 or not aggregation.reduces_each_pass,
         cell=cell,
         away=aggregation.kept_away.parts,
@@ -299,38 +299,38 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
 
 
 def _divided_state(scenario: Scenario) -> tuple[int | None, float]:
-    """How many workers divide state among them, and a worker's outer state, bytes a parameter.
+    """Return how many workers divide state, and a worker's outer state in bytes per parameter.
 
-    None: all of them, as where nothing is sharded yet, and a remedy shards.
+    None stands for all workers, also if nothing is sharded yet and a remedy would shard.
     """
     strategy, outer = scenario.strategy, scenario.strategy.sync.outer_step
     stage = strategy.aggregation.sharding_stage
     if not stage and not strategy.sync.has_groups and outer is None:
         return None, 0.0
     peers = strategy.peers(scenario.cluster.mesh)
-    # In groups a remedy shards in groups, too.
+    # With groups, a remedy shards within them too.
     size = strategy.aggregation.shard_size(peers) if stage else peers.ranks
-    # Each worker of a group keeps its part of what the outer optimiser does.
+    # Each worker of a group keeps its part of the outer optimiser's state.
     return size, 0.0 if outer is None else outer.state_bytes / peers.ranks
 
 
 def _of_length(scenario: Scenario, tokens: int) -> Model:
-    """The model of ``scenario``, for sequences of so many tokens."""
+    """Return the model of ``scenario`` for sequences of ``tokens`` tokens."""
     workload = scenario.workload.model_copy(update={"sequence_length": tokens})
     return scenario.model_copy(update={"workload": workload}).build_model()
 
 
 def smallest_gpu(scenario: Scenario) -> Gpu:
-    """The kind of GPU of the cluster that has the least memory."""
-    # All workers hold alike, so that whoever has the least room decides.
+    """Return the kind of GPU of the cluster with the least memory."""
+    # All workers hold the same amount, so the smallest memory decides.
     kinds = [part.accelerator for part in scenario.cluster.parts]
     return min(kinds, key=lambda gpu: gpu.memory.value)
 
 
 def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
-    """The fields of ``scenario`` that ``remedy`` changes, by path, with their new values.
+    """Return the fields of ``scenario`` that ``remedy`` changes, by path, with their new values.
 
-    Smaller passes are the largest that are enough and leave the batch of a step as it is.
+    A smaller batch per pass is the largest that fits and leaves the batch of a step unchanged.
     """
     workload, values = scenario.workload, dict[str, Any]()
     changes = remedy.changes
@@ -340,7 +340,7 @@ def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
         values["workload.checkpoint"] = "full"
     if "batch" in changes:
         whole = workload.batch_per_gpu * workload.gradient_accumulation
-        # The batch of a step stays as it is, so that passes must divide it.
+        # The batch of a step does not change, so passes must divide it.
         passes = -(-whole // int(changes["batch"]))
         while whole % passes:
             passes += 1

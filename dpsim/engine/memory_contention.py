@@ -1,10 +1,10 @@
-"""What communication costs the layers that compute beside it: traffic in the GPU's own memory.
+"""Slowdown of computing by overlapped communication, which uses the GPU's memory bandwidth.
 
-A collective's kernels read and write the memory of each GPU on their way, several bytes for each
-byte of the payload. Weights that are gathered are written once more where they are used; gradients
-are laid out in one piece, and cast, before they are reduced. Of all that the layers know nothing,
-and products beside it get so much less of the memory. It is spread over the layers of a pass by
-their seconds.
+A collective's kernels read and write the memory of each GPU, several bytes for each byte of the
+payload. Gathered weights are written once more where they are used; gradients are copied into one
+piece, and cast, before they are reduced. The layers' times do not include this traffic, and matrix
+products that run at the same time get that much less memory bandwidth. The loss is spread over the
+layers of a pass in proportion to their times.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.job import Job
 
-# An all-reduce moves what a reduce-scatter and an all-gather move.
+# An all-reduce moves as much as a reduce-scatter and an all-gather together.
 _TWICE = ("all-reduce",)
 
 
 class PassBytes(NamedTuple):
-    """Bytes of payload that are communicated beside each pass, forward and backward."""
+    """Bytes of payload communicated during each pass, forward and backward."""
 
     forward: FloatArray
     backward: FloatArray
 
 
 def delayed(job: Job) -> Job:
-    """The same job, its passes longer by what they lose to what is communicated beside them."""
+    """Return the same job with passes slowed down by the communication that overlaps them."""
     if job.silent:
         return job
     overlapped = overlapped_bytes(job)
     moved = job.scenario.strategy.aggregation.copied_bytes(job.model)
     later = replace(job, times=tuple(_delayed(times, overlapped, moved) for times in job.times))
     if not job.scenario.strategy.overlap.minds_times:
-        vars(later)["calls_of"] = job.calls_of  # the same calls, and as long to plan as a step
+        vars(later)["calls_of"] = job.calls_of  # the same calls, whose plan takes as long as a step
     return later
 
 
 def seconds_lost(job: Job) -> FloatArray:
-    """Seconds of a step's computing that each kind of GPU loses to what is sent beside it."""
+    """Return the seconds of a step's computing that each kind of GPU loses to communication."""
     if job.silent:
         return np.zeros(len(job.times))
     found = overlapped_bytes(job)
@@ -55,16 +55,16 @@ def seconds_lost(job: Job) -> FloatArray:
 
 
 def calls_beside(job: Job) -> Iterator[StagedCall]:
-    """The calls of a step that computing can go on beside.
+    """Return the calls of a step that can overlap with computing.
 
-    Where a call is needed as soon as it is ready, nothing computes beside it.
+    A call that is needed as soon as it is ready overlaps with nothing.
     """
     end = job.program.end
     return (call for call in job.calls(0) if call.needed != call.ready and call.ready <= end)
 
 
 def overlapped_bytes(job: Job) -> PassBytes:
-    """What is communicated beside each forward and each backward pass of a step."""
+    """Return the bytes communicated during each forward and each backward pass of a step."""
     program = job.program
     found = PassBytes(np.zeros(program.passes), np.zeros(program.passes))
     for call in calls_beside(job):
@@ -76,9 +76,9 @@ def overlapped_bytes(job: Job) -> PassBytes:
 
 
 def _delayed(times: LayerTimes, overlapped: PassBytes, copied: tuple[float, float]) -> LayerTimes:
-    """One GPU's times, with what its passes lose."""
-    # Weights may be gathered beside every pass, gradients beside the last alone: what that one has
-    # more is paid where a step's gradients are merged, in its last pass.
+    """Return one GPU's times with its passes slowed down."""
+    # Weights may be gathered during every pass, gradients reduced only during the last: the
+    # difference is added where a step's gradients are merged, in its last pass.
     each = float(overlapped.backward.min())
     last = float(overlapped.backward.max()) - each
     per_byte_sent = times.wire_traffic / times.memory_rate

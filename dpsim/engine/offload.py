@@ -1,15 +1,15 @@
-"""What offloading costs a step: copies on the links to the host, and the update on its processors.
+"""The cost of offloading: copies over the links to the host, and the update on its processors.
 
-Each GPU has a stream of copies to it and one from it, at the rate of its way to the nearest
-processor where all GPUs of the node copy at once. What comes in is asked for while the unit before
-it computes; what goes out leaves while the one after it does, and a third waits. So a pass waits
-where copies take longer than what is computed beside them. The links carry nothing else meanwhile:
-what shares them with a network card or a drive is not modelled.
+Each GPU has a stream of copies to it and one from it, at the rate of its path to the nearest
+processor when all GPUs of the node copy at once. A unit's data is fetched while the unit before it
+computes, and copied out while the next one computes, with at most two copies under way or waiting.
+So a pass waits where copies take longer than the computing that they overlap with. Other traffic on
+the same links, of a network card or a drive, is not modelled.
 
 The processors' update is bound by their memory, of which DeepSpeedCPUAdam reaches 46 %: it updates
 10 G parameters in 2.57 s on two Xeon 8168 of 128 GB/s each (Ren et al., "ZeRO-Offload", USENIX ATC
-2021, table 4; 30 bytes a parameter). Updated weights go back beside it, part by part, and a drive
-reads the state of one part while that of another is written.
+2021, table 4; 30 bytes a parameter). Updated weights are copied back during the update, part by
+part, and a drive reads the state of one part while that of another is written.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from dpsim.engine.job import Job
     from dpsim.strategy.aggregation import OffloadConfig
 
-_UPDATE_SHARE = 0.46  # of the memory's nominal rate
+_UPDATE_SHARE = 0.46  # share of the memory's nominal rate
 
 
 @dataclass(frozen=True, slots=True)
 class HostRates:
-    """B/s of one GPU's copies each way, of its share of the host's memory, and of the drives."""
+    """Rates in B/s of one GPU's copies each way, of its share of host memory, and of the drives."""
 
     copies: float
     memory: float
@@ -43,7 +43,7 @@ class HostRates:
 
 @dataclass(frozen=True, slots=True)
 class PassCopies:
-    """Bytes by layer of one pass of one GPU: what comes in before it, what goes out after it."""
+    """Bytes of one GPU's copies in one pass, by layer: in before the layer, out after it."""
 
     forward_in: FloatArray
     forward_out: FloatArray
@@ -54,9 +54,9 @@ class PassCopies:
 
 
 def offloaded(job: Job) -> Job:
-    """The same job with what offloading costs its workers' passes and updates.
+    """Return the same job with the cost of offloading in its workers' passes and updates.
 
-    Raises DpsimError where the processors update, and their memory is not known.
+    Raises DpsimError if the processors update and their memory's rate is not known.
     """
     away = job.scenario.strategy.aggregation.kept_away
     if not away.parts:
@@ -68,7 +68,7 @@ def offloaded(job: Job) -> Job:
 
 
 def _rates(job: Job, kind: int, away: OffloadConfig) -> HostRates:
-    """Those of the GPUs of one kind, the slowest of them."""
+    """Return the rates of the GPUs of one kind, taken from the slowest of them."""
     of_kind = job.kind_of == kind
     copies = float(host_copy_rates(job.cluster)[of_kind].min())
     memory = float(host_memory_rates(job.cluster)[of_kind].min())
@@ -82,7 +82,7 @@ def _rates(job: Job, kind: int, away: OffloadConfig) -> HostRates:
 
 
 def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
-    """One kind of GPU's times, longer by what it waits for."""
+    """Return one kind of GPU's times, with its waits for copies."""
     away = job.scenario.strategy.aggregation.kept_away
     usual, last = (_copies(job, rates, gradients=gradients) for gradients in (False, True))
     if job.scenario.strategy.aggregation.reduces_each_pass:
@@ -95,7 +95,7 @@ def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
         forward=forward,
         backward=backward,
         merging=times.merging + backward_of_last - backward,
-        # Gradients that are still on their way are waited for.
+        # The update waits for gradients that are still being copied.
         optimizer=left + update,
     )
 
@@ -103,7 +103,7 @@ def _offloaded(job: Job, times: LayerTimes, rates: HostRates) -> LayerTimes:
 def _waited(
     forward: FloatArray, backward: FloatArray, copies: PassCopies
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Seconds of each layer's passes with what they wait for, and of copies left at the end."""
+    """Return the seconds of each layer's passes including waits, and of copies left at the end."""
     seconds = np.concatenate([forward, backward[::-1]])
     coming = np.concatenate([copies.forward_in, copies.backward_in[::-1]]) / copies.incoming_rate
     going = np.concatenate([copies.forward_out, copies.backward_out[::-1]]) / copies.outgoing_rate
@@ -115,11 +115,11 @@ def _waited(
 def beside_copies(
     seconds: Sequence[float], coming: Sequence[float], going: Sequence[float]
 ) -> tuple[list[float], float]:
-    """How long parts take that wait for copies, and what copies take after the last of them.
+    """Return the times of parts that wait for copies, and the copy time left after the last part.
 
-    Part i takes ``seconds[i]``, and needs a copy of ``coming[i]`` s before and one of ``going[i]``
-    s after it. A copy that comes is asked for as the part with the one before it begins; of those
-    that go, two are under way or waiting at most.
+    Part i takes ``seconds[i]``, and needs a copy of ``coming[i]`` s before it and one of
+    ``going[i]`` s after it. An incoming copy starts when the previous part with one begins; at most
+    two outgoing copies are under way or waiting.
     """
     now = arrived = left = asked = before = 0.0
     taken: list[float] = []
@@ -130,7 +130,7 @@ def beside_copies(
             begin = max(begin, arrived)
             asked = begin
         if back:
-            # The copy before the last must be through, so that there is room for this one.
+            # The copy before the last must have finished to make room for this one.
             begin = max(begin, before)
         end = begin + part
         if back:
@@ -141,7 +141,7 @@ def beside_copies(
 
 
 def _copies(job: Job, rates: HostRates, *, gradients: bool) -> PassCopies:
-    """What one GPU copies in a pass, with its ``gradients`` or without."""
+    """Return what one GPU copies in a pass, with its ``gradients`` or without."""
     scenario, model = job.scenario, job.model
     aggregation, workload = scenario.strategy.aggregation, scenario.workload
     away = aggregation.kept_away
@@ -161,18 +161,18 @@ def _copies(job: Job, rates: HostRates, *, gradients: bool) -> PassCopies:
 
 
 def _update(job: Job, rates: HostRates) -> float:
-    """Seconds of the processors' update of one GPU's part, or of its copies or its drives."""
+    """Return the time of one GPU's update: the slowest of the processors, copies and drives (s)."""
     scenario, model = job.scenario, job.model
     workload, away = scenario.workload, scenario.strategy.aggregation.kept_away
     mesh = scenario.strategy.peers(scenario.cluster.mesh)
     elements = scenario.strategy.aggregation.updated_part(model, mesh) * model.trained
-    # In half precision the weights that the GPU reads are written too.
+    # In half precision, the copy of the weights for the GPU is written too.
     width = WIDTH[workload.precision]
     kept = model.parameter_bytes
     copy = width if width < kept else 0
     moved = elements * (update_bytes(workload.optimizer, kept) + copy)
     update = moved / (_UPDATE_SHARE * rates.memory)
-    # Shards that are kept in the host's memory are copied where they are gathered.
+    # Shards that stay in the host's memory are copied when they are gathered.
     back = elements * width / rates.copies if away.parameters == "none" else 0.0
     if away.optimizer == "cpu":
         return max(update, back)

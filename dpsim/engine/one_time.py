@@ -1,4 +1,4 @@
-"""What a run pays once, however many steps it takes."""
+"""One-time costs of a run, which do not depend on its number of steps."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dpsim.workload import OPTIMIZER_STATES
 
 @dataclass(frozen=True, slots=True)
 class OneTimeCosts:
-    """``startup_s``: until all have what rank 0 has, at the start and after a restart.
+    """``startup_s``: until all workers have rank 0's state, at the start and after a restart.
 
-    ``consensus_s``: the round at the end.
+    ``consensus_s``: the final averaging round.
     """
 
     startup_s: float
@@ -20,11 +20,11 @@ class OneTimeCosts:
 
 
 def one_time_costs(job: Job) -> OneTimeCosts:
-    """What ``job`` pays once."""
+    """Return the one-time costs of ``job``."""
     aggregation, cell = job.scenario.strategy.aggregation, job.scenario.cell
-    # Of a cell each GPU holds a part, and gets that alone.
+    # Each GPU of a cell holds a part of the model, and receives only that.
     parameters, trained = (-(-each // cell) for each in (job.model.parameters, job.model.trained))
-    # The weights themselves, and as much again for each state that the optimiser keeps.
+    # The weights, and as much again for each state of the optimiser.
     states = OPTIMIZER_STATES[job.scenario.workload.optimizer]
     state = (parameters + trained * states) * job.model.parameter_bytes
     consensus = aggregation.consensus(trained * job.model.parameter_bytes, job.setting)

@@ -1,8 +1,8 @@
-"""The outer step of groups of workers: what they send one another, and what it costs a GPU.
+"""The outer step of groups of workers: its communication, and its cost on a GPU.
 
-The workers of a group hold the same model, so each meets its replicas in the other groups with its
-part alone, takes the outer optimiser's step on that, and gathers the rest inside its group. Where
-the group shards its model, that part is all that it holds, and nothing is gathered.
+The workers of a group hold the same model, so each exchanges only its part with its replicas in the
+other groups, takes the outer optimiser's step on that part, and gathers the rest inside its group.
+If the group shards its model, a worker holds only that part, and nothing is gathered.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dpsim.engine.job_without_calls import JobWithoutCalls
     from dpsim.scenario import Scenario
 
-# Bytes of memory traffic a parameter: how far it has moved (two read, one written); the outer step
-# (the movement and the state read, the state and the model's weights written).
+# Bytes of memory traffic per parameter for the movement (two values read, one written). The outer
+# step reads the movement and the state, and writes the state and the weights.
 _MOVEMENT_TRAFFIC = 3 * ELEMENT
 _BETWEEN = "{} between groups"
 
 
 def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turns]:
-    """The models of the collectives inside groups, and of those between them."""
+    """Return the models of the collectives inside groups and between them."""
     strategy = scenario.strategy
     size = strategy.sync.group_size(setting.mesh)
     inside = strategy.aggregation.collectives(replace(setting, groups=Groups(size)))
@@ -50,7 +50,7 @@ def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turn
 
 
 def outer_calls(job: JobWithoutCalls, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
-    """The calls with which ``fragments`` of the model set out after a step, in turn."""
+    """Yield the calls that send ``fragments`` of the model after a step, in turn."""
     strategy, mesh = job.scenario.strategy, job.cluster.mesh
     outer, size = strategy.sync.outer_step, strategy.sync.group_size(mesh)
     assert outer is not None, "fragments are an outer step's"
@@ -76,7 +76,7 @@ def outer_calls(job: JobWithoutCalls, fragments: tuple[int, ...]) -> Iterator[St
         if size > 1 and not strategy.aggregation.shards:
             stages.append((in_group("all-gather"), elements * ELEMENT))
         step_traffic = (1 + 2 * outer.states + 1) * ELEMENT
-        # One group has nobody to send to, and takes the outer step all the same.
+        # A single group sends nothing, but still takes the outer step.
         yield replace(
             sent,
             stages=tuple(stages) if groups.ranks > 1 else (),

@@ -1,4 +1,4 @@
-"""From a scenario to its job: the cluster, compute times, and models of its collectives."""
+"""Prepare the job of a scenario: the cluster, compute times, and models of its collectives."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from dpsim.workload import (
 if TYPE_CHECKING:
     from dpsim.collectives import Groups
 
-_REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
+_REDUCTION_TRAFFIC = 3  # bytes of memory traffic per reduced byte: two read, one written
 
 
 def reduction_cost(gpu: Gpu) -> float:
-    """Seconds per byte that ``gpu`` adds to its own: its memory is the limit."""
+    """Return the seconds per byte in which ``gpu`` adds data to its own, limited by its memory."""
     return _REDUCTION_TRAFFIC / gpu.memory_bandwidth.value
 
 
 class KeptNetwork:
-    """The cluster that was built last, and the models of collectives on it, for the next job."""
+    """The cluster that was built last, and its collectives' models, cached for the next job."""
 
     def __init__(self) -> None:
         self._key = ""
@@ -48,8 +48,8 @@ class KeptNetwork:
         self._models: dict[Hashable, CollectiveModel] = {}
 
     def built(self, config: ClusterConfig) -> tuple[Cluster, dict[Hashable, CollectiveModel]]:
-        """The cluster of ``config`` and its models, those of the last one where it is the same."""
-        # By content: a file that it names may hold something else by now.
+        """Return the cluster of ``config`` and its models, reused if they are the last ones."""
+        # By content, because a file that it names may have changed.
         key = json.dumps(config.model_dump(mode="json", context=BY_CONTENT), sort_keys=True)
         if self._cluster is None or key != self._key:
             self._key, self._cluster, self._models = key, build_cluster(config), {}
@@ -62,19 +62,19 @@ def prepare(
     network: KeptNetwork | None = None,
     model: Model | None = None,
 ) -> Job:
-    """The job that ``scenario`` describes, with the catalogue's compute times.
+    """Return the job that ``scenario`` describes, with the catalogue's compute times.
 
-    ``constants`` replace those of computing; ``network`` is what may be there from
-    the job before, ``model`` the scenario's where it is built already. Raises DpsimError where it
-    asks for what cannot be had. How many workers and steps are too many is for who simulates it to
-    check first (`check_length`).
+    ``constants`` replace the fitted ones of computing. ``network`` caches the network of the
+    previous job; ``model`` is the scenario's model if it is already built. Raises DpsimError if the
+    scenario asks for something impossible. The caller must first check the number of workers and
+    steps (`check_length`).
     """
     setting, collectives = _communication(scenario, network)
     cluster = setting.cluster
     if model is None:
         model = scenario.build_model()
     if not model.trained and cluster.ranks > 1:
-        # Nothing would travel, and scaling look perfect.
+        # Nothing would be sent, and scaling would look perfect.
         raise DpsimError(
             "workload.model: must have parameters, whose gradients workers exchange, but "
             f"{model.name} has none (a profiler's trace has them with record_shapes=True)"
@@ -85,7 +85,7 @@ def prepare(
     )
     least = min(each.one_pass for each in times)
     if least < TIME.least:
-        # Whoever takes no time has no pace. Measured times may be 0, if not those of all layers.
+        # Without compute time there is no pace. Some layers' measured times may be 0, but not all.
         raise DpsimError(
             f"workload.model: must take at least {TIME.least:g} s to compute, but takes {least:g} s"
         )
@@ -94,7 +94,7 @@ def prepare(
         from dpsim.engine.offload import offloaded
 
         job = offloaded(job)
-    # What passes lose to what is sent beside them needs a plan of that, and so a whole job.
+    # The slowdown by overlapped communication needs the plan of calls, and so a whole job.
     if any(each.wire_traffic for each in times):
         from dpsim.engine.memory_contention import delayed
 
@@ -111,13 +111,13 @@ def prepare(
 def _communication(
     scenario: Scenario, network: KeptNetwork | None
 ) -> tuple[Setting, dict[str, Turns]]:
-    """The cluster as strategies see it, and the models of the collectives on it.
+    """Return the cluster as strategies see it, and the models of the collectives on it.
 
-    Those are of what all workers do, of what groups do, or of both.
+    The collectives run among all workers, in groups, or both.
     """
     strategy, setting = scenario.strategy, _setting(scenario, network)
     found: dict[str, Turns] = {}
-    # Where groups meet from the first step on, all workers together never do.
+    # If groups meet from the first step on, all workers together never do.
     if not strategy.sync.has_groups or strategy.sync.first_own_step > 0:
         found |= strategy.aggregation.collectives(setting)
     if strategy.sync.has_groups:
@@ -135,17 +135,17 @@ def _communication(
 
 
 def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
-    """What the aggregation may know of the rest, with what the calibration says of messages."""
+    """Return what the aggregation may know, including the calibration's message costs."""
     asked, disturbance = scenario.run.network_model, scenario.disturbance
     disturbed = bool(disturbance.background or disturbance.links)
     kind: ModelKind
     if asked == "bundle":
-        # What its collective takes alone: what else is on the links, a bundle shares them with.
+        # A bundle is timed alone; it shares the links with other traffic later.
         kind, disturbances = "auto", None
     else:
         kind, disturbances = asked, _conditions(disturbance) if disturbed else None
     config, profile = scenario.cluster, scenario.profile
-    # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
+    # The GPU with the slowest memory determines the pace of a sum.
     gamma = max(reduction_cost(part.accelerator) for part in config.parts)
     groups, costs = _between_cells(scenario.cell), MessageCosts(gamma=gamma)
     transport = None if profile is None else profile.measured_transport
@@ -171,14 +171,14 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
 
 
 def _conditions(disturbance: DisturbanceConfig) -> Callable[[Cluster, IntArray], Conditions]:
-    """What it does to a network with workers at some of its ranks."""
+    """Return a function that gives the conditions on a network for workers at some of its ranks."""
     from dpsim.engine.conditions import conditions_on
 
     return partial(conditions_on, disturbance)
 
 
 def _between_cells(cell: int) -> Groups | None:
-    """Who meets where workers are cells of several GPUs: those of equal place in them."""
+    """Return the groups of GPUs at the same place in each cell, or None without cells."""
     if cell == 1:
         return None
     from dpsim.collectives import Groups
@@ -187,15 +187,15 @@ def _between_cells(cell: int) -> Groups | None:
 
 
 def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
-    """What a rank pays beside the network, whose links have the overhead of messages.
+    """Return the costs of a rank apart from the network, whose links have the message overhead.
 
-    ``gamma`` is what adding costs where the transport does not say it.
+    ``gamma`` is the cost of summing if the transport does not state it.
     """
     return MessageCosts(gamma=gamma if transport.gamma is None else transport.gamma)
 
 
 def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
-    """The pipeline through which every worker's samples come, or None where they wait in memory."""
+    """Return every worker's input pipeline, or None if samples are in memory."""
     workload = scenario.workload
     if not workload.input.is_loaded:
         return None
@@ -208,7 +208,7 @@ def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
 def _times(
     scenario: Scenario, model: Model, gpu: Gpu, ranks: int, constants: Constants | None
 ) -> LayerTimes:
-    """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
+    """Return the seconds that a worker on ``gpu`` computes in a step, with all its learners."""
     workload = scenario.workload
     one = partial(
         learner_times,
@@ -229,16 +229,16 @@ def _times(
 
 
 def _beside(scenario: Scenario, times: LayerTimes) -> LayerTimes:
-    """The same with what the calibration has measured that computing loses to communication."""
+    """Return ``times`` with the calibration's measured slowdown by communication, if any."""
     measured = None if scenario.profile is None else scenario.profile.beside
     if measured is None:
         return times
-    # Seconds a byte: what strategies copy is in the times that were measured with it.
+    # Seconds per byte; the measured times include the strategies' copies.
     return replace(times, wire_traffic=measured.value, copy_traffic=0.0, memory_rate=1.0)
 
 
 def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
-    """The part of the model that a worker updates; sharded kernels divide it among workers."""
+    """Return the part of the model that a worker updates; sharded kernels divide it."""
     part = _kept_part(scenario, model)
     if scenario.workload.words.optimizer_kernels != "sharded":
         return part
@@ -246,13 +246,13 @@ def _updated_part(scenario: Scenario, model: Model, ranks: int) -> float:
 
 
 def _kept_part(scenario: Scenario, model: Model) -> float:
-    """The part of the model whose state a worker keeps.
+    """Return the part of the model whose state a worker keeps.
 
-    It is that of its shard, none where servers update, and otherwise all.
+    That is its shard if the state is sharded, none if servers update, and all otherwise.
     """
     strategy = scenario.strategy
     if strategy.aggregation.kept_away.optimizer != "none":
-        return 0.0  # the processors do
+        return 0.0  # the processors update
     if strategy.aggregation.shards:
         return strategy.aggregation.updated_part(model, strategy.peers(scenario.cluster.mesh))
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
@@ -260,5 +260,5 @@ def _kept_part(scenario: Scenario, model: Model) -> float:
 
 
 def updated_part(job: Job) -> float:
-    """The part of the model that each worker of a job updates."""
+    """Return the part of the model that each worker of a job updates."""
     return _updated_part(job.scenario, job.model, job.cluster.ranks)

@@ -1,12 +1,12 @@
-"""Models of collectives with constants refitted on what a machine's own collectives took.
+"""Collective models with constants refitted to a machine's measured collectives.
 
-A model's time is a part without bytes, which its latencies make, and the rest, which its rates
-make. Both are multiplied by a constant of this machine, and a call costs a constant besides:
+A model's time is a part without bytes, from its latencies, and the rest, from its rates. Each part
+is multiplied by a constant of the machine, and each call costs another constant:
 
     t = entry + latency x t_0 + bytes x (t - t_0)
 
-The constants come from tables of measured sizes (relative errors, least squares, none below 0), by
-the model on as many ranks as were measured. So they hold on other numbers of ranks as far as the
+The constants are fitted to tables of measured sizes (relative errors, least squares, none below 0),
+with the model on as many ranks as were measured. They apply to other numbers of ranks as far as the
 model's form does.
 """
 
@@ -31,7 +31,7 @@ from dpsim.strategy.aggregation import Setting, Turns
 
 _LEAST_SIZES = 3
 _SAME = 1e-6  # relative
-_SMALLEST = 4  # bytes a rank: what a model takes for them is its part without bytes
+_SMALLEST = 4  # bytes a rank: a model's time for them is its part without bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Constants:
     bytes: float
 
     def seconds(self, without_bytes: FloatArray, whole: FloatArray) -> FloatArray:
-        """The time of a model that takes ``whole`` s, of which ``without_bytes`` are latency."""
+        """Return the refitted time for ``whole`` s, of which ``without_bytes`` are latency."""
         rest = whole - without_bytes
         return np.asarray(self.entry + self.latency * without_bytes + self.bytes * rest)
 
 
 class RefittedModel(CollectiveModel):
-    """``base`` with the constants of a machine: in all but its times it is the base.
+    """``base`` with the constants of a machine, which change only its times.
 
-    It knows no times of single messages, which the constants are not of.
+    It has no times of single messages, because the constants apply to whole collectives.
     """
 
     def __init__(self, base: CollectiveModel, constants: Constants) -> None:
@@ -75,12 +75,12 @@ class RefittedModel(CollectiveModel):
         if self.joins_all:
             whole = float(found.finishes.max() - starts.max())
         else:
-            # A rank that leaves before others enter cannot be later because of them.
+            # If ranks may leave before others enter, the last start does not determine the time.
             whole = self.base.time_together(nbytes)
-        # At most the whole, so that no message is left less than no time for its bytes.
+        # At most the whole, so that the time for bytes is never negative.
         empty = min(self._without_bytes, whole)
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
-        # Later by the same for all: in what order ranks leave is up to the base.
+        # All ranks shift by the same time, so the base decides the order in which they leave.
         later = float(refitted) - whole
         finishes = np.maximum(found.finishes + later, starts)
         return replace(found, finishes=finishes, rested_at=found.rested_at + later)
@@ -90,46 +90,38 @@ class RefittedModel(CollectiveModel):
         return self.base.time_together(_SMALLEST)
 
     def loads(self, nbytes: int) -> FloatArray:
-        """The base's."""
         return self.base.loads(nbytes)
 
     def doubt(self, nbytes: int) -> Doubt:
-        """The base's, which is the more doubtful."""
+        """Return the base's error, which is the larger one."""
         return self.base.doubt(nbytes)
 
     @property
     def kin(self) -> tuple[str, ...] | None:
-        """The base's."""
         return self.base.kin
 
     def sustained(self) -> float:
-        """The base's."""
         return self.base.sustained()
 
     @property
     def joins_all(self) -> bool:
-        """As the base does."""
         return self.base.joins_all
 
     @property
     def ends(self) -> IntArray:
-        """The base's."""
         return self.base.ends
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """The base's."""
         return self.base.crossings()
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
-        """The base's of that group, refitted: groups of one model are alike."""
+        """Return the base's model of the group, refitted: groups of one model are alike."""
         return RefittedModel(self.base.of_group(ranks), self.constants)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """The base's."""
         return self.base.traffic(nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
-        """The base's."""
         return self.base.algorithm_for(nbytes)
 
 
@@ -138,9 +130,9 @@ def refitted(
     measured: Mapping[int, Mapping[str, CollectiveModel]],
     tables: Sequence[Measured],
 ) -> dict[str, CollectiveModel]:
-    """``models`` by operation, refitted where ``tables`` have theirs.
+    """Return ``models`` by operation, refitted if ``tables`` have measurements of them.
 
-    ``measured`` are the same models on as many ranks as each table says.
+    ``measured`` are the same models on the number of ranks of each table.
     """
     by_operation: dict[str, list[Measured]] = defaultdict(list)
     for table in tables:
@@ -154,7 +146,7 @@ def refitted(
 
 
 def constants_of(bases: Sequence[CollectiveModel], tables: Sequence[Measured]) -> Constants:
-    """The constants with which each base takes the times of its table.
+    """Return the constants with which the bases best match the times of their tables.
 
     Raises DpsimError for fewer than three sizes in all.
     """
@@ -183,10 +175,10 @@ def measured_models(
     models: Mapping[str, Turns],
     setting_of: Callable[[Scenario], Setting],
 ) -> dict[str, Turns]:
-    """``models`` of a library refitted on its collectives that ``calibration`` has measured.
+    """Return ``models`` of a library, refitted to the collectives that ``calibration`` measured.
 
-    They are refitted against the aggregation's own models on as many ranks as were measured, whose
-    setting ``setting_of`` gives. What differs from step to step is left as it is.
+    The aggregation's own models on the measured number of ranks serve as the base of the fit;
+    ``setting_of`` gives their setting. Models that differ from step to step are not refitted.
     """
     tables = [each for each in calibration.tables if library in (each.backend, "ideal")]
     if not tables:
@@ -206,11 +198,11 @@ def measured_models(
 
 
 def _fitted(empty: FloatArray, whole: FloatArray, times: FloatArray) -> Constants:
-    # On one number of ranks latency is a constant too: what is constant then counts as latency.
+    # On one number of ranks latency is constant too, so the constant part counts as latency.
     calls = np.ones(len(times)) if np.ptp(empty) > _SAME * empty.max() else np.zeros(len(times))
     columns = np.stack([calls, empty, whole - empty], axis=1)
-    # Each row over its measured time, so that small messages count as much as large ones; columns
-    # over their size, since seconds and factors differ by orders of magnitude.
+    # Rows are divided by their measured time, so that small messages count as much as large ones,
+    # and columns by their maximum, because seconds and factors differ by orders of magnitude.
     relative = columns / times[:, None]
     scale = relative.max(axis=0)
     scale[scale == 0] = 1.0
@@ -219,9 +211,9 @@ def _fitted(empty: FloatArray, whole: FloatArray, times: FloatArray) -> Constant
 
 
 def _least_squares(columns: FloatArray) -> FloatArray:
-    """What the columns are multiplied by, none below 0, to make ones as nearly as they can.
+    """Return the non-negative weights of the columns whose sum is closest to ones.
 
-    The best over all choices of columns that stay at 0: with three there are seven.
+    Tries all subsets of columns with a non-zero weight: with three columns there are seven.
     """
     ones = np.ones(len(columns))
     count = columns.shape[1]
@@ -242,15 +234,15 @@ def _least_squares(columns: FloatArray) -> FloatArray:
 
 
 def same_on(scenario: Scenario, ranks: int, hosts: int) -> Scenario:
-    """``scenario`` on as many ranks as were measured, on equal shares of so many of its nodes.
+    """Return ``scenario`` on the measured number of ranks, in equal shares of ``hosts`` nodes.
 
-    Raises DpsimError where its nodes have not so many.
+    Raises DpsimError if its nodes do not have so many.
     """
     cluster = scenario.cluster
     if ranks == cluster.ranks:
         return scenario
     of_node = None if cluster.node is None else cluster.node.gpus
-    # Where a node is one device, a host of several ranks is several nodes.
+    # If a node is a single device, a host with several ranks is several nodes.
     nodes = ranks if of_node == 1 else hosts
     if of_node is None or ranks % nodes or ranks // nodes > of_node:
         raise DpsimError(

@@ -1,7 +1,4 @@
-"""What a simulated scenario answers.
-
-Step time, its parts, throughput, traffic, and where they come from.
-"""
+"""The result of a simulated scenario: step time, its parts, throughput and traffic."""
 
 from __future__ import annotations
 
@@ -31,18 +28,18 @@ from dpsim.strategy.sync import DROPPED
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 _RESAMPLES = 1000
-_BLOCKS = 500  # long runs are averaged to so many blocks before they are resampled
-_FEW_BLOCKS = 10  # long enough that one says nothing of the next
+_BLOCKS = 500  # long runs are averaged to this many blocks before they are resampled
+_FEW_BLOCKS = 10  # so few that blocks are long enough to be independent
 
 
 @dataclass(frozen=True, eq=False)
 class Result(Shown):
-    """The answer to one scenario. Times are seconds; arrays have shape (steps, workers).
+    """The result of one scenario. Times are seconds; arrays have shape (steps, workers).
 
-    ``engine``: what simulated it, and ``approximation`` what that leaves out, in words.
-    ``alone``: each worker was simulated by itself. ``own_pace``: none need keep pace with the
-    slowest, so that steps of different workers need not be equally long. ``unsettled``: what shows
-    that more steps would have another mean.
+    ``engine``: the engine that simulated it; ``approximation`` describes what that leaves out.
+    ``alone``: each worker was simulated by itself. ``own_pace``: workers need not keep pace with
+    the slowest, so steps of different workers may differ in length. ``unsettled``: why more steps
+    would have another mean.
     """
 
     job: Job
@@ -98,16 +95,16 @@ class Result(Shown):
         }
 
     def step_time_within_s(self, shares: FloatArray) -> FloatArray:
-        """Seconds within which ``shares`` (%) of the steps of all workers are done."""
+        """Return the seconds within which ``shares`` (%) of the steps of all workers finish."""
         return np.asarray(np.percentile(self.steps.step, shares))
 
     @property
     def resampled_means(self) -> FloatArray:
-        """Mean steps (s) of runs with other draws, as the bootstrap has them (Efron 1979)."""
-        # Steps are drawn, not workers' steps: workers wait for one another, so that those of one
-        # step say little more than one of them.
+        """Mean steps (s) of runs with other draws, by the bootstrap (Efron 1979)."""
+        # Whole steps are drawn, because workers wait for one another: their times in one step
+        # are not independent.
         means = self.steps.step.mean(axis=1)
-        # Workers that act alone feel for some steps what one of them does in one.
+        # An asynchronous worker's step affects the others for several steps.
         split = np.array_split(means, min(len(means), _FEW_BLOCKS if self.alone else _BLOCKS))
         blocks = np.array([block.mean() for block in split])
         generator = np.random.default_rng(self.seed)
@@ -117,27 +114,27 @@ class Result(Shown):
     @property
     def parts_s(self) -> dict[PartName, float]:
         """Mean seconds of each part of a step; they add up to the mean step."""
-        # "other" is no array of the steps: simulated ones are nothing but their parts.
+        # "other" is no array of the steps: simulated steps consist of the other parts.
         return {part: float(np.mean(getattr(self.steps, part, 0.0))) for part in PARTS}
 
     @cached_property
     def counted(self) -> NDArray[np.bool_]:
-        """Whether what a worker computed in a step was used, (steps, workers)."""
+        """Whether a worker's gradient of a step was used, (steps, workers)."""
         return np.asarray(self.steps.versions != DROPPED)
 
     @property
     def overlapped_comm_s(self) -> float:
-        """Mean seconds of communication that ran beside computation and cost nothing."""
+        """Mean seconds of communication that overlapped with computing and so cost no time."""
         return float(self.steps.overlapped_comm.mean())
 
     @property
     def steady(self) -> bool:
-        """Whether steps had settled, so that more of them would have the same mean."""
+        """Whether the steps had settled, so that more of them would have the same mean."""
         return self.unsettled is None
 
     @property
     def warnings(self) -> list[str]:
-        """What keeps the answer from being what was asked for, a sentence each."""
+        """Warnings about the result, a sentence each."""
         above = self.utilisation.above_peak
         memory = [] if self.memory is None else self.memory.warnings
         said = [
@@ -154,9 +151,9 @@ class Result(Shown):
         ]
 
     def alike(self, other: Result, own_figure: float, other_figure: float) -> bool:
-        """Whether the models' errors leave open which of two figures is the less.
+        """Return whether the models' errors leave open which of two figures is smaller.
 
-        The figures are in proportion to the mean steps. Errors that both share, of the same GPU or
+        The figures are proportional to the mean steps. Errors that both share, of the same GPU or
         network, cancel.
         """
         if self.interval is None or other.interval is None:
@@ -171,10 +168,10 @@ class Result(Shown):
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all workers whose gradients counted.
 
-        Workers that need not keep pace with one another count at their own.
+        Workers that need not keep pace with one another count at their own pace.
         """
         counted = self.counted
-        # Who keeps pace takes as many steps as all others: one batch each in a mean step.
+        # Workers that keep pace take equally many steps: one batch each in a mean step.
         if not self.own_pace and counted.all():
             return self.workers * self.batch_per_worker / self.mean_step
         gradients_per_s = counted.sum(axis=0) / self.steps.step.sum(axis=0)
@@ -182,9 +179,9 @@ class Result(Shown):
 
     @property
     def step_of_all_s(self) -> float:
-        """Seconds in which as many steps are taken as there are workers.
+        """Seconds in which the workers together take as many steps as there are workers.
 
-        The mean step, unless workers go at their own pace: then the fast ones take more of them.
+        The mean step, unless workers run at their own pace, where fast ones take more steps.
         """
         return self.steps.time_of_all() if self.own_pace else self.mean_step
 
@@ -192,7 +189,7 @@ class Result(Shown):
     def scaling_efficiency(self) -> float:
         """Throughput over that of as many single workers without communication, jitter included.
 
-        Where workers need not keep pace, each of those goes at its own too.
+        If workers need not keep pace, each of the single workers runs at its own pace too.
         """
         compute = self.steps.compute
         if self.own_pace:
@@ -208,7 +205,7 @@ class Result(Shown):
 
     @cached_property
     def utilisation(self) -> Utilisation:
-        """Tokens per second and shares of the GPUs' peak that the throughput is."""
+        """Tokens per second and shares of the GPUs' peak at this throughput."""
         job = self.job
         each = work(job.scenario, job.model, job.cluster)
         return each.at(self.throughput_samples_per_s)
@@ -216,13 +213,13 @@ class Result(Shown):
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample whose gradient counted."""
-        # Traffic is that of its own time, which no worker's step need be.
+        # Traffic has its own time, which may differ from every worker's step.
         samples = self.throughput_samples_per_s * self.traffic.links.time_s
         return self.traffic.sent_in_total / samples if samples else 0.0
 
     @property
     def _dropped(self) -> float:
-        """The share of gradients that were dropped, each worker's as often as it has one."""
+        """The share of dropped gradients, weighted by each worker's pace."""
         counted = self.counted
         if not self.own_pace:
             return float(1 - counted.mean())
@@ -231,9 +228,9 @@ class Result(Shown):
 
     @cached_property
     def staleness(self) -> dict[str, Any]:
-        """The gap of clocks, in iterations, and versions, in updates of gradients that counted.
+        """The clock gap, in iterations, and the version staleness, in updates, of used gradients.
 
-        Two things, never mixed.
+        The two are separate measures.
         """
         # A dropped gradient has a mark instead of a number of versions.
         versions = self.steps.versions[self.counted]
@@ -245,31 +242,31 @@ class Result(Shown):
 
     @property
     def waiting_s(self) -> dict[str, float]:
-        """How long a worker waits in a step for others.
+        """Seconds that a worker waits for others in a step.
 
-        Mean, median, 95th percentile and most, over steps and workers.
+        Mean, median, 95th percentile and maximum, over steps and workers.
         """
         return _spread(self.steps.straggler_wait)
 
     @property
     def step_time_by_worker_s(self) -> dict[str, float]:
-        """The mean step time of a worker: mean, median, 95th percentile and most, over workers."""
+        """The workers' mean step times: mean, median, 95th percentile and maximum."""
         return _spread(self.steps.step.mean(axis=0))
 
     @cached_property
     @limited()
     def one_time(self) -> OneTimeCosts:
-        """What the run pays once, worked out when it is asked for."""
+        """The one-time costs of the run, computed on demand."""
         return one_time_costs(self.job)
 
     @cached_property
     def spending(self) -> Spending:
-        """What a second of the cluster costs."""
+        """The costs of the cluster per second."""
         return spending(self.job.scenario)
 
     @property
     def cost(self) -> Cost | None:
-        """What the steps cost; None without a price."""
+        """The cost of the steps; None without a price."""
         price = self.job.scenario.cost.price_per_gpu_hour
         if price is None:
             return None
@@ -283,8 +280,8 @@ class Result(Shown):
 
     @property
     def energy(self) -> Energy | None:
-        """What the steps draw; None where a GPU's power is not known."""
-        # Encoding and decoding are kernels of the GPU, too; all else is waiting.
+        """The energy of the steps; None if a GPU's power is not known."""
+        # Encoding and decoding run on the GPU too; all else is waiting.
         busy = float((self.steps.compute + self.steps.encode).mean()) / self.mean_step
         return self.spending.energy(
             step_s=self.step_of_all_s,
@@ -295,7 +292,7 @@ class Result(Shown):
 
     @property
     def total(self) -> Total | None:
-        """What the tokens, samples or epochs of the scenario's cost take; None without them."""
+        """Time, price and energy of the scenario's tokens, samples or epochs, if it has any."""
         samples = samples_to_pay(self.job.scenario, self.job.model.tokens)
         if samples is None:
             return None
@@ -305,12 +302,12 @@ class Result(Shown):
 
     @property
     def price_per_million_samples(self) -> float | None:
-        """In the currency of the spending; None without a stated or a list price."""
+        """The price in the spending's currency; None without a stated or a list price."""
         return self.spending.price(1e6 / self.throughput_samples_per_s)
 
     @property
     def time_to_target_s(self) -> float | None:
-        """Seconds of training to the model's target; None where steps to it are not known."""
+        """Seconds of training to the model's target; None if the number of steps is not known."""
         training = None if self.to_target is None else self.to_target.training
         return None if training is None else training.time_s
 
@@ -318,17 +315,18 @@ class Result(Shown):
     def input_bound(self) -> bool:
         """Whether input limits the steps.
 
-        Some worker's pipeline brings batches more slowly than the slowest computes and sends.
+        True if some worker's pipeline delivers batches more slowly than the slowest worker computes
+        and sends.
         """
         if self.pipeline is None:
             return False
-        # Without the waiting for input, which would make up for any difference.
+        # Without the waiting for input, which would hide any difference.
         busy = (self.steps.compute + self.steps.exposed_comm).mean(axis=0).max()
         return bool(self.pipeline.period().max() > busy * (1 + 1e-9))
 
     @cached_property
     def provenance(self) -> dict[str, str]:
-        """What made the answer, and when it was asked for that."""
+        """The versions that produced the result, and the date of the first request for them."""
         return provenance()
 
     def _input_json(self) -> dict[str, Any] | None:
@@ -342,7 +340,7 @@ class Result(Shown):
         return None if self.epoch is None else {**asdict(self.epoch), "time_s": self.epoch_time_s}
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim run --json``.
+        """Return the JSON object of ``dpsim run --json``.
 
         Everything but ``provenance`` is the same for the same scenario and seed.
         """
@@ -403,8 +401,8 @@ def _spread(values: FloatArray) -> dict[str, float]:
 
 
 def _distribution(values: IntArray) -> dict[str, Any]:
-    """Of counts: mean, median, 95th percentile, most, and how often each count came, from 0 on."""
-    # Where every gradient was dropped there is none to count.
+    """Return mean, median, 95th percentile, maximum and histogram of counts, from 0 on."""
+    # No gradient counts if all were dropped.
     if not len(values):
         return {"mean": 0.0, "median": 0.0, "p95": 0.0, "max": 0, "histogram": []}
     return {

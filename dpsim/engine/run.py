@@ -1,4 +1,4 @@
-"""One run: a job that was simulated once, and all that can be asked of it afterwards."""
+"""One run: a job that was simulated once, and the results derived from it."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 
-# Warm-ups that are tried where steps have not settled, in runs; the last one of few records, and
-# only of workers that act together, which takes less time.
+# Warm-ups to try if steps have not settled, in multiples of the run; the last one only with few
+# records and synchronous workers, which are faster to simulate.
 _LONGER = (2, 8, 32)
 _FEW_RECORDS = 200_000
-# Of workers that act alone, what is simulated to see whether more steps have another mean: at least
-# and at most so many runs, and messages, first and where that has not settled. A thousand messages
-# take some 70 ms.
+# How much of an asynchronous run is simulated to see whether more steps have another mean: the
+# fewest and the most runs, and messages at first and if that has not settled. A thousand messages
+# take about 70 ms.
 _FEWEST_RUNS, _MOST_RUNS = 4, 32
 _MESSAGES = (4_000, 20_000)
-# Of a link's rate over the steps: beyond it something is still on its way when they end. Steps of
-# workers at their own paces are counted whole, which may come to a little more than all.
+# Share of a link's rate over the steps beyond which data must still be in flight at their end. Not
+# 1, because steps of workers at their own paces are counted whole, which may exceed it slightly.
 _MORE_THAN_ALL = 1.01
-_SHORT = 10  # steps: runs of fewer are warmed up as long as one of these
+_SHORT = 10  # steps: shorter runs are warmed up as long as a run of this length
 
 
 def simulate(scenario: Scenario, progress: Progress = lambda done: None) -> Result:
     """Predict ``scenario``. ``progress`` is called with the number of steps simulated so far.
 
-    Raises DpsimError where the scenario asks for what cannot be had, such as a precision that the
+    Raises DpsimError if the scenario asks for something impossible, such as a precision that the
     GPU lacks, or more memory than it has.
     """
     return run_scenario(scenario, progress=progress).result
@@ -70,10 +70,10 @@ def run_scenario(
     *,
     settle: bool = True,
 ) -> Run:
-    """Prepare ``scenario`` and simulate it, keeping what ``recording`` says.
+    """Prepare ``scenario`` and simulate it, and keep what ``recording`` says.
 
-    Where steps have not settled it is simulated again with a longer warm-up, unless ``settle`` is
-    false or versions are kept, which are of a run from its start. Raises DpsimError as `simulate`
+    If steps have not settled, it is simulated again with a longer warm-up, unless ``settle`` is
+    false or versions are recorded, which need a run from its start. Raises DpsimError as `simulate`
     does.
     """
     model = None
@@ -82,10 +82,10 @@ def run_scenario(
         check_fits(scenario, model)  # before preparing, which takes longer
     as_asked = recording.versions or not settle
     settled = scenario if as_asked else settled_length(scenario)
-    # Before anything is built, which for too many workers takes long by itself.
+    # Before anything is built, because building already takes long for too many workers.
     check_length(settled)
     job = calibrated(settled, model)
-    samples_to_pay(scenario, job.model.tokens)  # before minutes are spent on what has no answer
+    samples_to_pay(scenario, job.model.tokens)  # fail early, before minutes of simulation
     run = Run(simulate_job(job, recording, progress, staggered=not as_asked))
     if as_asked:
         return run
@@ -100,9 +100,9 @@ def run_scenario(
 
 @limited()
 def run_job(job: Job, recording: Recording = NOTHING) -> Run:
-    """Simulate a job that is prepared already, keeping what ``recording`` says.
+    """Simulate a job that is already prepared, and keep what ``recording`` says.
 
-    Raises DpsimError where it takes more memory than its GPUs have, or too many steps.
+    Raises DpsimError if it takes more memory than its GPUs have, or too many steps.
     """
     check_length(job.scenario)
     if not job.scenario.run.allow_out_of_memory:
@@ -111,12 +111,12 @@ def run_job(job: Job, recording: Recording = NOTHING) -> Run:
 
 
 def _warmed_up(run: Run, recording: Recording) -> Run:
-    """``run`` with as much warm-up as lets its steps settle, or the most that is tried."""
+    """Return ``run`` with a warm-up that lets its steps settle, or the longest that is tried."""
     asked, steps, workers = run.scenario.run.warmup, len(run.job.counted), run.job.workers
     for times in _LONGER:
         warmup = times * max(asked + steps, _SHORT)
         long = times == _LONGER[-1]
-        # The limit that the run as asked for was held to holds for a longer one.
+        # A longer run has the same limit as the original one.
         too_many = (warmup + steps) * workers > (_FEW_RECORDS if long else MOST_RECORDS)
         if run.changing is None or too_many or (long and run.job.acts_alone):
             break
@@ -125,17 +125,17 @@ def _warmed_up(run: Run, recording: Recording) -> Run:
 
 
 def _confirmed(run: Run, recording: Recording) -> Run:
-    """``run``, if workers that act alone take as long in further steps; else those steps.
+    """Return ``run`` if asynchronous workers take as long in further steps, else those steps.
 
-    They may keep a rhythm for thousands of steps that the least irregularity ends, so that no part
-    of the run shows it. Of computing that never varies, that of the further steps does so by 1 %. A
-    run that is counted from its start stays what it is, and is said not to have settled.
+    Workers may keep a rhythm for thousands of steps that the smallest irregularity ends, so that no
+    part of the run shows it. Computing without jitter therefore varies by 1 % in the further steps.
+    A run that is counted from its start is not changed, but reported as not settled.
     """
     if not run.job.acts_alone or run.changing is not None:
         return run
     own, asked = run, run.job.counted
     if not asked.start and len(asked) < FEWEST:
-        return run  # the start of a run is all that there is of it
+        return run  # the run consists of its start only
     sent = own.job.workers * asked.stop * (len(own.job.calls(0)) + 1)
     for most in _MESSAGES:
         times = min(_MOST_RUNS, most // sent)
@@ -161,14 +161,14 @@ def _confirmed(run: Run, recording: Recording) -> Run:
 
 
 def _again(run: Run, scenario: Scenario, recording: Recording) -> Run:
-    """The job of ``run`` simulated with the lengths and the disturbances of ``scenario``."""
+    """Simulate the job of ``run`` with the lengths and the disturbances of ``scenario``."""
     return Run(simulate_job(run.job.lasting(scenario), recording, staggered=True))
 
 
 class Run:
-    """A job and what happened when it was simulated; nothing here simulates again.
+    """A job and its simulated steps; nothing here simulates again.
 
-    Steps are numbered from 0, the first after warm-up, but in ``all_steps``, which begin with the
+    Steps are numbered from 0, the first after warm-up, except in ``all_steps``, which include the
     warm-up.
     """
 
@@ -182,22 +182,22 @@ class Run:
 
     @cached_property
     def unsettled(self) -> str | None:
-        """What shows that more steps would have another mean; None where they are steady."""
+        """Why more steps would have another mean; None if the steps are steady."""
         if self.changing is not None or self._bound_is_reached or not self.job.keeps_pace:
             return self.changing
         return running_ahead(self.steps, self.job.cycle, alone=self.job.acts_alone)
 
     @property
     def _bound_is_reached(self) -> bool:
-        """Whether a worker that runs ahead may be held within the longest warm-up that is tried."""
+        """Whether a worker that runs ahead may reach its bound within the longest warm-up."""
         longest = max(self.job.counted.stop, _SHORT) * max(_LONGER)
         return self.job.gate().lag <= longest
 
     @cached_property
     def changing(self) -> str | None:
-        """What shows that as many steps later on would have another mean, None where nothing does.
+        """Why as many later steps would have another mean; None if nothing shows it.
 
-        A bound on clocks that no worker comes to changes nothing until then.
+        A bound on clocks that no worker reaches in these steps does not count.
         """
         found = unsettled(
             self.steps,
@@ -217,7 +217,7 @@ class Run:
 
     @property
     def scenario(self) -> Scenario:
-        """What was simulated."""
+        """The scenario that was simulated."""
         return self.job.scenario
 
     @cached_property
@@ -232,16 +232,16 @@ class Run:
 
     @property
     def time_between_sends(self) -> float:
-        """Seconds in which what a step sends is sent once.
+        """Seconds in which the traffic of a step is sent once.
 
-        Of workers that act alone each sends at its own pace. A collective of all is as frequent as
-        the steps of whoever is furthest, who begins it; those who are late take part.
+        Asynchronous workers each send at their own pace. A collective of all workers is as frequent
+        as the steps of the worker furthest ahead, which starts it; late workers take part.
         """
         if not self.job.own_pace:
             return self.step_time
         if self.job.acts_alone:
             return self.steps.time_of_all()
-        # The earliest end of a step is that of whoever is furthest.
+        # The earliest end of a step belongs to the worker furthest ahead.
         furthest = np.cumsum(self.all_steps.step, axis=0).min(axis=1)
         warmup = self.scenario.run.warmup
         begun = furthest[warmup - 1] if warmup else 0.0
@@ -249,7 +249,7 @@ class Run:
 
     @property
     def recorded(self) -> range:
-        """The steps whose intervals were kept."""
+        """The steps whose intervals were recorded."""
         if self._timeline is None:
             return range(0)
         steps, warmup = self._timeline.steps, self.scenario.run.warmup
@@ -257,19 +257,19 @@ class Run:
 
     @property
     def log(self) -> Log:
-        """Who read and gave which version when, in all steps; it must have been recorded."""
+        """The log of versions read and given in all steps; it must have been recorded."""
         assert self._log is not None, "the run keeps no versions"
         return self._log
 
     def intervals(
         self, step: int | None = None, workers: int | Collection[int] | None = None
     ) -> list[Interval]:
-        """What ``workers`` did in a recorded step; None for all of either.
+        """Return the intervals of ``workers`` in a recorded step; None for all of either.
 
-        A number stands for the first so many.
+        An int for ``workers`` means the first so many.
 
-        By worker, stream and time, in s from the start of the run. Raises DpsimError for a step
-        that was not recorded.
+        Sorted by worker, stream and time, in s from the start of the run. Raises DpsimError for a
+        step that was not recorded.
         """
         steps = self.recorded if step is None else [step]
         if self._timeline is None or steps[0] not in self.recorded:
@@ -280,12 +280,13 @@ class Run:
         return self._timeline.intervals((warmup + each for each in steps), workers)
 
     def extremes(self) -> dict[str, int]:
-        """The workers that computed least, in the middle and most in the first recorded step.
+        """Return the workers with the least, median and most computing in the first recorded step.
 
-        By "fastest", "typical" and "slowest". Where each goes its own way, by their whole steps.
+        The keys are "fastest", "typical" and "slowest". If workers run at their own pace, whole
+        steps are compared.
         """
         steps = self.steps.step if self.job.own_pace else self.steps.compute
-        # Stable: of workers that are equally fast the same ones are shown on every machine.
+        # Stable, so that every machine shows the same ones of equally fast workers.
         order = np.argsort(steps[self.recorded.start], kind="stable")
         return {
             "typical": int(order[(len(order) - 1) // 2]),
@@ -294,7 +295,7 @@ class Run:
         }
 
     def boundaries(self) -> FloatArray:
-        """When each worker's recorded steps begin, and when the last of them ends (s).
+        """Return when each worker's recorded steps begin, and when the last of them ends (s).
 
         Shape (recorded steps + 1, workers); times are from the start of the run.
         """
@@ -305,7 +306,7 @@ class Run:
 
     @limited()
     def link_transfers(self) -> OnLinks:
-        """What the recorded steps' transfers put on each link, from when to when.
+        """Return the transfers of the recorded steps on each link, with their times.
 
         All workers must have been recorded.
         """
@@ -321,13 +322,13 @@ class Run:
 
     @cached_property
     def traffic(self) -> StepTraffic:
-        """What a step sends on average."""
+        """The mean traffic of a step."""
         return step_traffic(self.job, self.time_between_sends)
 
     @cached_property
     @limited()
     def result(self) -> Result:
-        """The answer."""
+        """The result of the run."""
         return answer(
             self.job,
             self.steps,

@@ -1,6 +1,6 @@
-"""How many steps are simulated: whole periods of averaging, and a warm-up that fills pipes.
+"""The number of steps to simulate: whole averaging periods, and a warm-up that fills pipelines.
 
-Also whether there is room for what so many steps leave behind.
+Also checks that there is memory for the records of so many steps.
 """
 
 from __future__ import annotations
@@ -11,29 +11,30 @@ from dpsim.disturbance import LognormalJitterConfig
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Meeting
 
-MOST_RECORDS = 20_000_000  # steps x workers that are kept
+MOST_RECORDS = 20_000_000  # steps x workers
 _LEAST_JITTER = LognormalJitterConfig(kind="lognormal", sigma=0.01)
 _BYTES_A_WORKER = 2_500.0
-_BYTES_A_RECORD = 8.0 * 12  # twelve arrays of a number a step and worker
+_BYTES_A_RECORD = 8.0 * 12  # twelve arrays with a number per step and worker
 
 
 def settled_length(scenario: Scenario) -> Scenario:
-    """``scenario`` with as many steps and as long a warm-up as its synchronisation needs."""
+    """Return ``scenario`` with the number of steps and warm-up that its synchronisation needs."""
     lag, overlap = _behind(scenario)
     scenario = _in_whole_periods(scenario)
     run, least = scenario.run, max(lag, overlap)
-    # Workers who may run further ahead than the run is long never wait for what lags.
+    # Workers that may run ahead for longer than the run never wait for lagging exchanges.
     if not least or run.warmup > least or lag > run.warmup + run.steps:
         return scenario
-    # Step t waits for what was exchanged in step t - lag - 1: from step lag + 1 on there is one.
+    # Step t waits for the exchange of step t - lag - 1, which exists from step lag + 1 on.
     return warming_up(scenario, least + 1)
 
 
 def _behind(scenario: Scenario) -> tuple[int, int]:
-    """By how many steps what is exchanged lags, and for how many a group's fragment travels.
+    """Return by how many steps exchanges lag, and for how many a group's fragment is in flight.
 
-    A warm-up of more fills the pipes: what is on its way as the counted steps end is then made up
-    for by what was as they began. Where a run is counted from its start, its lags are too.
+    A longer warm-up fills the pipeline: data in flight at the end of the counted steps then
+    balances data that was in flight at their start. A run that is counted from its start includes
+    its lags.
     """
     sync, aggregation = scenario.strategy.sync, scenario.strategy.aggregation
     overlap = 0 if sync.outer_step is None else sync.outer_step.overlap
@@ -42,10 +43,10 @@ def _behind(scenario: Scenario) -> tuple[int, int]:
 
 
 def _in_whole_periods(scenario: Scenario) -> Scenario:
-    """``scenario`` with steps up to the end of a period of averaging, if it has a whole one.
+    """Return ``scenario`` with its steps rounded up to whole averaging periods, if it has one.
 
-    A part of a period would hold too many averagings, or too few, for its steps. A run that begins
-    before the switch to local steps is taken as it is.
+    A part of a period would have too many or too few averagings for its steps. A run that begins
+    before the switch to local steps is not changed.
     """
     run, cycle = scenario.run, exchange_cycle(scenario)
     if run.steps < cycle or run.warmup < scenario.strategy.sync.first_own_step:
@@ -55,15 +56,15 @@ def _in_whole_periods(scenario: Scenario) -> Scenario:
 
 
 def warming_up(scenario: Scenario, steps: int) -> Scenario:
-    """``scenario`` with the first ``steps`` steps as its warm-up."""
+    """Return ``scenario`` with the first ``steps`` steps as its warm-up."""
     settings = scenario.run.model_copy(update={"warmup": steps})
     return scenario.model_copy(update={"run": settings})
 
 
 def going_on(scenario: Scenario, steps: int) -> Scenario:
-    """``scenario`` with ``steps`` steps, of which the first half is its warm-up.
+    """Return ``scenario`` with ``steps`` steps, the first half of them warm-up.
 
-    Computing that never varies does so by 1 %, as little as was ever measured of real workers.
+    Without jitter, computing varies by 1 %, the smallest variation measured of real workers.
     """
     settings = scenario.run.model_copy(update={"warmup": steps // 2, "steps": steps - steps // 2})
     disturbance = scenario.disturbance
@@ -73,13 +74,13 @@ def going_on(scenario: Scenario, steps: int) -> Scenario:
 
 
 def has_events(scenario: Scenario) -> bool:
-    """Whether something happens at a time or step of its own, which a longer warm-up would hide."""
+    """Return whether an event at a fixed time or step would be hidden by a longer warm-up."""
     switch = scenario.strategy.sync.first_own_step
     return bool(scenario.disturbance.links) or switch > scenario.run.warmup
 
 
 def averaging_period(scenario: Scenario) -> int:
-    """Steps between two averagings of models; 1 where workers share one, which nobody averages."""
+    """Return the steps between two averagings of models; 1 if workers share one model."""
     sync = scenario.strategy.sync
     if sync.one_version:
         return 1
@@ -90,15 +91,15 @@ def averaging_period(scenario: Scenario) -> int:
 
 
 def exchange_cycle(scenario: Scenario) -> int:
-    """Steps after which exchanges come again: a period of averaging, or one of outer steps."""
+    """Return the steps after which exchanges repeat: a period of averaging or of outer steps."""
     outer = scenario.strategy.sync.outer_step
     return averaging_period(scenario) * (1 if outer is None else outer.every)
 
 
 def counted_steps(scenario: Scenario) -> int:
-    """How many steps count: those asked for, or a whole period of averaging if that is longer.
+    """Return how many steps count: those asked for, or a whole averaging period if longer.
 
-    A shorter run would hold no averaging, or not what it costs a step.
+    A shorter run would contain no averaging, or misstate its cost per step.
     """
     run, cycle = scenario.run, exchange_cycle(scenario)
     last = run.warmup + run.steps - 1
@@ -107,12 +108,12 @@ def counted_steps(scenario: Scenario) -> int:
 
 
 def bytes_held(steps: int, workers: int) -> float:
-    """Bytes of this machine that a simulation keeps, about: for each worker and for its steps."""
+    """Return about how many bytes of this machine's memory a simulation keeps."""
     return _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers
 
 
 def check_length(scenario: Scenario) -> None:
-    """Raise DpsimError where the run keeps more than is allowed, or more than this machine has."""
+    """Raise DpsimError if the run has too many records, or too many for this machine's memory."""
     workers, counted = scenario.cluster.ranks, counted_steps(scenario)
     steps = scenario.run.warmup + counted
     if steps * workers > MOST_RECORDS:

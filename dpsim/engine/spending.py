@@ -1,12 +1,12 @@
-"""What training costs: money for GPU hours, and energy.
+"""The cost of training: money for GPU hours, and energy.
 
 Every GPU is paid for from the first step to the last, whether it computes or waits. Power is
 
     pue (GPUs P (busy + (1 - busy) waiting) + nodes P_node),
 
 with P the power of a GPU that computes and ``busy`` the share of a step in which it does (encoding
-and decoding included). The catalogue's P is the thermal design power, what a board may draw for
-long: the energy it gives is an upper bound.
+and decoding included). The catalogue's P is the thermal design power, which a board may draw for
+long: the resulting energy is an upper bound.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _KWH = 3.6e6
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Money in ``currency``: for an hour of all GPUs, a step, a million samples, and the target.
+    """Money in ``currency``: per hour of all GPUs, step, million samples, and to the target.
 
-    Of text also for a million tokens.
+    For text also per million tokens.
     """
 
     price_per_gpu_hour: float
@@ -42,7 +42,7 @@ class Cost:
 class Energy:
     """Power and energy of all machines.
 
-    ``power_W`` is their average over a step, ``gpu_power_W`` of one GPU that computes, from
+    ``power_W`` is the average over a step, ``gpu_power_W`` the power of one GPU that computes, from
     ``source``.
     """
 
@@ -57,10 +57,10 @@ class Energy:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What training on ``samples`` takes, time lost to crashes included.
+    """Time, price and energy of training on ``samples``, time lost to crashes included.
 
-    ``price`` is in ``currency``, None where some GPU has no price; ``price_source`` says whose
-    ``price_per_gpu_hour`` it is. ``energy_kwh`` is None where a GPU's power is not known.
+    ``price`` is in ``currency``, None if some GPU has no price; ``price_source`` is the source of
+    ``price_per_gpu_hour``. ``energy_kwh`` is None if a GPU's power is not known.
     """
 
     samples: float
@@ -75,10 +75,10 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a second of the scenario's cluster costs.
+    """The running costs of the scenario's cluster.
 
-    ``gpu_watts``: of all its GPUs at work, None where some GPU's is not known. ``hourly``: an hour
-    of all GPUs in ``currency``, None where some GPU has neither a stated nor a list price.
+    ``gpu_watts``: power of all its GPUs at work, None if some GPU's is not known. ``hourly``: price
+    of an hour of all GPUs in ``currency``, None if some GPU has neither a stated nor a list price.
     """
 
     config: CostConfig
@@ -91,11 +91,11 @@ class Spending:
     price_source: str | None
 
     def price(self, seconds: float) -> float | None:
-        """What so many seconds of all GPUs cost; None without a price."""
+        """Return the price of ``seconds`` on all GPUs; None without a price."""
         return None if self.hourly is None else self.hourly * seconds / _HOUR
 
     def total(self, samples: float, *, time_s: float, energy: Energy | None) -> Total:
-        """What training on ``samples`` takes, which takes ``time_s``."""
+        """Return the total of training on ``samples``, which takes ``time_s``."""
         return Total(
             samples=samples,
             time_s=time_s,
@@ -116,9 +116,9 @@ class Spending:
         tokens_per_s: float | None,
         to_target_s: float | None,
     ) -> Cost:
-        """What steps of ``step_s`` seconds cost, at so much for each GPU and hour.
+        """Return the cost of steps of ``step_s`` seconds at ``price`` per GPU and hour.
 
-        ``to_target_s`` is how long it is to the target, None where that is not known.
+        ``to_target_s`` is the time to the target, None if it is not known.
         """
         hourly = price * self.gpus
         return Cost(
@@ -136,9 +136,9 @@ class Spending:
     def energy(
         self, *, step_s: float, busy_share: float, samples_per_s: float, to_target_s: float | None
     ) -> Energy | None:
-        """What steps draw with GPUs that compute for ``busy_share`` of them.
+        """Return the energy of steps in which GPUs compute for the share ``busy_share``.
 
-        None where a GPU's power is not known.
+        None if a GPU's power is not known.
         """
         if self.gpu_watts is None:
             return None
@@ -158,7 +158,7 @@ class Spending:
 
 
 def spending(scenario: Scenario) -> Spending:
-    """The spending of ``scenario``: list prices and the catalogue's power where it gives none."""
+    """Return the spending of ``scenario``; list prices and catalogue power by default."""
     config, parts = scenario.cost, scenario.cluster.parts
     watts, source = _watts(scenario)
     hourly, currency, price_source = _hourly(scenario)
@@ -175,7 +175,7 @@ def spending(scenario: Scenario) -> Spending:
 
 
 def _watts(scenario: Scenario) -> tuple[float | None, str]:
-    """The power of all GPUs at work, None where some GPU's is not known, and its source."""
+    """Return the power of all GPUs at work, None if some GPU's is not known, and its source."""
     given, parts = scenario.cost.power_per_gpu, scenario.cluster.parts
     if given is not None:
         return scenario.cluster.ranks * given, GIVEN
@@ -190,7 +190,7 @@ def _watts(scenario: Scenario) -> tuple[float | None, str]:
 
 
 def _hourly(scenario: Scenario) -> tuple[float | None, str, str | None]:
-    """The price of an hour of all GPUs, None where some GPU has none; its currency and source."""
+    """Return the price of an hour of all GPUs (None if unknown), its currency and its source."""
     given, parts = scenario.cost.price_per_gpu_hour, scenario.cluster.parts
     if given is not None:
         return given * scenario.cluster.ranks, scenario.cost.currency, GIVEN
@@ -203,9 +203,9 @@ def _hourly(scenario: Scenario) -> tuple[float | None, str, str | None]:
 
 
 def samples_to_pay(scenario: Scenario, tokens_of_sample: int | None) -> float | None:
-    """The samples that ``scenario`` asks the total of; None where it asks for none.
+    """Return the samples for which ``scenario`` asks the total; None if it asks for none.
 
-    Raises DpsimError for tokens of a model without any, and for epochs of no data set.
+    Raises DpsimError for tokens of a model without any, and for epochs without a data set.
     """
     cost = scenario.cost
     if cost.tokens is not None:
@@ -221,7 +221,7 @@ def samples_to_pay(scenario: Scenario, tokens_of_sample: int | None) -> float | 
 
 
 def _data_set(scenario: Scenario) -> int:
-    """Samples of the data set: the scenario's, else of the model's task."""
+    """Return the samples of the scenario's data set, or else of the model's task."""
     model, dataset = scenario.workload.model, scenario.workload.dataset
     if dataset is not None:
         return dataset.samples

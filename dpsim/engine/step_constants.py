@@ -1,12 +1,12 @@
-"""A job whose steps differ from its description as a calibration says.
+"""Adjust a job's steps by the step constants of a calibration.
 
 Where ``g`` GPUs share a node, a pass whose kernels take P s on the GPU takes
 
     ((compute (1 + crowding (g - 1)) P)^n + (host (1 + host_crowding (g - 1)))^n)^(1/n),   n = 1.45,
 
-since the host's work runs partly beside the GPU's. The bytes of collectives take ``inside`` times
-as long inside a node; between N nodes ``between`` (N / 2)^decay times. Of B s of communication
-beside the last backward pass computing loses (1 - overlap) B.
+because the host's work partly overlaps with the GPU's. The bytes of collectives take ``inside``
+times as long inside a node, and ``between`` (N / 2)^decay times between N nodes. Of B s of
+communication during the last backward pass, computing loses (1 - overlap) B.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dpsim.hardware import StepConstants
 from dpsim.strategy.aggregation import Turns
 from dpsim.workload import LayerTimes
 
-# n: of small clusters' steps, whose host and GPU work neither in turn nor at once.
+# n, fitted to small clusters' steps: host and GPU work neither in turn nor fully in parallel.
 _NORM = 1.45
 
 
 def adjusted(job: Job, constants: StepConstants) -> Job:
-    """``job`` with the constants of its cluster."""
+    """Return ``job`` with the step constants of its cluster applied."""
     others = max(job.workers_of_nodes) - 1
     compute = constants.compute * (1 + constants.crowding * others)
     host = constants.host * (1 + constants.host_crowding * others)
@@ -39,7 +39,7 @@ def adjusted(job: Job, constants: StepConstants) -> Job:
 
 
 def _longer(times: LayerTimes, compute: float, host: float) -> LayerTimes:
-    """A GPU's times, the host's share of each pass among them."""
+    """Return a GPU's times including the host's share of each pass."""
     on_gpu = compute * times.one_pass
     factor = compute * (1 + (host / on_gpu) ** _NORM) ** (1 / _NORM)
     return replace(
@@ -52,7 +52,7 @@ def _longer(times: LayerTimes, compute: float, host: float) -> LayerTimes:
 
 
 def _communication(job: Job, constants: StepConstants) -> float:
-    """How many times as long bytes take."""
+    """Return the factor on the time of bytes."""
     nodes = np.count_nonzero(job.workers_of_nodes)
     if nodes == 1:
         return constants.inside
@@ -66,7 +66,7 @@ def _slower(turns: Turns, factor: float) -> Turns:
 
 
 def _disturbed(job: Job, overlap: float) -> Job:
-    """The job with a last backward pass that loses to the communication beside it."""
+    """Return the job with a last backward pass that is slowed by overlapped communication."""
     beside = sum(
         job.collective_seconds(name, nbytes)
         for call in calls_beside(job)

@@ -1,4 +1,4 @@
-"""What is known of a cluster's step constants before any of its steps is measured."""
+"""Priors of a cluster's step constants, before any of its steps is measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpsim.scenario import Scenario
 
 
 class Prior(NamedTuple):
-    """What is known of a constant beforehand; a spread of 0 is not fitted."""
+    """The prior of a constant; a constant with a spread of 0 is not fitted."""
 
     name: str
     value: float
@@ -22,24 +22,24 @@ class Prior(NamedTuple):
 
 
 def step_noise() -> float:
-    """Spread of a measured step that nothing explains, of its logarithm."""
+    """Return the unexplained spread of a measured step, of its logarithm."""
     return float(_file()["noise"])
 
 
 def constants_of_steps(scenario: Scenario) -> StepConstants:
-    """Those of a scenario's calibration, or of an ordinary cluster: the centres of the priors."""
+    """Return the calibration's step constants, or the centres of an ordinary cluster's priors."""
     profile = scenario.profile
     if profile is not None and profile.step is not None:
         return profile.step
     values = {prior.name: prior.value for prior in priors_of(scenario)}
     if scenario.workload.input.kind != "script":
-        # Nobody's loaders take the host's memory and cores from the GPUs beside it.
+        # Without a script's data loaders, GPUs do not compete for the host's memory and cores.
         values["crowding"] = 0.0
     return StepConstants(**values)
 
 
 def priors_of(scenario: Scenario) -> Iterator[Prior]:
-    """The priors of a cluster's constants, by its software and by what joins its GPUs."""
+    """Yield the priors of a cluster's constants, by its software and its GPU interconnect."""
     members = {
         "host": scenario.workload.software,
         "inside": "nvlink" if _has_nvlink(scenario) else "pcie",

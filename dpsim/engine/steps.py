@@ -1,4 +1,4 @@
-"""What happened in each step of each worker: seconds by part, and staleness."""
+"""The steps of each worker: seconds by part, and staleness."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-# Each but "other" is an attribute of `Steps`.
+# Each except "other" is an attribute of `Steps`.
 PartName = Literal["compute", "input", "encode", "exposed_comm", "straggler_wait", "other"]
 
 
@@ -18,7 +18,7 @@ PartName = Literal["compute", "input", "encode", "exposed_comm", "straggler_wait
 class Part:
     """A part of a step: ``title`` as a row of a table, ``words`` within a sentence.
 
-    ``colour`` is the name of one of the colours of figures.
+    ``colour`` is the name of a colour of the figures.
     """
 
     title: str
@@ -30,7 +30,7 @@ PARTS: Mapping[PartName, Part] = {
     "compute": Part("computing (forward, backward, optimiser)", "computing", "blue"),
     "input": Part("waiting for input", "waiting for input", "sky blue"),
     "encode": Part("encoding and decoding", "encoding and decoding", "reddish purple"),
-    "exposed_comm": Part("communication that nothing hides", "exposed communication", "orange"),
+    "exposed_comm": Part("exposed communication", "exposed communication", "orange"),
     "straggler_wait": Part("waiting for slower workers", "waiting for slower workers", "vermilion"),
     "other": Part("other", "other", "grey"),
 }
@@ -43,7 +43,7 @@ class Steps:
     ``compute + input + encode + exposed_comm + straggler_wait`` is the step. ``clock_gap``: how
     many iterations a worker is ahead of the slowest as it begins one. ``versions``: updates that
     were applied between reading parameters and applying the gradient computed on them, `DROPPED`
-    where it never was.
+    if it was never applied.
     """
 
     compute: FloatArray
@@ -57,7 +57,7 @@ class Steps:
 
     @classmethod
     def empty(cls, steps: int, workers: int) -> Steps:
-        """All of it 0."""
+        """Return steps with all values 0."""
         one, two, three, four, five, six = np.zeros((6, steps, workers))
         gap, versions = np.zeros((2, steps, workers), dtype=np.int64)
         return cls(one, two, three, four, five, six, gap, versions)
@@ -68,20 +68,23 @@ class Steps:
         return self.compute + self.input + self.encode + self.exposed_comm + self.straggler_wait
 
     def time_of_all(self) -> float:
-        """Seconds in which as many steps are taken as there are workers, each at its own pace."""
-        # Paces add up, times do not: the harmonic mean of the workers' steps.
+        """Return the seconds in which as many steps are taken as there are workers.
+
+        Each worker runs at its own pace.
+        """
+        # Paces add up, times do not: this is the harmonic mean of the workers' steps.
         paces = 1 / self.step.mean(axis=0)
         return float(len(paces) / paces.sum())
 
     def after(self, warmup: int) -> Steps:
-        """Without the first steps."""
+        """Return the steps without the first ``warmup``."""
         return Steps(**{field.name: getattr(self, field.name)[warmup:] for field in fields(self)})
 
 
 def seconds_covered(spans: Sequence[tuple[float, float]]) -> float:
-    """Seconds in which at least one of some ``spans``, (begin, end) each, is under way.
+    """Return the seconds in which at least one of the ``spans``, (begin, end) each, is under way.
 
-    Collectives of several communicators may be so side by side.
+    Collectives of several communicators may run concurrently.
     """
     if not spans:
         return 0.0

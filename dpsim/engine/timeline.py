@@ -1,4 +1,4 @@
-"""What each worker's streams did in the steps that are recorded, from when to when."""
+"""The activity of each worker's streams in the recorded steps, as intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsim.base.arrays import FloatArray
 
 
 class Interval(NamedTuple):
-    """What a stream (compute, communication, input) of a worker did between two times (s)."""
+    """An activity of a worker's stream (compute, communication, input) between two times (s)."""
 
     worker: int
     stream: str
@@ -20,31 +20,30 @@ class Interval(NamedTuple):
 
 
 class Timeline:
-    """Collects the intervals of the steps in ``steps`` (warm-up counted), by step.
+    """Collector of the intervals of the steps in ``steps`` (warm-up counted), by step.
 
-    Only of workers below ``workers``; times are from the start of the run.
+    Keeps only workers below ``workers``; times are from the start of the run.
     """
 
     def __init__(self, steps: range, workers: int) -> None:
         self.steps = steps
         self.workers = workers
         self._single: dict[int, list[Interval]] = defaultdict(list)
-        # One entry for all workers. Most are never looked at, so they are spread out when asked
-        # for.
+        # One entry for all workers. Most are never read, so they are expanded on demand.
         self._of_all: dict[int, list[tuple[str, str, FloatArray, FloatArray]]] = defaultdict(list)
 
     def add(self, step: int, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
-        """Note an interval of every worker (vectors over them)."""
+        """Add an interval of every worker (vectors over workers)."""
         if step in self.steps:
             shown = slice(self.workers)
             self._of_all[step].append((stream, name, starts[shown].copy(), ends[shown].copy()))
 
     def noted(self, step: int) -> int:
-        """How many intervals of all workers have been noted in ``step``."""
+        """Return how many intervals of all workers have been added in ``step``."""
         return len(self._of_all[step])
 
     def repeat(self, step: int, noted: slice, shift: float, times: int) -> None:
-        """Note those of ``noted`` again, each ``shift`` s later than the time before."""
+        """Add the intervals ``noted`` again ``times`` times, each ``shift`` s later than before."""
         some = self._of_all[step][noted]
         for time in range(1, times + 1):
             late = time * shift
@@ -55,14 +54,14 @@ class Timeline:
     def add_one(
         self, step: int, worker: int, stream: str, name: str, start: float, end: float
     ) -> None:
-        """Note an interval of one worker."""
+        """Add an interval of one worker."""
         if step in self.steps and worker < self.workers:
             self._single[step].append(Interval(worker, stream, name, start, end))
 
     def intervals(self, steps: Iterable[int], workers: Collection[int]) -> list[Interval]:
-        """Those of ``steps`` and of ``workers``, by worker, stream and time.
+        """Return the intervals of ``steps`` and ``workers``, by worker, stream and time.
 
-        What took no time is left out.
+        Intervals of no length are left out.
         """
         found = [
             each
@@ -73,7 +72,7 @@ class Timeline:
         return sorted(found, key=lambda each: (each.worker, each.stream, each.start, each.end))
 
     def _spread_out(self, step: int, workers: Collection[int]) -> Iterator[Interval]:
-        """What was noted of all workers at once, as intervals of each of ``workers``."""
+        """Yield the entries for all workers as intervals of each of ``workers``."""
         for stream, name, starts, ends in self._of_all[step]:
             shown = [worker for worker in workers if worker < len(starts)]
             each = zip(shown, starts[shown].tolist(), ends[shown].tolist(), strict=True)

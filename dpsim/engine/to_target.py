@@ -1,6 +1,7 @@
 """Time and cost to a target accuracy.
 
-Steps to it (`dpsim.convergence`) times seconds of a step, with the global batch checked.
+Multiplies the steps to the target (`dpsim.convergence`) by the step time, and checks the global
+batch.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from dpsim.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What training to a target takes.
+    """Steps, time and cost of training to a target.
 
     ``low_s`` and ``high_s`` bound ``time_s`` with a probability of 95 %: errors of the fitted
     constants and of single runs, not of the step time. ``gpu_hours`` is the cost: multiply it by a
-    price. ``steps_by_noise`` is the gradient-noise form's answer beside ``steps``, None where no
-    noise is known. ``epochs`` are passes over the task's data set, None where its size is not
+    price. ``steps_by_noise`` is the estimate of the gradient-noise form beside ``steps``, None if
+    no noise is known. ``epochs`` are passes over the task's data set, None if its size is not
     known.
     """
 
@@ -44,9 +45,9 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TimeToTarget:
-    """Whether and when a scenario reaches ``task``'s target with so many samples in a step.
+    """Whether and when a scenario reaches ``task``'s target with ``global_batch`` samples per step.
 
-    ``training`` is None where no published run says it: with another optimiser, or with a larger
+    ``training`` is None if no published run covers it: with another optimiser, or with a larger
     global batch than any that reached the target. ``notes`` say so.
     """
 
@@ -58,7 +59,7 @@ class TimeToTarget:
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The object ``to_target`` of the JSON of ``dpsim run``."""
+        """Return the object ``to_target`` of the JSON of ``dpsim run``."""
         taken = {field.name: getattr(self.training, field.name, None) for field in fields(Training)}
         return {
             "task": self.task.name,
@@ -75,14 +76,14 @@ class TimeToTarget:
 
 
 def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | None:
-    """What ``scenario`` takes to its model's target with steps of ``step_time_s`` seconds.
+    """Return the training of ``scenario`` to its model's target with steps of ``step_time_s`` s.
 
-    None where no constants are known: the model is not one of a known task, or workers do not all
+    None if no constants are known: the model does not belong to a known task, or workers do not all
     wait for one another (the constants are of synchronous training; stale gradients take more
     steps, how many more is not known).
     """
     model, optimizer = scenario.workload.model, scenario.workload.optimizer
-    # A model from a file or a factory has no name that tasks know.
+    # Tasks do not know the name of a model from a file or a factory.
     if scenario.strategy.sync.difference or not isinstance(model, str):
         return None
     task = task_for(model, optimizer)
@@ -119,7 +120,8 @@ def _methods_of(model: str) -> str:
 def _training(task: Task, batch: int, step_time_s: float, gpus: int) -> Training:
     found = task.steps(batch)
     samples, time_s = found.best * batch, found.best * step_time_s
-    # Steps are a product of fitted powers, so that their error is a factor, alike up and down.
+    # Steps are a product of fitted powers, so their error is a factor, symmetric in both
+    # directions.
     reach = math.exp(1.96 * found.log_error)
     return Training(
         steps=found.best,

@@ -1,6 +1,6 @@
-"""Workers that act together.
+"""Synchronous workers.
 
-The state of all of them is a vector of clock times, moved once per operation.
+The state of all of them is a vector of clock times, updated once per operation.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def run_together(
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """Which steps are the same work as the one before, so that they may be taken in one go.
+    """Detection of equal consecutive steps, which are simulated in one go.
 
-    The clocks are a max-plus system: once a step has moved all of them alike, equal steps after it
-    do so too. ``unlike`` are those in which some worker computes longer or shorter than before,
-    and up to ``recorded`` they are simulated one by one.
+    The clocks are a max-plus system: once a step has moved all of them by the same time, equal
+    steps after it do so too. ``unlike`` are the steps in which some worker's compute time changes.
+    Steps up to ``recorded`` are simulated one by one.
     """
 
     job: Job
@@ -94,7 +94,7 @@ class _Likeness:
 
     @classmethod
     def of(cls, job: Job, factors: FloatArray, timeline: Timeline | None) -> _Likeness | None:
-        """None where no step is, or links, input or collectives have times of their own."""
+        """Return None if no steps repeat, or if links, input or collectives change over time."""
         in_turns = any(len(models) > 1 for models in job.collectives.values())
         if in_turns or job.input is not None or job.scenario.disturbance.links:
             return None
@@ -105,12 +105,12 @@ class _Likeness:
         return cls(job, unlike, len(factors), recorded)
 
     def after(self, step: int) -> int:
-        """How many steps right after ``step`` are the same work."""
+        """Return how many steps right after ``step`` do the same work."""
         if step < self.recorded:
             return 0
         later = self.unlike[np.searchsorted(self.unlike, step, side="right") :]
         end = int(later[0]) if len(later) else self.steps
-        # Before its own first step, and in each cycle from there, a strategy exchanges the same.
+        # Before its first own step, and in each cycle after it, a strategy exchanges the same.
         own, wanted = self.job.scenario.strategy.sync.first_own_step, self.job.exchange(step)
         for other in range(step + 1, min(end, max(step, own) + self.job.cycle + 1)):
             if self.job.exchange(other) != wanted:
@@ -126,27 +126,27 @@ def keep_versions(
     done: FloatArray,
     over: FloatArray,
 ) -> None:
-    """Note in ``log`` what follows from when workers began and had their gradients.
+    """Log the acts that follow from when workers began and had their gradients.
 
-    Those are (steps, workers). ``rounds`` are when the last collective of each step began and when
-    all had ended it, ``over`` when each step was.
+    ``starts`` and ``done`` are (steps, workers). ``rounds`` are the times when the last collective
+    of each step began and when all had ended it; ``over`` is the end of each step.
     """
     gate, one_version = job.gate(), job.one_version
     read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
     if one_version and rounds:
         read, gave = gate.versions(starts, done, rounds)
-    # A central average model moves as its rounds end, which is later than the steps.
+    # A central average model moves when its rounds end, which is later than the steps.
     in_rounds = rounds and (one_version or gate.lag)
     log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 
 
-# A call, with those that follow it on other communicators; and such that come one after the other.
+# A call with the calls that follow it on other communicators, and a row of such chains.
 _Chain = tuple[StagedCall, ...]
 _Row = tuple[_Chain, ...]
 
 
 def _rows(calls: Iterable[StagedCall]) -> tuple[_Row, ...]:
-    """``calls`` in order: the slices of a gradient in a row, other calls alone."""
+    """Return ``calls`` in order: the slices of a gradient in one row, other calls alone."""
     chains: list[list[StagedCall]] = []
     for call in calls:
         if call.follows:
@@ -157,7 +157,7 @@ def _rows(calls: Iterable[StagedCall]) -> tuple[_Row, ...]:
 
 
 def _place(calls: list[StagedCall]) -> tuple[object, ...]:
-    """What tells a chain of calls from one that is another slice of the same."""
+    """Return a key that is equal for the slices of one gradient."""
     first = calls[0]
     if first.takes_encoding or first.lag:
         return (id(first),)
@@ -167,11 +167,11 @@ def _place(calls: list[StagedCall]) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a step sends: by the pass that triggers it, then what follows the optimiser's step.
+    """The calls of a step: by the pass that triggers them, then those after the optimiser's step.
 
-    ``alike[p]`` is how many passes right after p send the same as p. ``marks`` are the positions
-    whose times are asked for when the walk has passed them. Decoding takes as many seconds on each
-    kind of GPU; None where it takes no time.
+    ``alike[p]`` is how many passes right after p send the same as p. ``marks`` are positions whose
+    times are read after the walk has passed them. Decoding times are in seconds on each kind of
+    GPU; None for no time.
     """
 
     gradients: tuple[StagedCall, ...]
@@ -184,7 +184,7 @@ class _Plan:
 
     @classmethod
     def of(cls, program: Program, calls: tuple[StagedCall, ...]) -> _Plan:
-        """The calls of a step, which are in order, divided among its passes."""
+        """Return the plan of a step's calls, given in order, divided among its passes."""
         gradients = tuple(call for call in calls if call.ready <= program.end)
         models = calls[len(gradients) :]
         decode_gradients, decode_models = _decoding(gradients), _decoding(models)
@@ -196,11 +196,11 @@ class _Plan:
             and all(mine.repeats(its, program) for mine, its in zip(one, other, strict=True))
             for one, other in pairwise(passes)
         ]
-        # From the end: a pass has one more like it behind it than the pass after it has.
+        # From the end: an equal pass has one more repeat after it than the pass that follows.
         alike = [0]
         for same in reversed(equal):
             alike.append(alike[-1] + 1 if same else 0)
-        # Of calls that others overtake, and of the last gradient.
+        # Mark calls that others overtake, and the last gradient.
         furthest, marks = 0, {gradients[-1].ready} if gradients else set()
         for call in calls:
             if call.ready < furthest:
@@ -218,8 +218,8 @@ class _Plan:
 
 
 def _decoding(calls: tuple[StagedCall, ...]) -> FloatArray | None:
-    """Seconds to decode what has arrived of ``calls``, on each kind of GPU; None for no time."""
-    # Of what lags behind nothing has arrived.
+    """Return seconds to decode the calls that arrived, per kind of GPU; None for no time."""
+    # Lagging calls have not arrived.
     arrived = [call.decode for call in calls if not call.lag]
     seconds = sum(arrived, start=np.zeros(1))
     return seconds if seconds.any() else None
@@ -228,10 +228,10 @@ def _decoding(calls: tuple[StagedCall, ...]) -> FloatArray | None:
 class _Run:
     """The workers of a job, step by step.
 
-    Of each it keeps where its seconds went; when each worker began it (``starts``) and had its
-    gradient (``done``), and when it was ``over`` for all; and ``rounds``: when its last collective
-    began and when all had ended it (s). ``whole`` is what each worker computes in a step that
-    nothing slows (s).
+    For each step it keeps the breakdown of its time; when each worker began it (``starts``) and had
+    its gradient (``done``), and when it was ``over`` for all; and ``rounds``: when its last
+    collective began and when all had ended it (s). ``whole`` is each worker's compute time in an
+    undisturbed step (s).
     """
 
     def __init__(self, job: Job, factors: FloatArray, timeline: Timeline | None) -> None:
@@ -240,10 +240,10 @@ class _Run:
         self.gate = job.gate()
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
-        self.begun = self.ended = 0.0  # when the last collective had all workers, and was over
+        self.begun = self.ended = 0.0  # when the last collective had all workers, and when it ended
         self.spans: list[tuple[float, float]] = []  # of all collectives of a step
-        self.through = np.zeros(factors.shape[1])  # when workers are, with the last call
-        # The last position of a step, where the optimiser's is over.
+        self.through = np.zeros(factors.shape[1])  # when workers finished the last call
+        # The last position of a step, where the optimiser's step ends.
         self.updated = len(job.positions) - 1
         self.program = job.program
         self.plans = {kind: _Plan.of(job.program, calls) for kind, calls in job.calls_of.items()}
@@ -257,7 +257,7 @@ class _Run:
         self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
     def repeat(self, step: int, rounds: list[tuple[float, float]], later: FloatArray) -> None:
-        """Let the next steps be as ``step``, whose ``rounds`` are, so much ``later`` (s)."""
+        """Repeat ``step``, with its ``rounds``, in the next steps, shifted by ``later`` (s)."""
         following = slice(step + 1, step + len(later) + 1)
         for seconds in (self.coding, self.exposed, self.straggler, self.overlapped):
             seconds[following] = seconds[step]
@@ -266,7 +266,7 @@ class _Run:
         self.rounds += [(begun + late, ended + late) for late in later for begun, ended in rounds]
 
     def step(self, step: int) -> None:
-        """Take a step that has begun, and keep its seconds and its times."""
+        """Simulate a step that has begun, and keep its seconds and its times."""
         plan, walk = self.plans[self.job.exchange(step)], self.walk
         gradients, models = plan.gradients, plan.models
         self.starts[step] = walk.time
@@ -291,15 +291,15 @@ class _Run:
         self.straggler[step] = walk.straggler
         self.exposed[step] = walk.exposed
         self.coding[step] = walk.coding
-        # The network's busy seconds that a worker did not wait for ran beside its computing.
+        # Communication that a worker did not wait for overlapped with its computing.
         busy = seconds_covered(self.spans)
         self.overlapped[step] = np.maximum(busy - walk.exposed, 0.0)
 
     def _in_passes(self, step: int, plan: _Plan) -> None:
-        """Send what each pass sends, one pass after the other.
+        """Send the calls of each pass, one pass after the other.
 
-        The clocks are a max-plus system: where a pass has moved all of them alike, equal passes
-        after it do so too, and are taken in one go.
+        The clocks are a max-plus system: where a pass has moved all of them by the same time, equal
+        passes after it do so too, and are simulated in one go.
         """
         walk, number = self.walk, 0
         before: WalkState | None = None
@@ -313,7 +313,7 @@ class _Run:
             if not further:
                 before = None
                 continue
-            # To the same place of each pass: only from there can two of them be compared.
+            # Go to the same place of each pass, so that two passes can be compared.
             walk.to(self.program.begin(number))
             now = walk.state()
             if before is not None and walk.repeat(before, now, further):
@@ -322,7 +322,7 @@ class _Run:
             before = now
 
     def _repeat_spans(self, first: int, shift: float, times: int) -> None:
-        """Let the spans from number ``first`` on come again, each time ``shift`` s later."""
+        """Repeat the spans from number ``first`` on, each time ``shift`` s later."""
         late = shift * np.arange(1.0, times + 1)
         again = np.add.outer(late, np.array(self.spans[first:])).reshape(-1, 2)
         self.spans += [(begin, end) for begin, end in again.tolist()]
@@ -339,9 +339,9 @@ class _Run:
     def _send(self, step: int, call: StagedCall) -> None:
         """Send one call.
 
-        A worker encodes a call when it is ready, which holds up what it computes next; it
-        decodes all of them together. Where not all workers are waited for, those that are late take
-        part from when the others begin.
+        A worker encodes a call when it is ready, which delays its next computing; it decodes all of
+        them together. If not all workers are waited for, late ones take part from when the others
+        begin.
         """
         check()
         walk = self.walk
@@ -349,18 +349,18 @@ class _Run:
         there, free = self.through, walk.free[stream]
         if not call.follows:
             there = walk.encode(call)
-            # Where all are waited for, nobody comes too late for it.
+            # If all workers are waited for, none is too late.
             if not self.job.keeps_pace:
                 there = self.gate.takes_part(there)
         for name, nbytes in call.stages:
-            # A communicator carries out one operation after the other, as NCCL's stream does.
+            # A communicator runs one operation after the other, as NCCL's stream does.
             starts = np.maximum(there, free)
             self.begun = float(starts.max())
             model = self.job.collective(name, step)
             outcome = model.finish_after(starts, nbytes, walk.rested_at)
             free, walk.rested_at = outcome.finishes, outcome.rested_at
             self.ended = float(free.max())
-            # From when the last has come: those that came before only waited for it.
+            # From the arrival of the last worker, because the earlier ones only waited for it.
             self.spans.append((self.begun, self.ended))
             walk.note("communication", f"{call.name}: {name}", starts, free)
         walk.free[stream] = self.through = free
@@ -368,16 +368,16 @@ class _Run:
             self._await(call, free)
 
     def _send_in_a_row(self, step: int, row: Sequence[_Chain]) -> bool:
-        """Send slices right after the one before them; returns whether that can be done in one go.
+        """Send slices directly after one another; return whether that can be done in one go.
 
-        All workers have to be through with that one at the same time, and models to know when all
-        of them are.
+        All workers must have finished the previous slice at the same time, and the models must know
+        when all finish together.
         """
         check()
         walk, last = self.walk, row[-1][-1]
         if not self.job.keeps_pace or walk.notes or last.needed <= walk.at:
             return False
-        # Of each stage its communicator, and what says when it ends.
+        # The communicator of each stage, and the function that gives its end.
         ways = [
             (self.stream_of[call.group], self.job.collective(name, step).end_together)
             for call in row[0]
@@ -388,7 +388,7 @@ class _Run:
             return False
         spans: list[tuple[float, float]] = []
         for calls in row:
-            begin = free[ways[0][0]]  # when workers were through with the slice before
+            begin = free[ways[0][0]]  # when workers finished the previous slice
             stages = [stage for call in calls for stage in call.stages]
             for (stream, end_of), (_, nbytes) in zip(ways, stages, strict=True):
                 begin = max(begin, free[stream])
@@ -406,7 +406,7 @@ class _Run:
 
     def _await(self, call: StagedCall, ends: FloatArray) -> None:
         """Let workers wait for ``call``, which ends at ``ends``, where it is needed."""
-        # A step is ``updated`` positions long: what lags is needed so many steps further on.
+        # A step is ``updated`` positions long: a lagging call is needed that many steps later.
         among = self.group if call.group == "group" else self.job.workers
         needed = call.needed + (self.gate.lag + call.lag) * self.updated
         self.walk.wait_for(ends, needed, among)
@@ -417,7 +417,7 @@ class _Run:
     def stream_of(self) -> Mapping[Group, Group]:
         """The stream of each communicator.
 
-        Replicas take turns with their groups where both at once would overload a link.
+        Replicas and groups take turns on one stream if running both at once would overload a link.
         """
         streams: dict[Group, Group] = {group: group for group in get_args(Group)}
         replicas_meet = any(call.follows for calls in self.job.calls_of.values() for call in calls)
@@ -427,5 +427,5 @@ class _Run:
 
     @cached_property
     def group(self) -> int:
-        """Workers of a group that meets by itself."""
+        """The number of workers in a group that exchanges by itself."""
         return self.job.scenario.strategy.sync.group_size(self.job.cluster.mesh)

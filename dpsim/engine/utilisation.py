@@ -1,18 +1,18 @@
-"""What GPUs deliver: tokens per second, and the share of their peak that is.
+"""GPU utilisation: tokens per second, and the share of the GPUs' peak.
 
 The **model FLOP** of a sample are those of its matrix products, forward once and backward twice
-that, whatever is computed again: 3 times the forward pass, less what frozen weights do not need.
-For a decoder with N parameters outside tables that are only looked up, L blocks of width d and s
-tokens they are (6 N + 12 L d s) s, full attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023,
-appendix B). Winograd's algorithm saves some of them in fp32 convolutions, and shares of the peak
-are of the FLOP that are carried out. Of all GPUs,
+that, without recomputation: 3 times the forward pass, less what frozen weights do not need.
+For a decoder with N parameters outside lookup tables, L blocks of width d and s tokens they are
+(6 N + 12 L d s) s, full attention counted (Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B).
+Winograd's algorithm saves some of them in fp32 convolutions, and shares of the peak refer to the
+FLOP that are carried out. For all GPUs together,
 
     mfu = samples/s x (model FLOP - saved) / sum of peaks
     hfu = samples/s x (model FLOP - saved + what checkpointing computes again) / sum of peaks
     tflops_per_gpu = samples/s x (model FLOP - saved) / GPUs / 1e12
 
-with the dense peak of the precision of the products. What one kernel computes again by itself, as
-flash attention does in its backward pass, counts in neither.
+with the dense peak of the precision of the products. Recomputation inside one kernel, as in the
+backward pass of flash attention, counts in neither.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TERA = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Tokens per second, and shares of the GPUs' peak; None where they cannot be known.
+    """Tokens per second, and shares of the GPUs' peak; None if they cannot be known.
 
     ``saved_flop`` is the share of the model FLOP that need not be carried out.
     """
@@ -50,9 +50,9 @@ class Utilisation:
 
     @property
     def above_peak(self) -> str | None:
-        """A warning where the GPUs would carry out more FLOP/s than their peak; None if not.
+        """A warning if the GPUs would exceed their peak FLOP/s, else None.
 
-        No prediction does: times that were measured elsewhere may.
+        Predictions never exceed it, but times that were measured elsewhere may.
         """
         if self.hfu is None or self.hfu <= 1:
             return None
@@ -64,11 +64,11 @@ class Utilisation:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a sample is to the GPUs that compute it.
+    """The work of one sample on the GPUs.
 
-    ``tokens`` of a sample (None: no text); its ``model_flop``, and those carried out with what is
-    computed again, ``hardware_flop`` (0: not known); ``peak`` FLOP/s of all ``gpus`` together (0:
-    not known); ``saved_flop`` of the model FLOP.
+    ``tokens`` of a sample (None: no text); its ``model_flop``; ``hardware_flop``, those carried out
+    including recomputation (0: not known); ``peak`` FLOP/s of all ``gpus`` together (0: not known);
+    ``saved_flop`` of the model FLOP.
     """
 
     tokens: int | None
@@ -79,7 +79,7 @@ class Work:
     saved_flop: float = 0.0
 
     def at(self, samples_per_s: float) -> Utilisation:
-        """What so many samples per second of all GPUs are."""
+        """Return the utilisation at ``samples_per_s`` of all GPUs."""
         tokens = None if self.tokens is None else self.tokens * samples_per_s
         each = None if tokens is None else tokens / self.gpus
         if not self.model_flop:
@@ -93,22 +93,22 @@ class Work:
 
 
 def model_flop(model: Model) -> float:
-    """FLOP per sample of a step of ``model``, nothing computed twice."""
+    """Return the FLOP per sample of a step of ``model``, without recomputation."""
     return _in_passes(model, model.vector("forward_flop"))
 
 
 def _in_passes(model: Model, forward: FloatArray) -> float:
-    """The FLOP of forward and of what backward needs, of layers with these in ``forward``."""
+    """Return the forward and backward FLOP of layers with ``forward`` FLOP in forward."""
     if model.trained == model.parameters:
         return _FORWARD_PASSES * float(forward.sum())
     stated, backward = model.vector("forward_flop"), model.vector("backward_flop")
-    # What one kernel computes again by itself is more than two gradients.
+    # The minimum leaves out recomputation inside one kernel, beyond the two gradients.
     gradients = np.minimum(backward / np.maximum(stated, 1), _FORWARD_PASSES - 1)
     return float(((1 + gradients) * forward).sum())
 
 
 def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
-    """What a sample of ``scenario`` is to the GPUs of its cluster."""
+    """Return the work of a sample of ``scenario`` on the GPUs of its cluster."""
     precision, recompute = scenario.workload.precision, scenario.workload.recompute
     peaks = [count * _peak(gpu, precision) for gpu, count in cluster.accelerators]
     # One GPU without a peak in this precision leaves the sum unknown.
@@ -120,16 +120,16 @@ def work(scenario: Scenario, model: Model, cluster: Cluster) -> Work:
 
 
 def fastest_factors(job: Job) -> FloatArray:
-    """Each worker's least factor on compute times: no jitter computes beyond the GPU's peak.
+    """Return each worker's smallest factor on compute times: jitter never exceeds the GPU's peak.
 
-    It is 0 where FLOP or peaks are not known, and 1 where times are at the peak already.
+    It is 0 if FLOP or peaks are not known, and 1 if times are at the peak already.
     """
     scenario, cluster = job.scenario, job.cluster
     each = work(scenario, job.model, cluster).hardware_flop * scenario.workload.samples_per_gpu
     peaks = [_peak(gpu, scenario.workload.precision) for gpu, _ in cluster.accelerators]
     # GPUs of a cell share the FLOP of one worker.
     at_peak = [each / scenario.cell / peak if peak else 0.0 for peak in peaks]
-    # Of the passes: the update is not always the workers' own.
+    # Passes only, because workers do not always do the update.
     passes = [times.step - times.optimizer for times in job.times]
     shares = [
         least / seconds if seconds else 0.0 for least, seconds in zip(at_peak, passes, strict=True)
@@ -138,20 +138,20 @@ def fastest_factors(job: Job) -> FloatArray:
 
 
 def _carried_out(scenario: Scenario, model: Model, cluster: Cluster) -> FloatArray:
-    """FLOP of each layer's forward pass per sample, less those that an algorithm saves.
+    """Return the FLOP of each layer's forward pass per sample, less those an algorithm saves.
 
-    Of layers whose times were measured the algorithm is not known.
+    The algorithm is not known for layers whose times were measured.
     """
     flop = model.vector("forward_flop")
     if model.measured is not None:
         return flop
-    gpu, _ = cluster.accelerators[0]  # the algorithms are the library's, alike on all
+    gpu, _ = cluster.accelerators[0]  # the library uses the same algorithms on all GPUs
     constants = constants_on(scenario, model, gpu)
     return np.asarray(flop / saved_by_algorithms(model, constants, scenario.workload.precision))
 
 
 def _peak(gpu: Gpu, precision: str) -> float:
-    """FLOP/s, 0 where the GPU has no such precision and its times were measured."""
+    """Return the peak FLOP/s, or 0 if the GPU lacks the precision and its times were measured."""
     try:
         return accelerator(gpu).peak(precision)
     except DpsimError:

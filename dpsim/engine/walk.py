@@ -1,4 +1,4 @@
-"""Workers on their way through a step, all at once: a vector of clock times and what it awaits."""
+"""All workers on their path through a step, as a vector of clock times."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 class _Awaited(NamedTuple):
-    """When what is awaited has come (s, a vector over workers), of so many workers each."""
+    """The arrival times of an awaited exchange (s, a vector), among ``among`` workers each."""
 
     ends: FloatArray
     among: int
 
 
-_SAME = 1e-12  # relative: clocks that differ by less have moved alike
+_SAME = 1e-12  # relative: smaller differences count as equal movement
 
 
 def _moved(earlier: FloatArray, later: FloatArray, shift: float) -> bool:
-    """Whether all of some times (s) have moved by ``shift``."""
+    """Return whether all times (s) have moved by ``shift``."""
     return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkState:
-    """Where all clocks stand at the end of a pass, or of a step.
+    """The state of all clocks at the end of a pass or of a step.
 
-    ``waited`` is what has been waited and encoded for since the step began.
+    ``waited`` is the time waited and encoded since the step began.
     """
 
     at: int
@@ -49,18 +49,18 @@ class WalkState:
     noted: int
 
     def since(self, before: WalkState) -> float:
-        """Seconds that the first worker's clock has moved since ``before``."""
+        """Return the seconds that the first worker's clock has moved since ``before``."""
         return float(self.time[0] - before.time[0])
 
     def used_since(self, before: WalkState) -> set[Group]:
-        """The groups that have met since ``before``."""
-        # By identity: what no call has touched is the very same vector.
+        """Return the groups that have communicated since ``before``."""
+        # By identity: a vector that no call has touched is the same object.
         return {group for group in self.free if self.free[group] is not before.free[group]}
 
     def clocks_moved(self, before: WalkState) -> bool:
-        """Whether all clocks have moved alike since ``before``, those of workers and of links."""
+        """Return whether all clocks, of workers and links, have moved equally since ``before``."""
         shift = self.since(before)
-        # Links without limiters are rested at -inf, of which there is no difference.
+        # Links without limiters are rested at -inf, which has no difference.
         has_limiters = self.rested_at > -np.inf
         rested = shift if not has_limiters else self.rested_at - before.rested_at
         return (
@@ -73,7 +73,7 @@ class WalkState:
         )
 
     def repeats(self, before: WalkState) -> bool:
-        """Whether a step from ``before`` to here comes again as it was, if its work does."""
+        """Return whether a step from ``before`` to here repeats exactly if its work does."""
         earlier, later, shift = before.awaited, self.awaited, self.since(before)
         return (
             self.clocks_moved(before)
@@ -83,10 +83,10 @@ class WalkState:
 
 
 class Walk:
-    """All workers on their way through a step: where they are, since when, and what they wait for.
+    """All workers on their path through a step: their position, clocks, and what they wait for.
 
-    ``free`` is when each worker's communication with all, its group or other groups is through with
-    what it has been given, ``rested_at`` when links are rested then.
+    ``free`` is when each worker's communication with all, its group or other groups has finished,
+    ``rested_at`` when the links' limiters will be full again.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class Walk:
         self.positions = positions
         self.kind_of = (
             kind_of if positions.shape[1] > 1 else slice(None)
-        )  # what one kind takes is broadcast to all workers
-        # As a list, which gives single numbers many times as fast as an array.
+        )  # one kind's times are broadcast to all workers
+        # As a list, because reading single numbers is many times faster than from an array.
         self._of_all: list[float] | None = (
             None if positions.shape[1] > 1 else positions[:, 0].tolist()
         )
         self.time = np.zeros(len(kind_of))
-        # One vector for all of them: they are replaced, never changed in place.
+        # One vector for all groups: entries are replaced, never changed in place.
         self.free: dict[Group, FloatArray] = dict.fromkeys(get_args(Group), self.time)
         self.rested_at = float("-inf")
         self.step = 0
@@ -128,16 +128,16 @@ class Walk:
 
     @property
     def notes(self) -> bool:
-        """Whether intervals of this step are kept."""
+        """Whether intervals of this step are recorded."""
         return self._timeline is not None and self.step in self._timeline.steps
 
     def note(self, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
-        """Keep an interval for the timeline, if there is one."""
+        """Add an interval to the timeline, if there is one."""
         if self._timeline is not None:
             self._timeline.add(self.step, stream, name, starts, ends)
 
     def load(self, loading: Loading) -> FloatArray:
-        """Wait for the next batch; returns how many seconds each worker waits."""
+        """Wait for the next batch; return how many seconds each worker waits."""
         before, self.time = self.time, loading.take(self.time)
         self.note("input", "next batch", before, self.time)
         return self.time - before
@@ -145,7 +145,7 @@ class Walk:
     def begin(self, factor: FloatArray) -> None:
         """Start a step in which each worker's compute time is multiplied by ``factor``.
 
-        What is still awaited from the step before is awaited in this one.
+        Exchanges still awaited from the previous step are awaited in this one.
         """
         step = len(self.positions) - 1
         self._awaited = {where - step: call for where, call in self._awaited.items()}
@@ -159,7 +159,7 @@ class Walk:
         self._arrive(0)
 
     def encode(self, call: StagedCall) -> FloatArray:
-        """Compute up to where ``call`` is ready and encode it; returns when each worker has.
+        """Compute up to where ``call`` is ready and encode it; return when each worker has.
 
         Encoding takes as long on a slow worker as on others.
         """
@@ -172,7 +172,7 @@ class Walk:
         return np.maximum(there + call.encode[self.kind_of], self.time)
 
     def decode(self, seconds: FloatArray) -> None:
-        """Decode what has arrived, which takes so many ``seconds`` on each kind of GPU."""
+        """Decode what has arrived, which takes ``seconds`` on each kind of GPU."""
         before = self.time
         self._spend(seconds)
         self.note("compute", "decode", before, self.time)
@@ -186,9 +186,10 @@ class Walk:
         self.coding = self.coding + seconds[self.kind_of]
 
     def reached(self, position: int) -> FloatArray:
-        """When each worker has computed up to ``position``: where they are, or one of the marks."""
+        """Return when each worker reached ``position``, the current position or a mark."""
         if position not in self._reached:
-            # Calls ask in ascending order but for the marks: besides those only the last is kept.
+            # Calls ask in ascending order except for the marks, so only those and the last are
+            # kept.
             if self._asked not in self._kept:
                 self._reached.pop(self._asked, None)
             self._asked = position
@@ -206,11 +207,11 @@ class Walk:
             self._arrive(stop)
 
     def _stops(self, position: int) -> list[int]:
-        """``position``, and before it what is marked or awaited on the way there."""
+        """Return ``position`` and the marked or awaited positions before it."""
         marks = self._marks[
             bisect_right(self._marks, self._at) : bisect_left(self._marks, position)
         ]
-        # The fewer of both: a few positions on the way, or a few of all to come that are awaited.
+        # Iterate over the smaller set: the positions on the way, or all awaited ones.
         between = range(self._at + 1, position)
         if len(between) < len(self._awaited):
             awaited = [where for where in between if where in self._awaited]
@@ -219,17 +220,17 @@ class Walk:
         return sorted({*marks, *awaited, position}) if marks or awaited else [position]
 
     def _computing(self, begin: int, stop: int) -> FloatArray:
-        """Seconds of computing between two positions."""
+        """Return the seconds of computing between two positions."""
         if self._of_all is not None:
             return self._factor * (self._of_all[stop] - self._of_all[begin])
         seconds = (self.positions[stop] - self.positions[begin])[self.kind_of]
         return np.asarray(self._factor * seconds)
 
     def _note_passes(self, begin: int, stop: int, before: FloatArray) -> None:
-        """Note what was computed since ``before``, each pass for itself.
+        """Record the computing since ``before``, each pass separately.
 
-        Passes split what is shown, never the clock: a step is the same to the last digit whether
-        it is recorded or not.
+        Passes split only the timeline, never the clock: a step is the same to the last digit
+        whether it is recorded or not.
         """
         since = before
         for end in self.program.turns_between(begin, stop):
@@ -238,7 +239,7 @@ class Walk:
             since = until
 
     def state(self) -> WalkState:
-        """Where everything stands now."""
+        """Return the current state."""
         waited = self.exposed.copy(), self.straggler.copy(), self.coding.copy()
         noted = 0 if self._timeline is None else self._timeline.noted(self.step)
         awaited = dict(self._awaited)
@@ -246,7 +247,7 @@ class Walk:
         return WalkState(self._at, self.time, free, self.rested_at, awaited, waited, noted)
 
     def repeat_step(self, before: WalkState, now: WalkState, times: int) -> None:
-        """Go on by as many steps like the one from ``before`` to ``now``, which repeats."""
+        """Advance by ``times`` steps like the one from ``before`` to ``now``, which repeats."""
         whole = now.since(before) * times
         self._move_clocks(before, now, whole)
         self._awaited = {
@@ -254,30 +255,30 @@ class Walk:
         }
 
     def _move_clocks(self, before: WalkState, now: WalkState, whole: float) -> None:
-        """Let the clocks that have moved from ``before`` to ``now`` be ``whole`` s further on."""
+        """Advance the clocks that moved from ``before`` to ``now`` by another ``whole`` s."""
         self.time = now.time + whole
         self.free |= {group: now.free[group] + whole for group in now.used_since(before)}
         self.rested_at = now.rested_at + whole
 
     def repeat(self, before: WalkState, now: WalkState, times: int) -> bool:
-        """Go on by as many passes like the one from ``before`` to ``now``.
+        """Advance by ``times`` passes like the one from ``before`` to ``now``.
 
-        Only if that one moved all clocks alike; returns whether it did.
+        Only if that one moved all clocks equally; return whether it did.
         """
         length, end = self.program.pass_length, self.program.end
         shift = now.since(before)
 
         def inside(awaited: dict[int, _Awaited], number: int) -> dict[int, _Awaited]:
-            """What is awaited, by the position in the next pass or past all passes."""
-            # What is needed past all passes stays where it is: its numbers are moved out of the way
-            # of those inside, which count from the pass.
+            """Return the awaited exchanges, by the position in the next pass or past all passes."""
+            # Positions past all passes do not move: they are offset so that they cannot collide
+            # with those inside, which count from the pass.
             return {
                 where - number if where < end else where + end: call
                 for where, call in awaited.items()
             }
 
         earlier, later = inside(before.awaited, before.at), inside(now.awaited, now.at)
-        # What was sent before and is for a later step has no part in these passes.
+        # Exchanges that were sent earlier for a later step do not affect these passes.
         idle = {where for where in later if where >= end and later[where] is earlier.get(where)}
         if not now.clocks_moved(before) or earlier.keys() != later.keys():
             return False
@@ -288,7 +289,7 @@ class Walk:
         if self._timeline is not None:
             self._timeline.repeat(self.step, slice(before.noted, now.noted), shift, times)
 
-        # Times move on by the shift; what was waited for grows by what one pass added to it.
+        # Times advance by the shift; waiting times grow by what one pass added to them.
         whole = shift * times
         self._move_clocks(before, now, whole)
         self._awaited = {
@@ -306,7 +307,7 @@ class Walk:
     def wait_for(self, ends: FloatArray, position: int, among: int) -> None:
         """Let nothing past ``position`` start before ``ends`` (s, a vector over workers).
 
-        ``among`` so many neighbours each: its group, or all.
+        ``among``: the number of workers that wait for each other, a group or all.
         """
         if position == self._at:
             self._wait(ends, among)
@@ -318,18 +319,16 @@ class Walk:
 
     def _arrive(self, position: int) -> None:
         if position in self._kept or position == self._asked:
-            # Before any wait: what is ready here goes out first, and then what is needed is waited
-            # for.
+            # Before any wait: calls that are ready here are sent first, then needed ones awaited.
             self._reached.setdefault(position, self.time)
-        # What is needed where this step ends is needed where the next one begins, and is waited for
-        # there.
+        # Exchanges needed at the end of this step are awaited at the begin of the next one.
         if position in self._awaited and position < len(self.positions) - 1:
             self._wait(*self._awaited.pop(position))
             if position in self._due:
                 self.decode(self._due.pop(position))
 
     def _wait(self, ends: FloatArray, among: int) -> None:
-        """Wait until ``ends``, and say whose fault it is."""
+        """Wait until ``ends``, and attribute the wait to stragglers or the network."""
         for_others, for_network = waiting(self._gate, self.time, ends, among)
         self.straggler += for_others
         self.exposed += for_network
@@ -339,21 +338,21 @@ class Walk:
 def waiting(
     gate: Gate, there: FloatArray, ends: FloatArray, among: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Seconds that each worker waits for others, and for the network, vectors over workers.
+    """Return the seconds that each worker waits for others, and for the network.
 
     Worker i comes to the wait at ``there[i]`` (s) and goes on at ``ends[i]``, if that is later.
-    Until the last worker that is waited for has come it is that worker's fault, and from then on
-    the network's. ``among`` so many neighbours each: a worker's group, or all.
+    Waiting until the last worker arrives counts for others, and after that for the network.
+    ``among``: the number of workers that wait for each other, a worker's group or all.
     """
     last: FloatArray | float
     if among < len(there):
-        # Groups are consecutive workers: a row each.
+        # Groups are consecutive workers, one row each.
         last = there.reshape(-1, among).max(axis=1).repeat(among)
     elif gate.quorum < among:
         last = gate.enough_at(there)
     else:
         last = float(there.max())
-    # In place: of 100,000 workers new arrays would take as long as the sums.
+    # In place, because for 100,000 workers new arrays would take as long as the sums.
     waits = ends - there
     np.maximum(waits, 0.0, out=waits)
     for_others = last - there

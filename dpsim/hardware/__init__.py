@@ -1,10 +1,10 @@
-"""The hardware catalogue: GPUs, links and nodes, one YAML file each, with a source a number.
+"""The hardware catalogue: GPUs, links and nodes, one YAML file each, with a source for each number.
 
-It knows only `base`.
+It uses only `base`.
 
-``gpus()["V100"]``, ``links()["25GbE"]`` and ``nodes()["dgx1-v100"]`` read one file when it is first
-asked for. The field types `GpuRef`, `LinkRef` and `NodeRef` let a scenario name a catalogue entry
-or describe its own.
+``gpus()["V100"]``, ``links()["25GbE"]`` and ``nodes()["dgx1-v100"]`` read one file on first use.
+The field types `GpuRef`, `LinkRef` and `NodeRef` let a scenario name a catalogue entry or describe
+its own.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """Calibration profiles: parameters fitted on measurements, with their errors.
 
-They also say what was measured, and how well the fit holds.
+They also contain the measurements, and the quality of the fit.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def _within(least: float, most: float) -> AfterValidator:
     return AfterValidator(check)
 
 
-_MOST_SECONDS = 1e6  # of a layer or an operation: what computes with them stays finite
+_MOST_SECONDS = 1e6  # of a layer or an operation, so that results stay finite
 _Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
 _FittedSeconds = Annotated[Parameter, _within(0, _MOST_SECONDS)]
 _Constant = Annotated[Parameter, _within(0, 1e9)]
 
 
 class Measured(Config):
-    """What was measured: one operation over sizes.
+    """A measured table: one operation over sizes.
 
     Times are the medians or means that the tool printed.
     """
@@ -136,7 +136,7 @@ class Residuals(Config):
         counted_on: Counted,
         sizes: Sequence[int] = (),
     ) -> Residuals:
-        """Of relative errors, one a row; ``sizes`` are the rows' bytes, where they have any."""
+        """Return the residuals of relative errors, one per row; ``sizes`` are their bytes."""
         import numpy as np
 
         off = np.abs(errors)
@@ -152,14 +152,14 @@ class Residuals(Config):
         )
 
     def __str__(self) -> str:
-        """The mean error, and the rows that it is over, which may be those fitted on."""
+        """Return the mean error and the rows it covers, which may be those of the fit."""
         return f"off by {self.mean_ape:.1%} on average over {self.n} {self.counted_on}"
 
 
 class MeasuredModel(Config):
-    """What the layers of a model take on a device, forward and backward.
+    """Measured times of a model's layers on a device, forward and backward.
 
-    A row for each batch size, in it a number a layer.
+    One row per batch size, with one number per layer.
 
     ``low`` and ``high`` are the 2.5th and 97.5th percentiles over repetitions drawn with
     replacement.
@@ -230,7 +230,7 @@ class MeasuredModel(Config):
 
 
 class RankSpread(Config):
-    """What so many ranks' computing takes at once, beside what layers were measured to take."""
+    """Compute times of ranks that compute at once, relative to the measured layer times."""
 
     ranks: PositiveInt = Field(description="How many ranks computed at once.")
     pace: PositiveFloat = Field(
@@ -248,14 +248,14 @@ class RankSpread(Config):
 
 
 class KnownRun(Config):
-    """A run whose step was measured: how far a prediction is from it says how sure that is."""
+    """A run whose step was measured; predictions near it are more certain."""
 
     nodes: PositiveInt = Field(description="Nodes with GPUs that took part.")
     gpus_per_node: PositiveInt = Field(description="GPUs of the fullest of them.")
     batch: PositiveInt = Field(description="Samples a GPU and pass.")
 
     def doublings_from(self, other: KnownRun) -> tuple[float, float, float]:
-        """How far apart two runs are, in doublings of nodes, of GPUs a node and of the batch."""
+        """Return the distance of two runs in doublings of nodes, GPUs per node and batch."""
         return (
             abs(math.log2(self.nodes / other.nodes)),
             abs(math.log2(self.gpus_per_node / other.gpus_per_node)),
@@ -264,14 +264,14 @@ class KnownRun(Config):
 
 
 def tell_network(runs: Iterable[KnownRun]) -> bool:
-    """Whether any of ``runs`` went over several nodes, so that they tell of the network."""
+    """Return whether any of ``runs`` used several nodes, so that they show the network."""
     return any(run.nodes > 1 for run in runs)
 
 
 class StepConstants(Config):
-    """How a cluster's steps differ from what its description says, as `dpsim calibrate` fits it.
+    """How a cluster's steps differ from its description, as fitted by `dpsim calibrate`.
 
-    Left at their defaults all of them change nothing.
+    The defaults change nothing.
     """
 
     compute: PositiveFloat = Field(
@@ -389,7 +389,7 @@ class CalibrationProfile(Config):
 
     @property
     def residuals_of(self) -> str:
-        """What `residuals` are the errors of: "all-reduce by gloo", messages, layers."""
+        """The rows that `residuals` are about: "all-reduce by gloo", messages, layers."""
         for what, each in self.residuals_by.items():
             if each == self.residuals:
                 return what
@@ -398,14 +398,14 @@ class CalibrationProfile(Config):
         return "messages" if self.parameters else "layers"
 
     def to_json(self) -> str:
-        """The profile as the text of its file."""
+        """Return the text of the profile's file."""
         return self.model_dump_json(indent=2) + "\n"
 
     def transport(self) -> Transport:
-        """Its parameters as those of a transport.
+        """Return its parameters as those of a transport.
 
-        Raises ValueError where it is of another kind, or they are not. Those of an nccl-tests log
-        are its table's own, and of no transport.
+        Raises ValueError if it is of another kind, or its parameters are not a transport's. The
+        parameters of an nccl-tests log belong to its table, not to a transport.
         """
         if self.kind == NCCL_TESTS:
             return Transport()
@@ -415,7 +415,7 @@ class CalibrationProfile(Config):
                 f"{NODE} (dpsim validate node) or {NCCL_TESTS}, but {self.name!r} is of kind "
                 f"{self.kind}"
             )
-        # First, for an error in a profile's own words: the model's would speak of fields.
+        # First, for an error in a profile's terms: the model's error would mention fields.
         unknown = [name for name in self.parameters if name not in Transport.model_fields]
         if unknown:
             raise ValueError(
@@ -431,7 +431,7 @@ class CalibrationProfile(Config):
 
     @property
     def measured_transport(self) -> Transport | None:
-        """How messages travel, where that was measured; raises ValueError as `transport` does."""
+        """The measured transport of messages, if any; raises ValueError as `transport` does."""
         if not self.parameters:
             return None
         found = self.transport()
@@ -439,7 +439,7 @@ class CalibrationProfile(Config):
 
     @property
     def tables(self) -> tuple[Measured, ...]:
-        """All collectives that were measured: of a node, or of an nccl-tests log."""
+        """All measured collectives: of a node, or of an nccl-tests log."""
         return self.network if self.measured is None else (*self.network, self.measured)
 
     def layer_times(
@@ -449,12 +449,12 @@ class CalibrationProfile(Config):
         tokens: int | None = None,
         software: Mapping[str, str] | None = None,
     ) -> MeasuredModel | None:
-        """The model that was measured with layers of these names, in ``precision``, if any.
+        """Return the measured model with layers of these names, in ``precision``, if any.
 
-        Passes are those of ``software``; its kernels of the update may be others.
+        Passes must match ``software``; the kernels of the update need not.
         """
         for model in self.compute:
-            # What a profile leaves out holds for whatever is asked.
+            # A property that a profile leaves out matches any value.
             told = model.precision in (None, precision) and model.tokens in (None, tokens)
             same = all(
                 model.software.get(word, said) == said
@@ -466,15 +466,15 @@ class CalibrationProfile(Config):
         return None
 
     def spread_of(self, ranks: int) -> RankSpread | None:
-        """What was measured with the number of ranks that is nearest to ``ranks``, as a ratio."""
-        # As a ratio: twice as many ranks are as far away as half as many.
+        """Return the measurement with the number of ranks nearest to ``ranks``, as a ratio."""
+        # As a ratio, twice as many ranks are as far away as half as many.
         apart = {abs(math.log(each.ranks / ranks)): each for each in self.spreads}
         return apart[min(apart)] if apart else None
 
     def cautions(self, gpus: Sequence[str], library: str) -> list[str]:
-        """What is to be known where it is used for ``gpus`` and ``library``, a sentence each."""
+        """Return the cautions of its use for ``gpus`` and ``library``, a sentence each."""
         said = []
-        # Of a profile that names no GPU there is nothing to warn of.
+        # A profile without a GPU's name gives no warning.
         others = [gpu for gpu in gpus if self.gpu and gpu != self.gpu]
         if others:
             said.append(
@@ -482,7 +482,7 @@ class CalibrationProfile(Config):
                 f"{', '.join(others)}"
             )
         backends = {table.backend for table in self.tables}
-        # Who asks for ideal transfers has asked for no library's tables.
+        # Ideal transfers use no library's tables.
         if backends and library not in (*backends, "ideal"):
             said.append(
                 f"calibration {self.name!r} has collectives by {', '.join(sorted(backends))}, and "
@@ -492,9 +492,9 @@ class CalibrationProfile(Config):
 
 
 def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
-    """The profile in the file at ``path``.
+    """Return the profile in the file at ``path``.
 
-    Raises DpsimError where there is no file, or where it is no profile.
+    Raises DpsimError if there is no file, or it is not a profile.
     """
     try:
         return CalibrationProfile.model_validate_json(read_limited(path, _MOST_BYTES))
@@ -503,13 +503,13 @@ def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
 
 
 def shipped_profiles() -> dict[str, Path]:
-    """The files of the profiles that come with the program, by name."""
+    """Return the files of the profiles that come with the program, by name."""
     folder = Path(str(files("validate") / "profiles"))
     return {path.stem: path for path in sorted(folder.glob("*.json"))}
 
 
 def _resolve(value: object, info: ValidationInfo) -> Any:
-    """The profile that a text names.
+    """Return the profile that a text names.
 
     One that comes with the program, or a file beside the scenario.
     """
@@ -527,7 +527,7 @@ def _resolve(value: object, info: ValidationInfo) -> Any:
     return load_profile(shipped[value])
 
 
-# A field that takes a profile's name, or its path (beside the scenario), or its content, and holds
+# A field that accepts a profile's name, its path (beside the scenario), or its content, and holds
 # the profile.
 ProfileRef = Annotated[
     CalibrationProfile, BeforeValidator(_resolve, json_schema_input_type=str | CalibrationProfile)

@@ -1,7 +1,7 @@
-"""A folder of YAML files as a registry, and a user's own folder beside it.
+"""A folder of YAML files as a registry, together with a user's own folder.
 
-Names come from the names of the files. A file is parsed when it is first asked for. A user's own
-entry stands before dpsim's of the same name.
+Names come from the names of the files. A file is parsed on first use. A user's own entry overrides
+dpsim's of the same name.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
-OWN_FOLDER = "DPSIM_CATALOGUE"  # the variable that names a user's own folder; empty for none
-_MOST_BYTES = 2**20  # of a user's own file
+OWN_FOLDER = "DPSIM_CATALOGUE"  # environment variable with a user's own folder; empty for none
+_MOST_BYTES = 2**20  # size of a user's own file
 
-# Aliases stand on one line of their file, so that an index of all names needs no YAML parser.
+# Aliases are on one line of their file, so an index of all names needs no YAML parser.
 _ALIASES = re.compile(r"^aliases: *\[(.*)\] *$", re.MULTILINE)
 
 _WORD = re.compile(r"[a-z0-9]+")
-_MOST_WORDS = 8  # of a name: "NVIDIA RTX PRO 6000 Blackwell Server Edition" has seven
+_MOST_WORDS = 8  # in a name: "NVIDIA RTX PRO 6000 Blackwell Server Edition" has seven
 
 
 def normalised(name: str) -> str:
-    """``name`` as the catalogue compares it: "25 GbE" is "25gbe", "DGX_A100" is "dgx-a100".
+    """Return ``name`` as the catalogue compares it: "25 GbE" is "25gbe", "DGX_A100" is "dgx-a100".
 
-    Where that is no name, hyphens do not count either: "RTX 4090" is "rtx-4090".
+    If that is no name, hyphens are ignored too: "RTX 4090" is "rtx-4090".
     """
     return "".join(name.casefold().split()).replace("_", "-")
 
 
 def own_folder() -> Path | None:
-    """The folder of a user's own gpus/, links/ and nodes/, whether it is there or not."""
+    """Return the folder of a user's own gpus/, links/ and nodes/, whether or not it exists."""
     named = os.environ.get(OWN_FOLDER)
     if named is not None:
-        # Set but empty is an answer: no folder of one's own, not even the usual one.
+        # Set but empty means no folder, not even the default one.
         return Path(named).expanduser() if named else None
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(settings) / "dpsim" / "catalogue"
 
 
 def stated_aliases(text: str) -> list[str]:
-    """The other names in the text of an entry's file, without parsing it."""
+    """Return the other names in the text of an entry's file, without parsing it."""
     return [
         alias.strip().strip("'\"")
         for line in _ALIASES.findall(text)
@@ -74,15 +74,15 @@ def stated_aliases(text: str) -> list[str]:
 
 
 def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
-    """The entry that a user's own YAML file describes, in the catalogue's format.
+    """Return the entry that a user's own YAML file describes, in the catalogue's format.
 
-    It has the file's name, unless it goes by another. Raises DpsimError where it does not.
+    It has the file's name, unless ``name`` is given. Raises DpsimError if it is not valid.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        # Pure Python reads YAML 1.2; the C parser would take 1.1's words, such as ``no`` for false.
+        # Pure Python reads YAML 1.2; the C parser uses 1.1's words, such as ``no`` for false.
         data = YAML(typ="safe", pure=True).load(read_text_limited(path, _MOST_BYTES))
         return model.model_validate({"name": name or path.stem, **data})
     except DpsimError:
@@ -90,7 +90,7 @@ def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
     except ValidationError as error:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
     except (YAMLError, TypeError, ValueError, RecursionError, AttributeError):
-        # All that the parser raises on a file that is not YAML, or not a mapping.
+        # All errors of the parser for a file that is not YAML, or not a mapping.
         raise DpsimError(
             f"{path}: must be a readable {model.__name__.lower()} file, but it is not a YAML "
             "mapping"
@@ -98,9 +98,9 @@ def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
 
 
 class Catalogue(Registry[M]):
-    """The entries of one folder by name or alias, however written.
+    """The entries of one folder by name or alias, in any spelling.
 
-    Iteration gives the names alone, sorted. Each file holds the fields of ``model`` without
+    Iteration gives only the names, sorted. Each file has the fields of ``model`` without
     ``name``, which is the file's stem.
     """
 
@@ -125,7 +125,7 @@ class Catalogue(Registry[M]):
         return len(self._files)
 
     def canonical(self, name: str) -> str:
-        """The entry's own name for a name or alias, without parsing its file.
+        """Return the entry's own name for a name or alias, without parsing its file.
 
         Raises UnknownNameError.
         """
@@ -135,34 +135,34 @@ class Catalogue(Registry[M]):
         return found
 
     def complete(self, schema: dict[str, Any]) -> None:
-        """Adds the names to a JSON Schema of one, for editors to complete it."""
+        """Add the names to a JSON Schema of one, so that editors can complete it."""
         schema["examples"] = list(self)
 
     def named_in(self, text: str) -> list[str]:
-        """The names of the entries that ``text`` mentions, without parsing their files.
+        """Return the names of the entries that ``text`` mentions, without parsing their files.
 
-        A name or alias counts where it stands as whole words, whatever its spaces and hyphens. One
-        that lies inside a longer one does not: "A100 80GB PCIe" does not mention the A100.
+        A name or alias counts if it occurs as whole words, whatever its spaces and hyphens. One
+        inside a longer one does not count: "A100 80GB PCIe" does not mention the A100.
         """
-        # Words without what stands between them, and where each begins and ends: a name is sought
-        # from edge to edge alone, and so matches whole words.
+        # The words without separators, and the edges of each: names are searched only from edge to
+        # edge, so they match whole words.
         squeezed, edges = "", [0]
         for word in _WORD.findall(text.casefold()):
             squeezed += word
             edges.append(len(squeezed))
-        found: dict[str, None] = {}  # in the order in which the text has them
+        found: dict[str, None] = {}  # in the order of the text
         reached = 0
         for place, start in enumerate(edges):
             ends = edges[place + 1 : place + 1 + _MOST_WORDS]
             named = [end for end in ends if squeezed[start:end] in self._spellings]
-            # What ends no later than an earlier name lies inside that one.
+            # A match that ends no later than an earlier name lies inside that one.
             if named and named[-1] > reached:
                 reached = named[-1]
                 found[self._spellings[squeezed[start:reached]]] = None
         return list(found)
 
     def with_line(self, start: str) -> list[str]:
-        """The names of the entries with a line that begins so, without parsing their files."""
+        """Return the names of entries with a line that begins with ``start``, without parsing."""
         return [
             name
             for name, file in self._files.items()
@@ -173,7 +173,7 @@ class Catalogue(Registry[M]):
         key = normalised(name)
         if key in self._files:
             return key
-        # Hyphens are dropped last, so that what has one in its name is found by that first.
+        # Hyphens are dropped last, so that names with hyphens are found first.
         return self._aliases.get(key) or self._without_hyphens.get(key.replace("-", ""))
 
     @cached_property
@@ -190,7 +190,7 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _own(self) -> dict[str, Path]:
-        """A user's own files by name; raises DpsimError where the folder that is named is none."""
+        """A user's own files by name; raises DpsimError if the named folder does not exist."""
         folder = own_folder()
         if folder is None:
             return {}
@@ -204,8 +204,8 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
-        # A user's own come last, and so stand where both have an alias. What they replace is still
-        # found by its other names.
+        # A user's own come last, so they win if both have an alias. A replaced entry is still found
+        # by its other names.
         return {
             normalised(alias): name
             for part in (self._shipped, self._own)
@@ -215,7 +215,7 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _without_hyphens(self) -> dict[str, str]:
-        """So that "RTX 4090" is found too; what two entries would share means none of them."""
+        """Names without hyphens, for "RTX 4090"; a spelling of two entries finds neither."""
         found: dict[str, set[str]] = defaultdict(set)
         for name in self._files:
             found[name.replace("-", "")].add(name)
@@ -225,7 +225,7 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
-        """Each name and alias without spaces and hyphens, and the entry that it means."""
+        """Each name and alias without spaces and hyphens, with its entry."""
         named = {**self._aliases, **{name: name for name in self._files}}
         return {"".join(_WORD.findall(spelling)): name for spelling, name in named.items()}
 
@@ -239,7 +239,7 @@ class Catalogue(Registry[M]):
 def by_name(
     entries: Callable[[], Catalogue[M]], model: type[M], *, also_files: bool = False
 ) -> WrapValidator:
-    """Lets a field of a ``model`` take the name of one of the ``entries`` instead.
+    """Let a field of a ``model`` accept the name of one of the ``entries``.
 
     With ``also_files`` also the path of a file that describes one, beside the scenario.
     """
@@ -247,7 +247,7 @@ def by_name(
     def read(value: object, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
         if not isinstance(value, str):
             return check(value)
-        # What stands in a file was checked when that was read.
+        # The content of a file was checked when it was read.
         if also_files and value.endswith((".yaml", ".yml")):
             return read_entry(Path((info.context or {}).get("folder", "")) / value, model)
         return entries()[value]
@@ -257,9 +257,9 @@ def by_name(
 
 
 def _text(file: Traversable) -> str:
-    """What a file says, to look names up in; nothing where it cannot be read.
+    """Return the text of a file, for looking up names; empty if it cannot be read.
 
-    Whoever asks for such an entry is told.
+    The error is reported when the entry is requested.
     """
     try:
         return file.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""What a GPU is: its compute rates, memory and power, its ports, and what tools call it.
+"""The description of a GPU: compute rates, memory and power, its ports, and its names in tools.
 
-A GPU's YAML is the only place that states its figures. The law of computing, NCCL's model, the
+A GPU's YAML is the only place that states its figures. The compute model, NCCL's model, the
 importers and the comparisons with published tables all read it from here.
 """
 
@@ -29,7 +29,7 @@ Architecture = Literal[
     "blackwell", "blackwell-gb20x", "cdna", "cdna2", "cdna3", "cdna4", "tpu", "other",
 ]  # fmt: skip
 
-# The first compute capability of a generation, for a GPU that states its generation alone (NVIDIA,
+# The first compute capability of a generation, for a GPU that states only its generation (NVIDIA,
 # CUDA C++ programming guide, compute capabilities).
 _FIRST_CAPABILITY: dict[Architecture, float] = {
     "kepler": 3.5,
@@ -45,10 +45,10 @@ _FIRST_CAPABILITY: dict[Architecture, float] = {
     "blackwell-gb20x": 12.0,
 }
 
-_FLASH_ATTENTION = 80  # the first compute capability that it runs on, ten times
-_FLASH_ATTENTION_ON = ("cdna2", "cdna3", "cdna4", "tpu")  # beside NVIDIA's
+_FLASH_ATTENTION = 80  # ten times the first compute capability that supports it
+_FLASH_ATTENTION_ON = ("cdna2", "cdna3", "cdna4", "tpu")  # in addition to NVIDIA's
 
-# The name alone is kept: reading a GPU must not read the files of links that a run does not use.
+# Only the name is kept, so that reading a GPU does not read the files of unused links.
 LinkName = Annotated[str, AfterValidator(lambda name: links().canonical(name))]
 
 
@@ -68,7 +68,7 @@ class NvLinkPorts(Config):
 
     @property
     def rate(self) -> float:
-        """Nominal B/s in one direction over all of them."""
+        """Total nominal B/s in one direction."""
         return links()[self.link].rate.value * self.count
 
 
@@ -81,12 +81,12 @@ class PciePort(Config):
 
     @property
     def link(self) -> str:
-        """The catalogue's name of such a link."""
+        """The name of such a link in the catalogue."""
         return pcie_link_name(self.generation, self.lanes)
 
 
 class Gpu(Config):
-    """One device as a framework sees it: of a board with two dies, one die."""
+    """One device as a framework sees it; one die of a board with two."""
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
     aliases: tuple[str, ...] = Field(
@@ -143,7 +143,7 @@ class Gpu(Config):
 
     @property
     def capability(self) -> int | None:
-        """Ten times its compute capability, as NCCL counts; None for what is not NVIDIA's."""
+        """Ten times its compute capability, as in NCCL; None for GPUs not made by NVIDIA."""
         if self.compute_capability is not None:
             return round(10 * self.compute_capability.value)
         first = _FIRST_CAPABILITY.get(self.architecture)
@@ -162,7 +162,7 @@ class Gpu(Config):
 
     @property
     def nvlink_fabric(self) -> NvLinkPorts | None:
-        """The NVLinks, where they join all such GPUs of a machine, not only cards by a bridge."""
+        """The NVLinks, if they join all GPUs of a machine and not only cards by a bridge."""
         return None if self.nvlink is None or self.nvlink.bridge else self.nvlink
 
     def __repr__(self) -> str:
@@ -173,21 +173,21 @@ class Gpu(Config):
 
 @cache
 def gpus() -> Catalogue[Gpu]:
-    """The GPUs of the catalogue, by name or alias."""
+    """Return the GPUs of the catalogue, by name or alias."""
     return Catalogue("GPU", "gpus", Gpu)
 
 
 @cache
 def typical_gpus() -> tuple[Gpu, ...]:
-    """The GPUs that stand for their compute capability, oldest first."""
-    # By their text, so that the others need not be parsed.
+    """Return the GPUs that represent their compute capability, oldest first."""
+    # Selected by their text, so that the others need not be parsed.
     found = [gpus()[name] for name in gpus().with_line("typical: true")]
     return tuple(sorted(found, key=lambda gpu: (gpu.capability or 0, gpu.name)))
 
 
 def gpu_by_pci_id(device: str) -> Gpu | None:
-    """The GPU with a PCI device number such as 0x1db1; None for one that no entry has."""
-    # By their text first: only entries that state such numbers are parsed.
+    """Return the GPU with a PCI device number such as 0x1db1, or None."""
+    # Selected by their text first, so only entries with such numbers are parsed.
     for name in gpus().with_line("pci_ids:"):
         if device in gpus()[name].pci_ids:
             return gpus()[name]
@@ -195,13 +195,13 @@ def gpu_by_pci_id(device: str) -> Gpu | None:
 
 
 def gpu_named_in(text: str) -> Gpu | None:
-    """The GPU of the catalogue that words such as "8 x H100 80GB PCIe Gen5" name.
+    """Return the GPU that words such as "8 x H100 80GB PCIe Gen5" name, or None.
 
-    Of several the one with the slowest memory: a job waits for it. None where none is named.
+    If several are named, the one with the slowest memory, because a job waits for it.
     """
     found = [gpus()[name] for name in gpus().named_in(text)]
     return min(found, key=lambda gpu: gpu.memory_bandwidth.value, default=None)
 
 
-# A field that takes a catalogue name or a GPU's own description, and holds the Gpu.
+# A field that accepts a catalogue name or a GPU's description, and holds the Gpu.
 GpuRef = Annotated[Gpu, by_name(gpus, Gpu)]

@@ -1,4 +1,4 @@
-"""A link's nominal rate, the part of it that messages reach, and the time of a message on it."""
+"""A link's nominal rate, the achievable part of it, and its message latency."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Link(Config):
 
     @property
     def bandwidth(self) -> float:
-        """B/s that large messages reach in one direction.
+        """B/s of large messages in one direction.
 
         The nominal rate times its achievable fraction.
         """
@@ -55,21 +55,21 @@ class Link(Config):
 
 @cache
 def links() -> Catalogue[Link]:
-    """The links of the catalogue, by name or alias."""
+    """Return the links of the catalogue, by name or alias."""
     return Catalogue("link", "links", Link)
 
 
 def pcie_link_name(generation: int, lanes: int = 16) -> str:
-    """The catalogue's name of a PCIe link; not every one is in the catalogue."""
+    """Return the catalogue's name of a PCIe link, which need not be in the catalogue."""
     return f"pcie{generation}-x{lanes}"
 
 
 @cache
 def pcie_rate(generation: int, lanes: int = 16) -> float:
-    """Nominal B/s of a PCIe link in one direction, from the catalogue's link of 16 lanes."""
+    """Return the nominal one-way B/s of a PCIe link, from the catalogue's link of 16 lanes."""
     # Each lane of a generation has the same rate.
     return links()[pcie_link_name(generation)].rate.value * lanes / 16
 
 
-# A field that takes a catalogue name or a link's own description, and holds the Link.
+# A field that accepts a catalogue name or a link's description, and holds the Link.
 LinkRef = Annotated[Link, by_name(links, Link)]

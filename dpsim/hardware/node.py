@@ -1,4 +1,4 @@
-"""What a node is made of: devices, the links between them, and where network cards go."""
+"""The description of a node: devices, the links between them, and network card slots."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dpsim.hardware.gpu import GpuRef
 from dpsim.hardware.link import Link, LinkRef
 from dpsim.hardware.sourced import SourcedRate
 
-# A digit at the end would make "gpu1" + "0" and "gpu" + "10" one name.
+# A digit at the end would make "gpu1" + "0" and "gpu" + "10" the same name.
 _KIND = re.compile(r"[a-z](?:[a-z0-9-]*[a-z])?")
-MOST_DEVICES = 1024  # of a node: a typing error must not fill the memory
+MOST_DEVICES = 1024  # per node, so that a typing error does not fill the memory
 
 
 class Edge(Config):
@@ -60,8 +60,8 @@ class Nics(Config):
 
 
 def device_kind(device: str) -> str:
-    """``gpu`` for ``gpu0``, or for ``node3/gpu0``."""
-    # No kind ends in a digit (`_KIND`), so that what is left is the kind.
+    """Return ``gpu`` for ``gpu0``, or for ``node3/gpu0``."""
+    # No kind ends in a digit (`_KIND`), so the rest is the kind.
     return device.rpartition("/")[2].rstrip("0123456789")
 
 
@@ -105,7 +105,7 @@ class Node(Config):
     @classmethod
     def _consistent(cls, given: object, read: ModelWrapValidatorHandler[Node]) -> Node:
         node = read(given)
-        if node is not given:  # one of the catalogue has been through this
+        if node is not given:  # a catalogue entry has already been checked
             _check_kinds(node)
             _check_slots(node)
             _check_connected(node)
@@ -113,32 +113,32 @@ class Node(Config):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the node has."""
+        """The number of GPUs of the node."""
         return self.devices["gpu"]
 
     def device_names(self) -> list[str]:
-        """All devices, kind by kind: gpu0, gpu1, ..., cpu0, ..."""
+        """Return all devices, kind by kind: gpu0, gpu1, ..., cpu0, ..."""
         return [
             f"{kind}{index}" for kind, number in self.devices.items() for index in range(number)
         ]
 
     def capacity(self, device: str) -> float | None:
-        """Bytes a second that all traffic through ``device`` may reach together.
+        """Return the limit in B/s of all traffic through ``device`` together.
 
-        None where only its links limit it.
+        None if only its links limit it.
         """
         found = self.capacities.get(device_kind(device))
         return None if found is None else found.value
 
     def expand_edges(self) -> list[tuple[str, str, Link, int]]:
-        """Each joined pair of devices once: both names, the link, how many run in parallel."""
+        """Return each joined pair of devices once: both names, the link, and the parallel links."""
         return [(a, b, edge.link, edge.count) for (a, b), edge in _joined(self).items()]
 
     def nic_edges(self, count: int | None = None) -> list[tuple[str, str, Link, int]]:
-        """The buses of ``count`` network cards: (nic0, its slot, link, 1) and so on.
+        """Return the buses of ``count`` network cards: (nic0, its slot, link, 1) and so on.
 
         None is the node's own number. Fewer cards than slots are spread evenly over the slots; more
-        go round the slots in turn.
+        use the slots in turn.
         """
         number = self.nics.count if count is None else count
         slots = len(self.nic_slots)
@@ -158,9 +158,9 @@ class Node(Config):
 
 
 def _joined(node: Node) -> dict[tuple[str, str], Edge]:
-    """Which edge joins each pair of devices.
+    """Return the edge that joins each pair of devices.
 
-    Raises ValueError where an edge joins nothing or two join the same pair.
+    Raises ValueError if an edge joins nothing or two join the same pair.
     """
     devices = node.device_names()
     joined: dict[tuple[str, str], Edge] = {}
@@ -178,7 +178,7 @@ def _joined(node: Node) -> dict[tuple[str, str], Edge]:
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """What is true of the names that a shell's ``pattern`` matches."""
+    """Return a predicate for the names that a shell's ``pattern`` matches."""
     return re.compile(translate(pattern)).match
 
 
@@ -187,7 +187,7 @@ def _pairs(between: tuple[str, str], devices: list[str]) -> list[tuple[str, str]
     for pattern, matches in zip(between, (first, second), strict=True):
         if not matches:
             raise UnknownNameError("device of the node", pattern, devices)
-    # As a set in order: edges are numbered as they come, and alike each time.
+    # An ordered set, so that edges are always numbered in the same order.
     pairs: dict[tuple[str, str], None] = {}
     for a, b in product(first, second):
         if a != b and (b, a) not in pairs:
@@ -230,7 +230,7 @@ def _check_connected(node: Node) -> None:
     for a, b in _joined(node):
         neighbours[a].append(b)
         neighbours[b].append(a)
-    # Kinds were checked before: there is a GPU to begin at.
+    # Kinds were checked before, so there is a GPU to start from.
     reached, waiting = {"gpu0"}, ["gpu0"]
     while waiting:
         new = [device for device in neighbours[waiting.pop()] if device not in reached]
@@ -245,13 +245,13 @@ def _check_connected(node: Node) -> None:
 
 
 def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
-    """Raises ValueError where GPUs or slots can only meet through another GPU.
+    """Raise ValueError if GPUs or slots are connected only through another GPU.
 
-    GPUs forward nothing, so no way may lead over one.
+    GPUs do not forward, so no path may lead over one.
     """
     gpus = {f"gpu{i}": None for i in range(node.gpus)}
-    # Without its GPUs a node falls into parts. Two GPUs can meet where a link joins them, or where
-    # both have one to the same part.
+    # Without its GPUs a node falls into parts. Two GPUs are connected if a link joins them, or if
+    # both have a link to the same part.
     part = _parts(neighbours, gpus)
     near = {gpu: {part[other] for other in neighbours[gpu] if other in part} for gpu in gpus}
     apart = [
@@ -271,16 +271,16 @@ def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
 
 
 def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str, int]:
-    """The devices that are no GPUs, each with the number of its part.
+    """Return the devices other than GPUs, each with the number of its part.
 
-    Two are of one part where a way joins them that crosses no GPU.
+    Two devices are in one part if a path without GPUs joins them.
     """
     part: dict[str, int] = {}
     for first in neighbours:
         waiting = [] if first in part or first in gpus else [first]
         while waiting:
             device = waiting.pop()
-            # A new part's number is how many devices had one before: no other part can have it.
+            # A new part's number is the number of devices so far, which no other part can have.
             part[device] = part.get(first, len(part))
             waiting += [
                 other for other in neighbours[device] if other not in part and other not in gpus
@@ -290,10 +290,10 @@ def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str,
 
 @cache
 def nodes() -> Catalogue[Node]:
-    """The nodes of the catalogue, by name or alias."""
+    """Return the nodes of the catalogue, by name or alias."""
     return Catalogue("node", "nodes", Node)
 
 
-# A field that takes a catalogue name, the path of a node file (beside the scenario) or a node's own
-# description; it holds the Node.
+# A field that accepts a catalogue name, the path of a node file (beside the scenario) or a node's
+# description, and holds the Node.
 NodeRef = Annotated[Node, by_name(nodes, Node, also_files=True)]

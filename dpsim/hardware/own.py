@@ -1,4 +1,4 @@
-"""Takes a file of a user's own into the catalogue: ``dpsim catalogue add``."""
+"""Add a user's own file to the catalogue: ``dpsim catalogue add``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 2**20
 
 
 class Added(NamedTuple):
-    """What was taken in: an entry's catalogue and name, its file there, what it stands before."""
+    """The added entry: its catalogue, name and file, and whether it overrides another."""
 
     catalogue: str
     name: str
@@ -33,15 +33,15 @@ class Added(NamedTuple):
 
 
 def add_entry(path: Path) -> Added:
-    """Copies the file of a GPU, a link or a node, once it is right, to where names are looked up.
+    """Check the file of a GPU, link or node, and copy it to the user's catalogue.
 
-    The file's name is the entry's. Raises DpsimError, with the file and what is wrong with it.
+    The file's name is the entry's. Raises DpsimError with the file and its error.
     """
     text = read_text_limited(path, _MOST_BYTES)
     folder = own_folder()
     if folder is None:
         raise DpsimError(f"{OWN_FOLDER}: must be a folder's name to add to, but is empty")
-    # First, since looking names up in a folder that is named and not there is an error.
+    # First, because looking up names in a configured folder that does not exist is an error.
     folder.mkdir(parents=True, exist_ok=True)
     catalogue, model = _kind_of(path, text)
     entry = read_entry(path, model)
@@ -55,10 +55,10 @@ def add_entry(path: Path) -> Added:
 
 
 def _kind_of(path: Path, text: str) -> tuple[Catalogue[Any], type[Gpu | Link | Node]]:
-    """What a file describes, by the key that only such an entry has."""
+    """Return what a file describes, by a key that only such an entry has."""
     keys = {line.partition(":")[0].strip("\"' ") for line in text.splitlines()}
-    # Keys of what stands inside count as well, and so the widest comes first: a node may describe
-    # GPUs and links of its own.
+    # Nested keys count as well, so the most general kind comes first: a node may describe GPUs and
+    # links of its own.
     if "devices" in keys:
         return nodes(), Node
     if "peak" in keys:
@@ -72,7 +72,7 @@ def _kind_of(path: Path, text: str) -> tuple[Catalogue[Any], type[Gpu | Link | N
 
 
 def _check_aliases(path: Path, text: str, aliases: tuple[str, ...]) -> None:
-    """Names are looked up in the text, without a parser."""
+    """Raise DpsimError unless the aliases can be read from the text without a parser."""
     if list(aliases) != stated_aliases(text):
         raise DpsimError(
             f"{path}: aliases: must stand on one line, such as aliases: [One, Another]"

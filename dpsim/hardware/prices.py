@@ -1,4 +1,4 @@
-"""List prices of GPUs, for scenarios that state none; prices.yaml holds them."""
+"""List prices of GPUs from prices.yaml, for scenarios that state none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CURRENCY = "USD"
 
 
 def list_price(gpu: Gpu) -> Sourced[float] | None:
-    """The list price of ``gpu`` for an hour, in USD, with its source; None where none is listed."""
+    """Return the list price of ``gpu`` per hour, in USD, with its source; None if unlisted."""
     return _prices().get(gpu.name)
 
 

@@ -17,7 +17,7 @@ GIVEN = "given in the scenario"
 
 
 class Sourced(Config, Generic[T]):
-    """A value and where it is from.
+    """A value and its source.
 
     In a file it is ``{value, source}`` or the bare value, whose source is then `GIVEN`.
     """
@@ -39,7 +39,7 @@ class Sourced(Config, Generic[T]):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         full = handler(core_schema)
-        # What is written out always has both; only a file may leave the source away.
+        # Serialised values always have both; only in a file the source may be left out.
         if handler.mode == "serialization":
             return full
         properties: dict[str, Any] = handler.resolve_ref_schema(full)["properties"]
@@ -72,4 +72,4 @@ class SourcedCapability(Sourced[Annotated[float, Field(ge=1, le=99)]]):
 
 
 class SourcedFraction(Sourced[Annotated[float, Field(ge=1e-6, le=1)]]):
-    """A fraction, with its source; below 1e-6, what is computed from it would overflow."""
+    """A fraction, with its source; at least 1e-6, so that results do not overflow."""

@@ -1,4 +1,4 @@
-"""How messages travel between nodes: the parameters that a calibration measures."""
+"""The transport of messages between nodes: the parameters that a calibration measures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dpsim.base.config import Config
 
 
 class Transport(Config):
-    """How messages travel between ranks of different nodes.
+    """The transport of messages between ranks of different nodes.
 
-    What is left out stays as the catalogue and the formulas say.
+    Fields that are left out keep the values of the catalogue and the formulas.
     """
 
     latency: float | None = Field(
@@ -97,13 +97,13 @@ class Transport(Config):
 
     @property
     def detailed(self) -> bool:
-        """Whether it says more than how long messages take: what processors and limiters do."""
+        """Whether it describes processors and limiters, not only message times."""
         return bool(self.cores or self.burst or self.entry)
 
     @property
     def message_seconds(self) -> float | None:
         """The time of a message without bytes between idle processors, in s.
 
-        Announcement, way, and overhead three times.
+        Announcement, transit, and three overheads.
         """
         return None if self.latency is None else 2 * self.latency + 3 * self.overhead

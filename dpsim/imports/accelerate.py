@@ -1,7 +1,7 @@
 """A scenario from a configuration of Hugging Face: accelerate's YAML, or Trainer's arguments.
 
-Keys: "Fully Sharded Data Parallel" of accelerate's and of transformers' documentation. What
-accelerate calls fsdp_backward_prefetch, Trainer's fsdp_config calls backward_prefetch.
+Keys: "Fully Sharded Data Parallel" of accelerate's and of transformers' documentation. The
+key fsdp_backward_prefetch of accelerate is backward_prefetch in Trainer's fsdp_config.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dpsim.imports.scenario_draft import (
 )
 from dpsim.imports.settings import Settings, yaml_settings
 
-# Stage, and whether groups are nodes.
+# The stage, and whether groups are nodes.
 _STRATEGIES: dict[str, tuple[int, bool]] = {
     "full_shard": (3, False),
     "shard_grad_op": (2, False),
     "hybrid_shard": (3, True),
     "hybrid_shard_zero2": (2, True),
     "no_shard": (0, False),
-    # As torch numbers them.
+    # torch's numbers.
     "1": (3, False),
     "2": (2, False),
     "3": (0, False),
@@ -50,7 +50,7 @@ _TRAINERS_OTHER_WORDS = ("true", "auto_wrap", "offload")
 _WRAPS = {"transformer_based_wrap": "block", "size_based_wrap": "size", "no_wrap": "model"}
 _RESHARD = {"true": (3, False), "false": (3, False), **_STRATEGIES}
 _WHOLE_MODEL = 2**40  # elements: more than any model has
-# Of Trainer's names; adamw_torch_fused and its like differ in kernels alone.
+# Trainer's names; adamw_torch_fused and the like differ only in kernels.
 _OPTIMIZERS = {
     "adagrad": "adagrad",
     "adam": "adam",
@@ -63,7 +63,7 @@ _OPTIMIZERS = {
 
 
 def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """The scenario that such a file describes; raises DpsimError for what cannot be."""
+    """Return the scenario of such a file. Raises DpsimError for unsupported settings."""
     draft = ScenarioDraft(name, "accelerate")
     return scenario_of_trainer(yaml_settings(content, name), draft, sizes)
 
@@ -71,7 +71,7 @@ def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) ->
 def scenario_of_trainer(
     settings: Settings, draft: ScenarioDraft, sizes: TrainingSizes
 ) -> ScenarioDraft:
-    """``draft`` with what accelerate's or Trainer's words say; raises DpsimError as above."""
+    """Fill ``draft`` by accelerate's or Trainer's keys. Raises DpsimError as above."""
     settings.refuse_other_parallelism()
     if settings.flag("use_cpu"):
         raise ImportFileError("use_cpu must be false, since GPUs are simulated, but got true")
@@ -86,7 +86,7 @@ def scenario_of_trainer(
         workers = workers or 1
     machines = settings.number("num_machines")
     if workers and machines and sizes.nodes is None:
-        # Its launcher starts as many processes on each machine.
+        # The launcher starts equally many processes on each machine.
         each, rest = divmod(workers, machines)
         if rest:
             raise ImportFileError(
@@ -100,7 +100,7 @@ def scenario_of_trainer(
     _batches(draft, settings, sizes)
     precision = _precision(draft, settings)
     _program(draft, settings)
-    # Trainer says with the word fsdp what accelerate says with distributed_type.
+    # Trainer's key fsdp corresponds to accelerate's distributed_type.
     trainer = settings.word("fsdp") or ""
     by_trainer = kind is None and (bool(trainer) or settings.has("fsdp_config"))
     if kind == "fsdp" or by_trainer:
@@ -116,7 +116,7 @@ def scenario_of_trainer(
 
 
 def _replicated(draft: ScenarioDraft, kind: str | None) -> None:
-    """Say that each worker holds the whole model, as DistributedDataParallel does."""
+    """Set that each worker holds the whole model, as with DistributedDataParallel."""
     if kind is None:
         why = "the file names neither FSDP nor DeepSpeed"
         draft.assume("strategy.aggregation.kind", "allreduce", why)
@@ -130,14 +130,14 @@ def _model(draft: ScenarioDraft, sizes: TrainingSizes, settings: Settings) -> No
     if said is None:
         name_model(draft, sizes)
         return
-    # As it stands, without the owner, and without the ending of converted checkpoints.
+    # Unchanged, without the owner, and without the suffix of converted checkpoints.
     alone = said.rpartition("/")[2]
     spellings = (said, alone, alone.removesuffix("-hf"))
     name_model(draft, sizes, (said, "model_name_or_path"), spellings)
 
 
 def _replicas(draft: ScenarioDraft, config: Settings, workers: int | None) -> None:
-    """Say in which groups FSDP 2 shards, where parallelism_config has them."""
+    """Set the groups in which FSDP 2 shards, if parallelism_config has any."""
     replicas = config.number("parallelism_config_dp_replicate_size") or 1
     shards = config.number("parallelism_config_dp_shard_size") or 1
     if replicas * shards == 1:
@@ -191,7 +191,7 @@ def _precision(draft: ScenarioDraft, settings: Settings) -> str:
 
 
 def _program(draft: ScenarioDraft, settings: Settings) -> None:
-    """Say what is compiled, computed again and updated."""
+    """Set compilation, activation checkpointing and the optimiser."""
     backend = settings.section("dynamo_config").word("dynamo_backend")
     if backend in _COMPILERS:
         draft.set("workload.execution", _COMPILERS[backend], "dynamo_config.dynamo_backend")
@@ -203,7 +203,7 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", "gradient_checkpointing")
     said = settings.word("optim")
-    # bitsandbytes' states of 8 bits and their paging are not simulated: Adam's in full.
+    # The 8-bit states and paging of bitsandbytes are not simulated: Adam's are taken in full.
     if said in _OPTIMIZERS:
         draft.set("workload.optimizer", _OPTIMIZERS[said], "optim")
     elif said is None:
@@ -213,7 +213,7 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
 
 
 def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) -> None:
-    """Say what FSDP divides, gathers ahead and wraps."""
+    """Set FSDP's sharding, prefetching and wrapping."""
     stage, per_node, source = _strategy(config, trainer)
     width = 4 if precision == "fp32" else 2
     if stage == 0:
@@ -222,7 +222,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
         draft.set("strategy.aggregation.kind", "sharded", source)
         draft.set("strategy.aggregation.stage", stage, source)
         draft.set("strategy.aggregation.shard_group", "node" if per_node else "all", source)
-        # By their width: fp16 travels as bf16 does.
+        # By width: fp16 is sent like bf16.
         said = "mixed_precision: weights and gradients travel in it"
         draft.set("strategy.aggregation.weight_bytes", width, said)
         draft.set("strategy.aggregation.gradients.dtype", "fp32" if width == 4 else "bf16", said)
@@ -244,13 +244,13 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
     asked = [f"fsdp_config.{key}"] if key and config.flag(key) else []
     asked += ["fsdp: offload"] if "offload" in trainer.split() else []
     for source in asked[:1]:
-        # torch's CPUOffload takes the optimiser along.
+        # torch's CPUOffload includes the optimiser.
         offload(draft, "parameters", "cpu", source)
         offload(draft, "optimizer", "cpu", source)
 
 
 def _units(draft: ScenarioDraft, config: Settings) -> None:
-    """Say what a unit is where no size is given."""
+    """Set the units if no size is given."""
     key = _either(config, "auto_wrap_policy")
     said = config.word(key, _WRAPS) if key else None
     if said == "no_wrap":
@@ -265,7 +265,7 @@ def _units(draft: ScenarioDraft, config: Settings) -> None:
 
 
 def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
-    """Stage, whether groups are nodes, and where that is from."""
+    """Return the stage, whether groups are nodes, and the source of both."""
     for word in trainer.split():
         if word in _STRATEGIES:
             return *_STRATEGIES[word], "fsdp"
@@ -274,7 +274,7 @@ def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
     key = _either(config, "sharding_strategy")
     if key:
         return *_STRATEGIES[config.word(key, _STRATEGIES) or "1"], f"fsdp_config.{key}"
-    # FSDP 2 asks only whether weights are freed after the forward pass; it took the older words.
+    # FSDP 2 only has whether weights are freed after the forward pass; it accepted the older words.
     key = _either(config, "reshard_after_forward")
     if key is None:
         return 3, False, "fsdp_config: FULL_SHARD where nothing is said"
@@ -282,7 +282,7 @@ def _strategy(config: Settings, trainer: str) -> tuple[int, bool, str]:
 
 
 def _ahead(draft: ScenarioDraft, config: Settings) -> None:
-    """Say how early weights are gathered."""
+    """Set how early weights are gathered."""
     key = _either(config, "backward_prefetch")
     said = config.word(key, _PREFETCH) if key else None
     if said is not None:
@@ -301,12 +301,12 @@ def _ahead(draft: ScenarioDraft, config: Settings) -> None:
 
 
 def _either(config: Settings, key: str) -> str | None:
-    """The key as accelerate or as Trainer writes it, whichever is there."""
+    """Return the key in accelerate's or Trainer's spelling, whichever is present."""
     return next((each for each in (f"fsdp_{key}", key) if config.has(each)), None)
 
 
 def _deepspeed(draft: ScenarioDraft, config: Settings, precision: str) -> None:
-    """Say what accelerate's few keys of DeepSpeed do."""
+    """Set what accelerate's few keys of DeepSpeed mean."""
     stage = config.number("zero_stage", least=0, most=3) or 0
     width = 4 if precision == "fp32" else 2
     source = "deepspeed_config.zero_stage"

@@ -36,7 +36,7 @@ _WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2}
 
 
 def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """The scenario that a ds_config.json describes; raises ImportFileError for what cannot be."""
+    """Return the scenario of a ds_config.json. Raises ImportFileError for unsupported settings."""
     settings = json_settings(content)
     draft = ScenarioDraft(name, "DeepSpeed")
     settings.refuse_other_parallelism()
@@ -54,7 +54,7 @@ def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> 
 def _batches(
     draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes
 ) -> tuple[int | None, str]:
-    """Say the batch and its passes; the number of workers, where the three sizes tell it."""
+    """Set the batch and its passes; return the number of workers if the sizes determine it."""
     whole = settings.number("train_batch_size")
     micro = settings.number("train_micro_batch_size_per_gpu")
     passes = settings.number("gradient_accumulation_steps")
@@ -75,10 +75,10 @@ def _batches(
     if micro is None or passes is None or sizes.batch is not None:
         draft.set("workload.global_batch", whole, "train_batch_size")
         if sizes.batch is not None and passes is not None:
-            # A micro batch that the user changes leaves the passes to what divides the whole batch.
+            # A changed micro batch determines the passes by the whole batch.
             del draft.values["workload.gradient_accumulation"]
         return None, ""
-    # The whole batch is micro batch x passes x workers: of four numbers the last follows.
+    # The whole batch is micro batch x passes x workers: the fourth number follows from three.
     workers, rest = divmod(whole, micro * passes)
     if rest or not workers:
         raise ImportFileError(
@@ -89,7 +89,7 @@ def _batches(
 
 
 def _precision(draft: ScenarioDraft, settings: Settings) -> int:
-    """Say the precision; the bytes of a weight and of a gradient on their way."""
+    """Set the precision; return the bytes of a weight and of a gradient as they are sent."""
     left_open = []
     for key in ("bf16", "fp16", "bfloat16"):
         section = settings.section(key)
@@ -100,7 +100,7 @@ def _precision(draft: ScenarioDraft, settings: Settings) -> int:
         if section.is_open("enabled"):
             left_open.append(chosen)
     if left_open:
-        # The first is what its Trainer's users choose on GPUs that have it.
+        # Trainer's users choose the first one on GPUs that have it.
         why = f"enabled is auto: {_AUTO}, which may also say fp32"
         draft.assume("workload.precision", left_open[0], why)
         return 2
@@ -124,7 +124,7 @@ def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
 
 
 def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
-    """Say what is divided, and how gradients are put together."""
+    """Set what is sharded, and how gradients are bucketed."""
     zero = settings.section("zero_optimization")
     stage = zero.number("stage", least=0, most=3) or 0
     travels = settings.word("communication_data_type", _WIDTHS)
@@ -139,13 +139,13 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
         said = "communication_data_type" if travels else "gradients of the precision"
         draft.set("strategy.aggregation.gradients.dtype", "fp32" if carried == 4 else "bf16", said)
     if stage >= 2:
-        # Where gradients are divided there is no whole one to add passes up in.
+        # Sharded gradients leave no whole one in which to accumulate passes.
         partitioned = "stage 2 and 3 reduce gradients in every pass"
         draft.set("strategy.aggregation.gradients.sync_each_pass", True, partitioned)
     if stage == 3:
         unit = zero.number("stage3_prefetch_bucket_size", least=0) or _PREFETCH_BUCKET
         gather_units(draft, unit, _source(zero, "stage3_prefetch_bucket_size"))
-    # Left out, it is on in stage 3 alone.
+    # By default it is on in stage 3 only.
     bucket = zero.number("reduce_bucket_size") or _REDUCE_BUCKET
     if overlaps or (overlaps is None and stage == 3):
         overlap = "zero_optimization.overlap_comm" if overlaps else "DeepSpeed's default in stage 3"
@@ -159,7 +159,7 @@ def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
 
 
 def _source(zero: Settings, key: str) -> str:
-    """Where the size of a bucket is from: the file, or what DeepSpeed takes without it."""
+    """Return the source of a bucket's size: the file or DeepSpeed's default."""
     if zero.is_open(key):
         return f"{ASSUMED}DeepSpeed's default; {zero.path(key)} is auto: {_AUTO}"
     return zero.path(key) if zero.has(key) else f"{ASSUMED}DeepSpeed's default"

@@ -1,4 +1,4 @@
-"""A node under construction: a PCIe tree with NVLinks over it, and its text as a file."""
+"""A draft of a node: a PCIe tree with NVLinks over it, and its text as a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.hardware import Node, gpus
 from dpsim.imports.options import Choice
 
-_REDUCING = 90  # from this capability on NVSwitches reduce and multicast (NVLink SHARP)
+_REDUCING = 90  # from this compute capability on NVSwitches reduce and multicast (NVLink SHARP)
 Pairs = dict[tuple[int, int], int]  # (lower GPU, higher GPU) -> number of NVLinks
 
 
@@ -20,7 +20,7 @@ Pairs = dict[tuple[int, int], int]  # (lower GPU, higher GPU) -> number of NVLin
 class Part:
     """A device in the PCIe tree.
 
-    ``index`` counts GPUs and network cards, ``up`` is the link to the device above.
+    ``index`` counts GPUs and network cards; ``up`` is the link to the device above.
     """
 
     kind: Literal["cpu", "pcie-switch", "gpu", "nic"]
@@ -29,15 +29,15 @@ class Part:
     parts: list[Part] = field(default_factory=list)
 
     def first(self) -> tuple[int, int]:
-        """Sorts by the lowest GPU below, then by the lowest network card."""
+        """Return a sort key: the lowest GPU below, then the lowest network card."""
         leaves = list(self.leaves())
         gpus = [leaf.index for leaf in leaves if leaf.kind == "gpu"]
         cards = [leaf.index for leaf in leaves if leaf.kind == "nic"]
-        # What holds none comes after all that do.
+        # Devices without any come last.
         return (min(gpus, default=2**30), min(cards, default=2**30))
 
     def leaves(self) -> Iterator[Part]:
-        """The GPUs and network cards below, or itself."""
+        """Yield the GPUs and network cards below, or the device itself if it is one."""
         if self.kind in ("gpu", "nic"):
             yield self
         for part in self.parts:
@@ -46,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NvLinks:
-    """Which GPUs NVLink joins: pairs directly, or all by switches.
+    """The GPUs connected by NVLink: pairs directly, or all by switches.
 
     ``planes`` lists the planes of switches, with the links of each GPU to them.
     """
@@ -57,7 +57,7 @@ class NvLinks:
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """A node in the catalogue's terms, each of its assumptions spelt out.
+    """A node in the catalogue's terms, with all its assumptions.
 
     ``edges`` are (one, other, link, count).
     """
@@ -74,9 +74,10 @@ class NodeDraft:
     notes: list[str]
 
     def sources(self) -> list[str]:
-        """Where each part is from.
+        """Return the source of each part.
 
-        ``gpu v100-sxm2-16gb: assumed: 6 NVLinks at a GPU``; links written out say it themselves.
+        Such as ``gpu v100-sxm2-16gb: assumed: 6 NVLinks at a GPU``; links written out contain
+        theirs.
         """
         named = [link for link in self.links if not link.value.startswith("{")]
         cards = (
@@ -92,11 +93,11 @@ class NodeDraft:
         ]
 
     def assumptions(self) -> list[str]:
-        """Those of its `sources` that nobody said: what to check."""
+        """Return the sources that are assumed or ignored, for checking."""
         return [said for said in self.sources() if "assumed" in said or said.startswith("ignored")]
 
     def summary(self) -> tuple[list[str], list[str], list[str]]:
-        """What the text says, what is assumed with its effect, and what is ignored, a line each."""
+        """Return what is taken from the text, what is assumed, and what is ignored."""
         counts = ", ".join(f"{count} {kind}" for kind, count in self.devices.items())
         taken, assumed, ignored = [f"{counts}, and {len(self.edges)} edges between them"], [], []
         for said in self.sources():
@@ -114,7 +115,7 @@ class NodeDraft:
         return taken, assumed, ignored
 
     def to_yaml(self) -> str:
-        """The node as a file for the catalogue, or to stand under a scenario's ``cluster.node``."""
+        """Return the node as a file for the catalogue, or for a scenario's ``cluster.node``."""
         described = _plain(
             f"Imported {self.origin}: {self.devices['gpu']} GPUs. {_sentences(self.sources())}"
         )
@@ -138,13 +139,13 @@ class NodeDraft:
         return "\n".join(lines) + "\n"
 
     def _reduction(self) -> Iterator[str]:
-        """NVSwitches reduce and multicast from Hopper on."""
+        """Yield a line for NVSwitches that reduce and multicast, from Hopper on."""
         capability = gpus()[self.gpu.value].capability or 0
         if "nvswitch" in self.devices and capability >= _REDUCING:
             yield "in_network_reduction: [nvswitch]"
 
     def to_node(self) -> Node:
-        """The node that its text describes."""
+        """Return the node of this draft."""
         from ruamel.yaml import YAML  # slow to import
 
         return Node.model_validate(YAML(typ="safe", pure=True).load(self.to_yaml()))
@@ -155,15 +156,15 @@ def _sentences(texts: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """``text`` with a ? for each character that a YAML comment or text could not hold.
+    """Return ``text`` with a ? for each character that YAML comments or text cannot hold.
 
-    Names come from anywhere.
+    Names come from untrusted files.
     """
     return "".join(char if " " <= char <= "~" else "?" for char in text)
 
 
 def _edge_text(a: str, b: str, link: str, count: int) -> str:
-    # A star would begin an alias of YAML, a bracket a list.
+    # A star would begin a YAML alias, a bracket a list.
     ends = ", ".join(f'"{end}"' if set(end) & set("*[") else end for end in (a, b))
     return f"  - {{between: [{ends}], link: {link}{f', count: {count}' if count > 1 else ''}}}"
 
@@ -180,7 +181,7 @@ def draft_node(
     nic: Choice,
     notes: list[str],
 ) -> NodeDraft:
-    """The node of ``sockets``, trees of PCIe devices, with ``nvlinks`` between their GPUs."""
+    """Return the node of ``sockets``, trees of PCIe devices, with ``nvlinks`` between GPUs."""
     sockets = sorted(sockets, key=Part.first)
     names, slots, tree_edges = _walk(sockets)
     gpus = sum(leaf.kind == "gpu" for socket in sockets for leaf in socket.leaves())
@@ -194,7 +195,7 @@ def draft_node(
     if not slots:
         slots = ["cpu0"]
         notes = [*notes, "assumed: one network card, on the first socket, since none is listed"]
-    # Links of bridges that were left out are in no edge, and need no word on where they are from.
+    # Links of omitted bridges are in no edge, and need no source.
     carried = {link for *_, link, _ in edges} | {nic_bus.value}
     used = [
         *([nvlink] if nvlinks.pairs or nvlinks.planes else []),
@@ -208,7 +209,7 @@ def draft_node(
 
 
 def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, str, str]]]:
-    """Names of devices, the slot of each network card, and the edges (lower, upper, link)."""
+    """Return the devices' names, each network card's slot, and the edges (lower, upper, link)."""
     names: list[str] = []
     slots: dict[int, str] = {}
     edges: list[tuple[str, str, str]] = []
@@ -236,7 +237,7 @@ def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, st
 def _grouped(
     edges: list[tuple[str, str, str]], totals: dict[str, int]
 ) -> list[tuple[str, str, str, int]]:
-    """Edges from GPUs first, then from switches; those to one device over one link as a pattern."""
+    """Return edges from GPUs, then switches; those to one device over one link as a pattern."""
     found: list[tuple[str, str, str, int]] = []
     for kind in ("gpu", "pcie-switch"):
         chosen = sorted(
@@ -252,12 +253,12 @@ def _grouped(
 
 
 def _pattern(kind: str, indices: list[int], total: int | None = None) -> list[str]:
-    """Patterns for the devices of ``indices``, or their names.
+    """Return patterns for the devices of ``indices``, or their names.
 
-    ``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; each name alone where
-    one has two digits.
+    ``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; separate names if one
+    has two digits.
     """
-    # Brackets stand for one character, and a number of two digits is none.
+    # Brackets stand for a single character, so they cannot hold two digits.
     if len(indices) == 1 or (len(indices) != total and max(indices) > 9):
         return [f"{kind}{index}" for index in indices]
     return [f"{kind}*"] if len(indices) == total else [f"{kind}[{''.join(map(str, indices))}]"]
@@ -271,7 +272,7 @@ def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str
             edges += [
                 (name, f"nvswitch{number}", link, count) for name in _pattern("gpu", alike, gpus)
             ]
-    # A pair stands at its lower GPU, and so once.
+    # A pair is listed at its lower GPU, so that it occurs once.
     for a in sorted({low for low, _ in nvlinks.pairs}):
         partners = sorted((count, b) for (low, b), count in nvlinks.pairs.items() if low == a)
         for count, group in groupby(partners, key=lambda pair: pair[0]):
@@ -281,7 +282,7 @@ def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str
 
 
 def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str | None]:
-    """The socket of each NUMA node of ``numa`` (their numbers), and a note where several share one.
+    """Return the socket of each NUMA node in ``numa``, and a note if several share a socket.
 
     Without ``wanted`` there are at most two: more NUMA nodes than that are parts of sockets on
     servers with GPUs.
@@ -292,8 +293,8 @@ def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str |
     sockets = min(len(distinct), 2) if wanted is None else wanted
     if len(distinct) <= sockets:
         return [distinct.index(number) for number in numa], None
-    # NUMA nodes are numbered socket by socket, and those without devices do not show: the highest
-    # tells how many there are.
+    # NUMA nodes are numbered socket by socket, and those without devices are not listed: the
+    # highest number tells how many there are.
     total = -(-(distinct[-1] + 1) // sockets) * sockets
     placed = [number * sockets // total for number in numa]
     order = sorted(set(placed))
@@ -308,15 +309,15 @@ def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str |
 
 
 def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
-    """Which NVLinks are direct and which go through switches, from the counts of each pair alone.
+    """Decide which NVLinks are direct and which go through switches, by the counts of each pair.
 
-    GPUs that are all joined to each other with more links in sum than a GPU has (``most``) share a
-    plane of switches: each GPU has as many links to it as to its best joined peer.
+    GPUs that are all connected to each other with more links in sum than a GPU has (``most``) share
+    a plane of switches: each GPU has as many links to it as to its best connected peer.
     """
     direct, planes = dict(pairs), []
     for group in _components(pairs, gpus):
         inside = {pair: count for pair, count in pairs.items() if pair[0] in group}
-        # Links of a GPU through switches reach every peer, so that each pair counts all of them.
+        # A GPU's links through switches reach every peer, so each pair counts all of them.
         counts = {gpu: [inside[pair] for pair in inside if gpu in pair] for gpu in group}
         all_joined = len(inside) == len(group) * (len(group) - 1) // 2
         too_many = max(sum(at_a_gpu) for at_a_gpu in counts.values()) > most
@@ -336,22 +337,22 @@ def _components(pairs: Pairs, gpus: int) -> list[list[int]]:
 
 
 class Groups:
-    """Things 0 .. n-1 in groups that are joined one pair at a time."""
+    """Disjoint groups of the numbers 0 .. n-1, merged one pair at a time."""
 
     def __init__(self, count: int) -> None:
         self._of = list(range(count))
 
     def join(self, a: int, b: int) -> None:
-        """Make the groups of ``a`` and ``b`` one."""
+        """Merge the groups of ``a`` and ``b``."""
         old, new = self._of[b], self._of[a]
         self._of = [new if group == old else group for group in self._of]
 
     def of(self, thing: int) -> int:
-        """The group of ``thing``: equal for things in one group."""
+        """Return the group of ``thing``: equal for things in one group."""
         return self._of[thing]
 
     def all(self) -> list[list[int]]:
-        """The groups, each sorted, by their lowest member."""
+        """Return the groups, each sorted, ordered by their lowest member."""
         found: dict[int, list[int]] = {}
         for thing, group in enumerate(self._of):
             found.setdefault(group, []).append(thing)

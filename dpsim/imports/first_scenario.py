@@ -13,10 +13,10 @@ from dpsim.hardware import Gpu, Node, PciePort, gpus, links, nodes, pcie_rate
 from dpsim.imports.scenario_draft import ScenarioDraft, Value
 from dpsim.workload import build_model, precision_named
 
-# Machines that no cloud or site calls its own come first: the makers', then plain boxes of cards.
+# Machines that belong to no cloud or site come first: the makers', then generic PCIe servers.
 _PLAIN_MACHINES = ("dgx", "hgx", "pcie", "single")
 _CLOUDS = ("aws", "azure", "gcp", "oci")
-_PRECISIONS = ("bf16", "fp16", "fp32")  # the first that the GPU computes in
+_PRECISIONS = ("bf16", "fp16", "fp32")  # the first that the GPU supports is used
 _HALVES = ("bf16", "fp16")
 _LATENCY = "10 us"
 _HEADING = "Written by dpsim init. Run it: dpsim run FILE; change one value: --set cluster.nodes=8"
@@ -24,9 +24,9 @@ _HEADING = "Written by dpsim init. Run it: dpsim run FILE; change one value: --s
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A way to train together by the name that its users give it.
+    """A training strategy by its common name.
 
-    ``about`` in a few words, and its values by path, each with a word on what it does.
+    ``about`` describes it in a few words; ``values`` are its settings by path, each with a comment.
     """
 
     about: str
@@ -35,7 +35,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What somebody says of a planned training; None is what is usual.
+    """The user's answers on a planned training; None means the usual value.
 
     ``network``: the link, or its rate, of each of a node's ``nics``. ``model``: a name of the
     catalogue, a Hugging Face ``config.json``, or ``file.py:factory`` of a torch module whose
@@ -132,7 +132,7 @@ _ALSO_CALLED = {"zero-3": "fsdp", "fsdp2": "fsdp", "hybrid": "hsdp", "ps": "para
 
 
 def strategy_named(name: str) -> str:
-    """The strategy that users call ``name``, in any case: "FSDP", "ZeRO-3", "zero1".
+    """Return the strategy for a user's ``name``, in any case: "FSDP", "ZeRO-3", "zero1".
 
     Raises UnknownNameError.
     """
@@ -144,9 +144,9 @@ def strategy_named(name: str) -> str:
 
 
 def scenario_from_answers(answers: Answers) -> ScenarioDraft:
-    """The scenario, with a comment on each value.
+    """Return the scenario, with a comment on each value.
 
-    Raises DpsimError for names that are not known and machines that have fewer GPUs than asked for.
+    Raises DpsimError for unknown names, and for machines with too few GPUs.
     """
     draft = ScenarioDraft(_name(answers), "dpsim init", heading=_HEADING)
     _place(draft, answers)
@@ -162,17 +162,17 @@ def scenario_from_answers(answers: Answers) -> ScenarioDraft:
 
 
 def machine_for(gpu: str, count: int | None = None) -> str:
-    """The catalogue's node that comes nearest to machines with ``count`` such GPUs.
+    """Return the catalogue's node that best matches machines with ``count`` such GPUs.
 
-    With the same ports or the nearest, and enough GPUs. Of no cloud, where there is such a one: of
-    that GPU, or of one that differs from it in memory or clock alone.
+    It has the same or the closest ports, and enough GPUs. Machines of no cloud are preferred, with
+    that GPU, or with one that differs only in memory or clock.
     """
     wanted = gpus()[gpu]
 
     def unlike(named: tuple[str, Node]) -> tuple[object, ...]:
         name, node = named
         plain = (n for n, start in enumerate(_PLAIN_MACHINES) if name.startswith(start))
-        # The smallest comes first, False before True: an earlier entry outweighs all later ones.
+        # The minimum is chosen, False before True: earlier entries outweigh all later ones.
         return (
             _nvlinks(node.gpu) != _nvlinks(wanted),
             0.0 if _nvlinks(wanted) else _far(node.gpu, wanted),
@@ -188,10 +188,11 @@ def machine_for(gpu: str, count: int | None = None) -> str:
 
 
 def _kinship(name: str, has: Gpu, wanted: Gpu) -> int:
-    """How near a machine's GPU is to the one that is wanted, and the machine to one of one's own.
+    """Return the rank of a machine by its GPU and by whether it is a cloud's; lower is closer.
 
-    0: that GPU. 1: in a machine of no cloud, one of its generation on the same NVLinks, as fast; 2:
-    of another clock. 3: that GPU in a cloud. 4: another, in a machine of no cloud. 5: in a cloud.
+    0: that GPU, no cloud. 1: no cloud, a GPU of its generation with the same NVLinks and peaks. 2:
+    the same, with other peaks. 3: that GPU in a cloud. 4: another GPU, no cloud. 5: another in a
+    cloud.
     """
     in_cloud = name.startswith(_CLOUDS)
     if has.name == wanted.name:
@@ -208,21 +209,21 @@ def _peaks(gpu: Gpu) -> dict[str, float]:
 
 
 def _nvlinks(gpu: Gpu) -> tuple[object, ...] | None:
-    """What NVLinks join it to all others of its machine, if any."""
+    """Return the NVLinks that connect the GPU to all others of its machine, if any."""
     ports = gpu.nvlink_fabric
     return None if ports is None else (ports.link, ports.count)
 
 
 def _far(has: Gpu, wanted: Gpu) -> float:
-    """By what factor their PCIe links differ, as a logarithm.
+    """Return the ratio of their PCIe links, as a logarithm.
 
-    Infinite for a machine that has none, such as a superchip's, which is for its own GPU alone.
+    Infinite for a machine without any, such as a superchip's, which is for its own GPU only.
     """
     if has.name == wanted.name:
         return 0.0
     if has.pcie is None:
         return math.inf
-    # Of what has no link of its own that is known, any machine is as far as another.
+    # For a GPU without a known link, all machines are equally far.
     return 1.0 if wanted.pcie is None else abs(math.log(_pcie(has.pcie) / _pcie(wanted.pcie)))
 
 
@@ -237,7 +238,7 @@ def _name(answers: Answers) -> str:
 
 
 def _place(draft: ScenarioDraft, answers: Answers) -> None:
-    """Say on which machines, joined by what."""
+    """Set the machines, and the network between them."""
     gpu = gpus().canonical(answers.gpu)
     kind = answers.node or machine_for(gpu, answers.gpus_per_node)
     node = nodes()[kind]
@@ -263,7 +264,7 @@ def _place(draft: ScenarioDraft, answers: Answers) -> None:
 
 
 def _join(draft: ScenarioDraft, network: str) -> None:
-    """Say what link each network card has: one of the catalogue, or one of a rate."""
+    """Set the link of each network card: one of the catalogue, or one of a given rate."""
     if not _is_rate(network):
         draft.set("cluster.network.nic", links().canonical(network), "dpsim catalogue links")
         return
@@ -272,11 +273,11 @@ def _join(draft: ScenarioDraft, network: str) -> None:
 
 
 def _is_rate(network: str) -> bool:
-    """Whether it is a rate such as "5 Gbit/s". Raises DpsimError for one per something else."""
+    """Return whether ``network`` is a rate such as "5 Gbit/s". Raises DpsimError for a bad unit."""
     try:
         parse(network, RATE)
     except DpsimError as error:
-        # No name of a link has a slash.
+        # Names of links have no slash.
         if "/" in network:
             raise DpsimError(f"--network: {error}") from None
         return False
@@ -284,7 +285,7 @@ def _is_rate(network: str) -> bool:
 
 
 def _train(draft: ScenarioDraft, answers: Answers) -> None:
-    """Say what is trained, and on how many samples a step."""
+    """Set the model, and the samples of a step."""
     if answers.input:
         draft.set("workload.model.torch", answers.model, "code that is run: it returns the module")
         draft.set("workload.model.input", [*answers.input], "the shape of one sample")
@@ -305,7 +306,7 @@ def _train(draft: ScenarioDraft, answers: Answers) -> None:
 
 
 def _precision(answers: Answers) -> str:
-    """What was said, in the scenario's words, or the first usual one that the GPU computes in."""
+    """Return the given precision, or the first usual one that the GPU supports."""
     if answers.precision is not None:
         return precision_named(answers.precision)
     peak = gpus()[answers.gpu].peak
@@ -313,7 +314,7 @@ def _precision(answers: Answers) -> str:
 
 
 def names_file(model: str) -> bool:
-    """Whether a model is not of the catalogue but in a file of the user's, by a path."""
+    """Return whether a model is a path to the user's file, instead of a catalogue name."""
     return ".py:" in model or _is_config(model)
 
 
@@ -322,7 +323,7 @@ def _is_config(model: str) -> bool:
 
 
 def _optimizer(answers: Answers) -> str:
-    """What such models are usually trained by."""
+    """Return the usual optimiser of such models."""
     if answers.input:
         return "momentum"
     if _is_config(answers.model) or build_model(answers.model).tokens is not None:

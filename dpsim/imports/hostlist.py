@@ -14,10 +14,10 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 def expand_hosts(text: str, line: int | None = None) -> list[str]:
-    """The names of a hostlist, in its order.
+    """Return the names of a hostlist, in its order.
 
-    A name may have several ranges in brackets; a number is as wide as its range's first. Raises
-    ImportFileError for what is no hostlist, or more than 65,536 names.
+    A name may have several ranges in brackets; numbers are padded to the width of the range's
+    first. Raises ImportFileError for an invalid hostlist, or more than 65,536 names.
     """
     found: list[str] = []
     for word in _words(text, line):
@@ -26,7 +26,7 @@ def expand_hosts(text: str, line: int | None = None) -> list[str]:
             found.append("".join(name))
             if len(found) > MOST_HOSTS:
                 raise ImportFileError(f"must name at most {MOST_HOSTS:,} hosts", line)
-    if not found:  # commas alone
+    if not found:  # only commas
         raise _no_hostlist(text, line)
     return found
 
@@ -36,12 +36,12 @@ def _no_hostlist(text: str, line: int | None) -> ImportFileError:
 
 
 def _words(text: str, line: int | None) -> Iterator[list[str]]:
-    """The pieces of each name: texts, and ranges in their brackets."""
+    """Yield the pieces of each name: texts, and ranges in their brackets."""
     pieces = _PART.findall(text)
     if "".join(pieces) != text or not text:
         raise _no_hostlist(text, line)
     word: list[str] = []
-    # One comma more, so that the last name ends as the others do.
+    # An additional comma ends the last name like the others.
     for piece in [*pieces, ","]:
         if piece != ",":
             word.append(piece.strip())
@@ -59,7 +59,7 @@ def _numbers(brackets: str, line: int | None) -> list[str]:
             raise ImportFileError(
                 f"must have ranges such as [0-3,12], but got {brackets[:60]!r}", line
             )
-        # Zeros in front stay: [08-10] is 08, 09, 10.
+        # Leading zeros are kept: [08-10] is 08, 09, 10.
         found += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
         if len(found) > MOST_HOSTS:
             raise ImportFileError(f"must name at most {MOST_HOSTS:,} hosts", line)

@@ -1,4 +1,4 @@
-"""What it means for a predicted step that a key of a configuration is not read."""
+"""The effect of ignored configuration keys on a predicted step."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _EFFECTS = {
     "dataset": "samples are simulated as ready in memory",
     "allgather_bucket_size": "updated weights are simulated as gathered in one piece",
 }
-# Sections and keys of torchtitan, DeepSpeed, accelerate and Trainer that are about starting,
-# learning, measuring and saving.
+# Sections and keys of torchtitan, DeepSpeed, accelerate and Trainer about starting, learning,
+# measuring and saving.
 _NAMES = """
 job profiling metrics checkpoint lr_scheduler validation comm memory_estimation debug
 tokenizer_path hf_assets_path lr min_lr beta1 beta2 eps weight_decay warmup_steps steps seed
@@ -41,7 +41,7 @@ _UNKNOWN = "not known here: where it changes a step, the prediction lacks that c
 
 
 def effect_of(path: str, value: object) -> str:
-    """What leaving out the key at ``path`` means for the prediction of a step."""
+    """Return the effect of ignoring the key at ``path`` on the prediction of a step."""
     if not value or value in _OFF:
         return "switched off or empty"
     section, name = path.split(".", maxsplit=1)[0], path.rpartition(".")[2]

@@ -1,12 +1,12 @@
-"""A profile from a trace of PyTorch's profiler.
+"""Build a model profile from a trace of PyTorch's profiler.
 
-Each layer's seconds forward and backward, its gradient's time, the NCCL calls.
+It has each layer's seconds forward and backward, its gradient's time, and the NCCL calls.
 
-A layer is an outermost operator of the forward pass (or the module around it, where the trace has
-modules). Backward operators name the sequence number of the forward one that made them: so its
-kernels are the layer's. Times are those of the kernels on the GPU, averaged over the steps of the
-trace; in a trace without a GPU, those of the operators. Where shapes were recorded, parameters and
-FLOP of convolutions, linear layers, norms and embeddings are read off them.
+A layer is an outermost operator of the forward pass (or the module around it, if the trace has
+modules). Backward operators refer to the sequence number of their forward operator, by which their
+kernels belong to a layer. Times are those of the kernels on the GPU, averaged over the steps of the
+trace; in a trace without a GPU, those of the operators. If shapes were recorded, parameters and
+FLOP of convolutions, linear layers, norms and embeddings are derived from them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ _GLOO = "gloo:"
 def profile_kineto(
     path: Path, *, batch: int | None = None, name: str | None = None
 ) -> ModelProfile:
-    """The profile of a trace file, gzipped or not.
+    """Return the profile of a trace file, gzipped or not.
 
-    Raises DpsimError with the file's name where it cannot be one.
-
-    ``batch`` is samples per GPU and step; if left out it is the first side of the first layer's
-    input, where shapes were recorded.
+    ``batch`` is samples per GPU and step; by default it is the first dimension of the first layer's
+    input, if shapes were recorded. Raises DpsimError with the file's name for an unusable trace.
     """
     trace = read_trace(path)
     try:
@@ -51,7 +49,7 @@ def profile_kineto(
 
 @dataclass(slots=True)
 class _LayerOfStep:
-    """What one step did in one layer."""
+    """The activity of one step in one layer."""
 
     name: str
     guess: Guess
@@ -64,7 +62,7 @@ class _LayerOfStep:
 class _Step:
     layers: dict[str, _LayerOfStep] = field(default_factory=dict)
     optimizer: float = 0.0
-    lost: float = 0.0  # of kernels that belong to no layer
+    lost: float = 0.0  # of kernels without a layer
     backward_start: float = float("inf")
     collectives: list[tuple[Event, Event | None]] = field(default_factory=list)
 
@@ -78,9 +76,9 @@ _Owners = dict[tuple[str, int] | int, _LayerOfStep]
 
 
 def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "") -> ModelProfile:
-    """The profile of a trace.
+    """Return the profile of a trace.
 
-    Raises ImportFileError where it has no training step, or no batch size and none is given.
+    Raises ImportFileError without a training step, or without a batch size.
     """
     batch = batch or first_batch(trace.operators)
     if batch is None:
@@ -96,13 +94,13 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
             "must have a training step: no backward operator belongs to a forward one"
         )
 
-    # Means need the same layers in each step: those that most steps have.
+    # Means need the same layers in each step: the most common ones.
     common, count = Counter(step.signature for step in steps).most_common(1)[0]
     alike = [step for step in steps if step.signature == common]
-    # The last step: DDP arranges its buckets anew after the first.
+    # The last step: DDP rearranges its buckets after the first.
     calls = collectives_of(alike[-1].collectives, trace.calls, alike[-1].backward_start)
     notes = _notes(trace, alike, len(steps) - count, calls)
-    # What launched no kernel in any of them, such as a view, is no layer.
+    # An operator without kernels in any step, such as a view, is not a layer.
     kept = [
         one
         for one in common
@@ -125,7 +123,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
 
 
 def _steps(trace: Trace) -> list[_Step]:
-    """The steps of the trace, by the profiler's marks; without marks it is one."""
+    """Return the steps of the trace, by the profiler's marks; a single one without marks."""
     marks = StepMarks(trace)
     steps = [_Step() for _ in range(marks.count)]
 
@@ -141,7 +139,7 @@ def _steps(trace: Trace) -> list[_Step]:
         (root, root) for root in trace.operators
     ]
     for kernel, operator in kernels:
-        # By when it was launched: on the GPU it may run after the host has begun the next step.
+        # By the time of the launch: on the GPU it may run after the host has begun the next step.
         step = step_of(operator or kernel)
         if step is None:
             continue
@@ -149,7 +147,7 @@ def _steps(trace: Trace) -> list[_Step]:
             step.collectives.append((kernel, operator))
         elif operator is None or not _add(step, kernel, operator, owners, updates):
             step.lost += kernel.seconds
-    # Gloo launches no kernels: its threads mark what they do.
+    # Gloo launches no kernels: its threads mark their operations.
     for mark in trace.annotations:
         step = step_of(mark) if mark.name.startswith(_GLOO) else None
         if step is not None:
@@ -160,9 +158,9 @@ def _steps(trace: Trace) -> list[_Step]:
 def _forward(
     trace: Trace, step_of: Callable[[Event], _Step | None], updates: Collection[int]
 ) -> _Owners:
-    """Makes the layers of each step, by sequence number and by their operator's identity.
+    """Make the layers of each step, by sequence number and by their operator's identity.
 
-    Of two operators with one sequence number the later one counts.
+    If two operators share a sequence number, the later one counts.
     """
     owners: _Owners = {}
     modules = innermost(trace.modules, trace.operators)
@@ -183,7 +181,7 @@ def _forward(
         layer = step.layers.setdefault(name, _LayerOfStep(name, Guess()))
         layer.guess = layer.guess.joined(guess(root))
         owners[id(root)] = layer
-        # Any operator inside may be the one that backward names.
+        # Backward may refer to any operator inside.
         for event in root.walk():
             number = event.number("Sequence number")
             if number is not None and number >= 0:
@@ -200,7 +198,7 @@ def _numbered(root: Event, counts: dict[tuple[int, str], int], step: int) -> str
 def _add(
     step: _Step, kernel: Event, operator: Event, owners: _Owners, updates: Collection[int]
 ) -> bool:
-    """Puts a kernel's seconds down to a layer or to the optimiser; whether it belongs to one."""
+    """Add a kernel's seconds to a layer or to the optimiser; return whether it belongs to one."""
     root = operator.root()
     if id(root) in updates:
         step.optimizer += kernel.seconds
@@ -210,7 +208,7 @@ def _add(
         if layer is not None:
             layer.forward += kernel.seconds
         return layer is not None
-    # Kernels stand in no particular order.
+    # Kernels are in no particular order.
     step.backward_start = min(step.backward_start, kernel.start)
     number = root.number("Sequence number")
     layer = None if number is None else owners.get(("sequence", number))
@@ -221,10 +219,10 @@ def _add(
 
 
 def _layers(traced: Iterable[_LayerOfStep], batch: int) -> list[ProfileLayer]:
-    """The layers of a profile, in their order."""
+    """Return the layers of a profile, in their order."""
     layers = [_layer(each, batch) for each in traced]
     first = next((place for place, layer in enumerate(layers) if layer.parameters), None)
-    # Nothing before the first weights wants a gradient, so that backward has one product there.
+    # No gradient is needed before the first weights, so that backward has one product there.
     if first is not None:
         one = {"backward_flop": layers[first].forward_flop}
         layers[first] = layers[first].model_copy(update=one)
@@ -245,7 +243,7 @@ def _layer(layer: _LayerOfStep, batch: int) -> ProfileLayer:
 
 
 def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> MeasuredTimes:
-    """Means over the steps."""
+    """Return means over the steps."""
 
     def mean(what: str) -> tuple[float, ...]:
         return tuple(
@@ -264,9 +262,9 @@ def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> 
 
 
 def _ready(step: _Step, kept: list[str]) -> list[float]:
-    """Seconds after the start of backward when each layer's gradient is there.
+    """Return when each layer's gradient is ready, in seconds after the start of backward.
 
-    A layer without one is as late as those after it.
+    A layer without one has the time of the layers after it.
     """
     times: list[float] = []
     latest = 0.0
@@ -281,7 +279,7 @@ def _ready(step: _Step, kept: list[str]) -> list[float]:
 def _notes(
     trace: Trace, steps: list[_Step], left_out: int, calls: Sequence[MeasuredCollective]
 ) -> list[str]:
-    """What is assumed and what is ignored, with its effect, a line each."""
+    """Return what is assumed and what is ignored, with its effect, a line each."""
     notes = [
         "ignored: activations and memory traffic, which a trace does not tell: memory is not "
         "predicted"

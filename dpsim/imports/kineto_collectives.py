@@ -1,4 +1,4 @@
-"""The collective calls of a step in a trace: which operation, of how many bytes, and when."""
+"""The collective calls of a step in a trace: their operations, bytes and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from dpsim.imports.kineto_events import Event
 from dpsim.workload import MeasuredCollective
 
-# By torch's names of types of elements, and by C++'s, in small letters.
+# torch's and C++'s names of element types, in lower case.
 _ELEMENT_BYTES = {
     "double": 8, "long": 8, "long int": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2,
     "char": 1, "signed char": 1, "byte": 1, "unsigned char": 1, "bool": 1, "float8_e4m3fn": 1,
@@ -22,7 +22,7 @@ _MARKS = ("nccl:", "gloo:")
 def collectives_of(
     pairs: Iterable[tuple[Event, Event | None]], marks: Mapping[int, Event], zero: float
 ) -> list[MeasuredCollective]:
-    """The calls of a step by start; ``pairs`` are kernels with what launched them.
+    """Return the calls of a step by start; ``pairs`` are kernels with their launching operators.
 
     ``marks`` has the mark of a kernel's call by the kernel's identity. Times count from ``zero``.
     """
@@ -45,7 +45,7 @@ def collectives_of(
 
 
 def _said(kernel: Event, operator: Event | None, mark: Event | None) -> dict[str, Any]:
-    """What is said of a call: by its kernel, else by what launched it, else by its mark."""
+    """Return the arguments of a call: its kernel's, else its operator's, else its mark's."""
     said: dict[str, Any] = {}
     around = [] if operator is None else operator.walk()
     for event in (mark, *around, kernel):
@@ -55,7 +55,7 @@ def _said(kernel: Event, operator: Event | None, mark: Event | None) -> dict[str
 
 
 def _shapes(event: Event) -> dict[str, Any]:
-    """What the shapes of a mark say of a call: operation, elements and type."""
+    """Return what a mark's shapes tell about a call: operation, elements and type."""
     if not event.name.startswith(_MARKS):
         return {}
     types = event.args.get("Input type")
@@ -64,12 +64,12 @@ def _shapes(event: Event) -> dict[str, Any]:
         "In msg nelems": sum(prod(sides) for sides in event.dims if sides),
         "dtype": str(types[0]) if isinstance(types, list) and types else "",
     }
-    # What one does not know, another may.
+    # Unknown values are left to other events.
     return {key: value for key, value in said.items() if value}
 
 
 def _payload(said: Event) -> int:
-    """Bytes of one rank's input; 0 where nothing says it."""
+    """Return the bytes of one rank's input; 0 if they are unknown."""
     # Such as c10::BFloat16.
     dtype = str(said.args.get("dtype")).rpartition("::")[2].lower()
     return max(said.number("In msg nelems") or 0, 0) * _ELEMENT_BYTES.get(dtype, _USUAL_BYTES)

@@ -1,10 +1,10 @@
-"""Reads the Chrome trace that PyTorch's profiler (Kineto) exports.
+"""Parse the Chrome trace that PyTorch's profiler (Kineto) exports.
 
-Operators as trees, kernels with their operators.
+It yields operators as trees, and kernels with their operators.
 
-Of an event are used: ``ph`` X, ``cat``, ``name``, ``ts`` and ``dur`` in microseconds, ``tid``, and
-of ``args`` External id, correlation, Sequence number, Fwd thread id, Input Dims, Concrete Inputs,
-and what NCCL's events say of their message.
+The following keys of events are used: ``ph`` X, ``cat``, ``name``, ``ts`` and ``dur`` in
+microseconds, ``tid``, and in ``args`` External id, correlation, Sequence number, Fwd thread id,
+Input Dims, Concrete Inputs, and the message of NCCL's events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsim.imports.reading import ImportFileError
 MOST_BYTES = 512 * 2**20
 MOST_RANKS = 2**20
 _MOST_ELEMENTS = 2**50  # of a tensor
-_MOST_NESTED = 500  # operators inside each other, which are walked by recursion
+_MOST_NESTED = 500  # the deepest nesting of operators, which are walked by recursion
 _MICRO = 1e-6
 
 Dims = tuple[tuple[int, ...], ...]
@@ -31,7 +31,7 @@ Dims = tuple[tuple[int, ...], ...]
 
 @dataclass(eq=False, slots=True)
 class Event:
-    """One complete event; times in seconds.
+    """A complete event; times in seconds.
 
     ``children`` are the operators inside it on its thread.
     """
@@ -47,11 +47,11 @@ class Event:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration of the event."""
         return self.end - self.start
 
     def number(self, key: str) -> int | None:
-        """A whole number of 64 bits among its arguments, also where it is text, or None."""
+        """Return an argument that is a 64-bit integer, also as text, or None."""
         value = self.args.get(key)
         if isinstance(value, str) and len(value) < 20 and value.lstrip("-").isdecimal():
             value = int(value)
@@ -61,24 +61,24 @@ class Event:
 
     @property
     def dims(self) -> Dims:
-        """The shapes of its inputs; empty ones for what is no tensor that a GPU could hold."""
+        """The shapes of the inputs; empty for inputs that are not plausible tensors."""
         raw = self.args.get("Input Dims")
         shapes = raw if isinstance(raw, list) else []
         return tuple(_shape(shape) for shape in shapes)
 
     def with_args(self, args: dict[str, Any]) -> Event:
-        """The same event, of which this is said."""
+        """Return the same event with other arguments."""
         return replace(self, args=args)
 
     def root(self) -> Event:
-        """The outermost operator that it is in."""
+        """Return the outermost operator that contains the event."""
         event = self
         while event.parent is not None:
             event = event.parent
         return event
 
     def walk(self) -> Iterator[Event]:
-        """Itself and everything inside, in order of start."""
+        """Yield the event and everything inside, in order of start."""
         waiting = [self]
         while waiting:
             event = waiting.pop()
@@ -95,27 +95,27 @@ def _shape(sides: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """The events of a trace by what they are.
+    """The events of a trace by kind.
 
-    Outermost operators, kernels, marked intervals, and calls of collectives.
+    They are outermost operators, kernels, marked intervals, and calls of collectives.
     """
 
     operators: tuple[Event, ...]
     kernels: tuple[
         tuple[Event, Event | None], ...
-    ]  # with the innermost operator that launched it, where known
+    ]  # with the innermost operator that launched it, if known
     annotations: tuple[Event, ...]
     modules: tuple[Event, ...]
     device: str
-    rank: int | None = None  # in the job, where the trace says it
+    rank: int | None = None  # in the job, if the trace has it
     # The mark of a kernel's call, such as nccl:all_reduce, by the kernel's identity.
     calls: dict[int, Event] = field(default_factory=dict)
 
 
 def read_trace(path: Path) -> Trace:
-    """The trace in a JSON file, gzipped or not.
+    """Read the trace in a JSON file, gzipped or not.
 
-    Raises DpsimError where it cannot be read or is none.
+    Raises DpsimError if it cannot be read or is invalid.
     """
     content = unpacked(path, read_limited(path, MOST_BYTES), MOST_BYTES)
     try:
@@ -125,15 +125,15 @@ def read_trace(path: Path) -> Trace:
 
 
 def parse_trace(content: bytes) -> Trace:
-    """The trace in the text of a JSON file. Raises ImportFileError where it is none."""
+    """Parse the trace in the text of a JSON file. Raises ImportFileError if it is invalid."""
     try:
-        # Names of kernels may hold bytes that are no UTF-8, and are not worth the trace.
+        # Names of kernels may contain invalid UTF-8, which must not reject the trace.
         data = json.load(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace"))
     except json.JSONDecodeError as error:
         raise ImportFileError(
             f"must be JSON, but: {error.msg} (column {error.colno})", error.lineno
         ) from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise ImportFileError(f"must be JSON, but: {str(error)[:100]}") from None
     except RecursionError:
         raise ImportFileError("must be a trace, but is nested too deeply") from None
@@ -146,7 +146,7 @@ def parse_trace(content: bytes) -> Trace:
     by_category: dict[str, list[Event]] = {}
     for event in events:
         by_category.setdefault(event.category, []).append(event)
-    # Categories in capitals are those of older versions.
+    # Capitalised categories are those of older versions.
     operators = by_category.get("cpu_op", []) or by_category.get("Operator", [])
     if not operators:
         raise ImportFileError(
@@ -173,7 +173,7 @@ def parse_trace(content: bytes) -> Trace:
     )
 
 
-# Marks around many operators, which older versions write as operators themselves.
+# Marks around many operators, which older versions write as operators.
 _CONTAINERS = (
     "ProfilerStep",
     "Optimizer.",
@@ -190,7 +190,7 @@ def _devices(data: Any) -> list[dict[str, Any]]:
 
 
 def _rank(data: Any) -> int | None:
-    """The rank that ``distributedInfo`` names, which torch writes once its process group is up."""
+    """Return the rank in ``distributedInfo``, which torch writes once its process group is up."""
     found = data.get("distributedInfo") if isinstance(data, dict) else None
     rank = found.get("rank") if isinstance(found, dict) else None
     is_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
@@ -198,13 +198,13 @@ def _rank(data: Any) -> int | None:
 
 
 def _complete(raw: list[Any]) -> Iterator[Event]:
-    """The events that have a duration; others (flows, counters, names of threads) are left out."""
+    """Yield the events with a duration; others (flows, counters, thread names) are left out."""
     for index, event in enumerate(raw):
         if not isinstance(event, dict):
             raise ImportFileError(
                 f"traceEvents[{index}] must be a JSON object, but is {type(event).__name__}"
             )
-        # "X" is the phase of complete events in the format of Chrome's traces.
+        # "X" is the phase of complete events in Chrome's trace format.
         if event.get("ph") != "X":
             continue
         times = []
@@ -234,16 +234,16 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
 
 
 def nested(events: Iterable[Event]) -> list[Event]:
-    """Puts each event into the innermost one around it on its thread.
+    """Put each event into the innermost one around it on its thread.
 
-    Returns those that are in none, by start. Raises ImportFileError where they go too deep.
+    Return the outermost events by start. Raises ImportFileError for too deep nesting.
     """
     roots: list[Event] = []
     stacks: dict[object, list[Event]] = {}
-    # Of those that begin together the longest comes first: it is around the others.
+    # Of events with the same start the longest comes first, since it contains the others.
     for event in sorted(events, key=lambda event: (event.start, -event.end)):
         stack = stacks.setdefault(str(event.thread), [])
-        # What ends before this one does is not around it, nor around any that follows.
+        # An event that ends before this one contains neither it nor any later one.
         while stack and stack[-1].end < event.end:
             stack.pop()
         if stack:
@@ -261,14 +261,14 @@ def nested(events: Iterable[Event]) -> list[Event]:
 
 
 def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, Event]:
-    """The innermost of the intervals around each event on its thread, by the event's identity.
+    """Return the innermost interval around each event on its thread, by the event's identity.
 
-    Events that are in no interval are left out.
+    Events outside all intervals are left out.
     """
     found: dict[int, Event] = {}
     stacks: dict[object, list[Event]] = {}
     marked = [(event, True) for event in intervals] + [(event, False) for event in events]
-    # An interval is also around what is exactly as long: it comes first.
+    # An interval also contains an event of exactly its length, so it comes first.
     for event, is_interval in sorted(
         marked, key=lambda pair: (pair[0].start, -pair[0].end, not pair[1])
     ):
@@ -285,9 +285,9 @@ def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, 
 def _launched(
     by_category: dict[str, list[Event]], operators: list[Event]
 ) -> Iterator[tuple[Event, Event | None]]:
-    """Kernels, each with its operator.
+    """Yield kernels, each with its operator.
 
-    By External id, or by the launch of the same correlation that lies inside the operator.
+    They match by External id, or by the launch with the same correlation inside the operator.
     """
     by_id = _numbered(operators, "External id")
     launches = _launches(by_category)
@@ -310,17 +310,17 @@ def _numbered(events: Iterable[Event], key: str) -> dict[int, Event]:
 
 
 def _launches(by_category: dict[str, list[Event]]) -> dict[int, Event]:
-    """What the host did to launch each kernel, by their correlation."""
+    """Return the host's launch of each kernel, by their correlation."""
     categories = ("cuda_runtime", "cuda_driver", "Runtime")
     found = (event for category in categories for event in by_category.get(category, []))
     return _numbered(found, "correlation")
 
 
 def _calls(by_category: dict[str, list[Event]], kernels: list[Event]) -> dict[int, Event]:
-    """The mark of the call of NCCL that launched each kernel, by the kernel's identity.
+    """Return the mark of the NCCL call that launched each kernel, by the kernel's identity.
 
-    It has the kernel's External id, or is around its launch on the host, or around the kernel on
-    the GPU.
+    The mark has the kernel's External id, or is around its launch on the host, or around the kernel
+    on the GPU.
     """
     on_host, on_gpu = (
         [event for event in by_category.get(category, []) if event.name.startswith("nccl:")]

@@ -1,9 +1,9 @@
-"""A folder of PyTorch traces, one of each rank: who is slow, and how steps spread.
+"""Read a folder of PyTorch traces, one per rank: slow ranks, and the spread of steps.
 
-No clock is compared across ranks. A rank's own work in a step is the time in which its GPU
-computes: the union of all kernels but those of collectives. A collective's kernel runs from the
-arrival of its own rank until all are done, so that of the last rank to arrive is the shortest: what
-others take beyond it, they waited.
+Clocks are not compared across ranks. A rank's own work in a step is the time in which its GPU
+computes: the union of all kernels except collectives. A collective's kernel runs from the arrival
+of its own rank until all are done, so that the last rank to arrive has the shortest one: the other
+ranks' time beyond it is waiting.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dpsim.imports.kineto_steps import Call, StepTimes, step_times
 from dpsim.imports.reading import files_in
 
 _RANK = re.compile(r"rank[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
-# HOST_PID.TIME.pt.trace.json, as tensorboard_trace_handler calls its files.
+# HOST_PID.TIME.pt.trace.json, the file names of tensorboard_trace_handler.
 _HANDLER = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json(\.gz)?")
 
 
 @dataclass(frozen=True, slots=True)
 class RankSkew:
-    """One rank: medians over its steps, in seconds.
+    """The medians of one rank over its steps, in seconds.
 
     ``slowdown`` is its compute time over the median rank's, ``spread`` the coefficient of variation
-    of its compute time over steps, ``last`` the share of its collectives to which it came last
-    (None where no other rank took part).
+    of its compute time over steps, ``last`` the share of its collectives at which it arrived last
+    (None if no other rank took part).
     """
 
     rank: int
@@ -54,7 +54,7 @@ class RankSkew:
 
 @dataclass(frozen=True, slots=True)
 class StepSkew:
-    """One step: compute seconds of its fastest, median and slowest rank, and who that was."""
+    """The compute seconds of a step's fastest, median and slowest rank, and the slowest rank."""
 
     step: int
     fastest_s: float
@@ -64,13 +64,13 @@ class StepSkew:
 
     @property
     def skew_s(self) -> float:
-        """How much longer its slowest rank computes than its fastest."""
+        """The difference of the slowest and the fastest rank's computing."""
         return self.slowest_s - self.fastest_s
 
 
 @dataclass(frozen=True, slots=True)
 class RankTraces:
-    """What a folder of traces says; ``compute`` has the shape (steps, ranks)."""
+    """The contents of a folder of traces; ``compute`` has the shape (steps, ranks)."""
 
     ranks: tuple[RankSkew, ...]
     steps: tuple[StepSkew, ...]
@@ -80,19 +80,19 @@ class RankTraces:
 
     @property
     def typical_rank(self) -> RankSkew:
-        """The rank of the median compute time."""
+        """The rank with the median compute time."""
         by_time = sorted(self.ranks, key=lambda one: (one.compute_s, one.rank))
         return by_time[(len(by_time) - 1) // 2]
 
     @property
     def skew_s(self) -> dict[str, float]:
-        """Seconds from a step's fastest to its slowest rank: median, and most, over steps."""
+        """The seconds from a step's fastest to its slowest rank: median and maximum over steps."""
         skews = [step.skew_s for step in self.steps]
         return {"median": float(np.median(skews)), "max": max(skews)}
 
     @property
     def median_step_s(self) -> float:
-        """The median over steps of what their median rank computes."""
+        """The median over steps of the median rank's computing."""
         return float(np.median([step.median_s for step in self.steps]))
 
 
@@ -111,11 +111,11 @@ def read_ranks(
     gpus_per_node: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> RankTraces:
-    """The traces in ``folder``, one of each rank, gzipped or not; ``progress`` is told files read.
+    """Read the traces in ``folder``, one per rank, gzipped or not.
 
-    Nodes are by host, where files are named as tensorboard_trace_handler does, or every
-    ``gpus_per_node`` ranks. Raises DpsimError, beginning with the file, where they are not of one
-    run.
+    ``progress`` gets the number of files read. Nodes are determined by host, if files are named by
+    tensorboard_trace_handler, or are ``gpus_per_node`` ranks each. Raises DpsimError, beginning
+    with the file, if they are not of one run.
     """
     read = []
     for done, path in enumerate(trace_files(folder), 1):
@@ -125,7 +125,7 @@ def read_ranks(
     common = sorted(set.intersection(*(set(one.steps) for one in ranks.values())))
     if not common:
         raise DpsimError(f"{shown_path(folder)}: traces must have a step in common, but have none")
-    # Steps that some rank did not record would compare unlike work: those in common alone count.
+    # Steps that some rank did not record would compare unlike work: only common ones count.
     compute = np.array(
         [[one.steps[step].compute_s for one in ranks.values()] for step in common], dtype=float
     )
@@ -140,7 +140,7 @@ def read_ranks(
 
 
 def trace_files(folder: Path) -> list[Path]:
-    """The traces in a folder, by name. Raises DpsimError where it has none."""
+    """Return the traces in a folder, by name. Raises DpsimError if there are none."""
     return files_in(folder, (".json", ".json.gz"))
 
 
@@ -148,14 +148,14 @@ def _rank(path: Path) -> _Rank:
     trace = read_trace(path)
     named = _RANK.search(path.name)
     host = _HANDLER.fullmatch(path.name)
-    # What the trace says counts before its file's name, which anybody may change.
+    # The trace's own rank has precedence over its file name, which may have been changed.
     rank = int(named[1]) if trace.rank is None and named else trace.rank
     steps = step_times(trace, path)
     return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels))
 
 
 def _numbered(read: Sequence[_Rank]) -> dict[int, _Rank]:
-    """The ranks in order: as traces or names of files say, or as the names sort."""
+    """Return the ranks in order: by traces or file names, otherwise in the order of names."""
     if not any(one.rank is not None for one in read):
         return dict(enumerate(read))
     found: dict[int, _Rank] = {}
@@ -176,7 +176,7 @@ def _numbered(read: Sequence[_Rank]) -> dict[int, _Rank]:
 
 
 def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, list[float | None]]:
-    """Seconds waited in collectives, shape (steps, ranks), and each rank's share of being last."""
+    """Return seconds waited in collectives (steps, ranks), and each rank's share of being last."""
     waits = np.zeros((len(common), len(ranks)))
     met, last = np.zeros(len(ranks)), np.zeros(len(ranks))
     for row, step in enumerate(common):
@@ -187,11 +187,12 @@ def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, l
         for taken in waited.values():
             if len(taken) < 2:
                 continue
-            # A collective ends everywhere at once: whoever was in it for the shortest time came
-            # last, and the clocks of different hosts need not agree.
+            # A collective ends everywhere at once: the rank with the shortest time came last, and
+            # the clocks of different hosts need not agree.
             shortest = min(seconds for seconds, _ in taken)
             latest = [column for seconds, column in taken if seconds == shortest]
-            # Those that came together share it, so that the shares of a collective add up to one.
+            # Ranks that arrived together share it, so that the shares of a collective add up to
+            # one.
             last[latest] += 1 / len(latest)
             for seconds, column in taken:
                 waits[row, column] += seconds - shortest
@@ -234,7 +235,7 @@ def _step_skew(
 
 
 def _nodes(ranks: dict[int, _Rank], gpus_per_node: int | None) -> list[int]:
-    """The node of each rank; all on one, where nothing tells."""
+    """Return the node of each rank; all on one if nothing distinguishes them."""
     if gpus_per_node is not None:
         return [rank // gpus_per_node for rank in ranks]
     hosts = list(dict.fromkeys(one.host for one in ranks.values()))
@@ -260,10 +261,10 @@ def _notes(
 
 
 def disturbance_of(traces: RankTraces) -> dict[str, Any]:
-    """The ``disturbance`` block of a scenario: jitter, and the ranks that are slow for good.
+    """Return the ``disturbance`` block of a scenario: jitter, and permanently slow ranks.
 
     From 20 steps on the jitter is fitted, with parts of the job, of nodes and of workers; with
-    fewer it is the histogram. A single step shows no jitter, but who is slow.
+    fewer it is a histogram. A single step shows slow ranks, but no jitter.
     """
     # The fit counts columns, and some ranks may have no trace.
     numbers = [each.rank for each in traces.ranks]
@@ -277,12 +278,12 @@ def disturbance_of(traces: RankTraces) -> dict[str, Any]:
 
 
 def histogram_of(traces: RankTraces) -> dict[str, list[float]] | None:
-    """Factors of all ranks' compute times and how often each was seen; None of a single step."""
+    """Return the factors of all ranks' compute times with their counts; None for a single step."""
     steps = len(traces.steps)
     if steps < 2:
         return None
     logs = np.log(traces.compute / traces.compute.mean(axis=0))
-    # About the mean of the same n steps the variance is (n - 1) / n of that about the true mean.
+    # Around the mean of the same n steps the variance is (n - 1) / n of that around the true mean.
     factors = np.exp(logs * np.sqrt(steps / (steps - 1)))
     counts = Counter(round(float(factor), 4) for factor in factors.ravel())
     found = sorted((value, count) for value, count in counts.items() if value > 0)

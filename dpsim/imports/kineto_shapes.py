@@ -1,4 +1,4 @@
-"""The kind, parameters and FLOP of an operator, from the recorded shapes of its inputs.
+"""Infer the kind, parameters and FLOP of an operator from the recorded shapes of its inputs.
 
 FLOP are those of the whole batch.
 """
@@ -17,22 +17,22 @@ from dpsim.workload import Kind
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What is known of a layer."""
+    """The inferred properties of a layer."""
 
     kind: Kind = "elementwise"
     parameters: tuple[int, ...] = ()
     flop: int = 0
 
     def joined(self, other: Guess) -> Guess:
-        """Both as one layer, of the kind of the one with more FLOP, or else with parameters."""
+        """Merge both into one layer, of the kind of the one with more FLOP, or with parameters."""
         heavier = max(self, other, key=lambda one: (one.flop, one.kind != "elementwise"))
         return Guess(heavier.kind, self.parameters + other.parameters, self.flop + other.flop)
 
 
 def first_batch(operators: Iterable[Event]) -> int | None:
-    """The first side of the first layer's input.
+    """Return the first dimension of the input of the first layer.
 
-    Of the first convolution, linear layer or embedding.
+    Only convolutions, linear layers and embeddings count.
     """
     for root in operators:
         for event in root.walk():
@@ -41,7 +41,7 @@ def first_batch(operators: Iterable[Event]) -> int | None:
                 event.name in ("aten::conv2d", "aten::convolution", "aten::linear", "aten::addmm")
                 and dims
             ):
-                # addmm has the bias before its input.
+                # The bias of addmm precedes its input.
                 sides = dims[1] if event.name == "aten::addmm" and len(dims) > 1 else dims[0]
             elif event.name == "aten::embedding" and len(dims) > 1:
                 sides = dims[1]
@@ -53,9 +53,9 @@ def first_batch(operators: Iterable[Event]) -> int | None:
 
 
 def guess(root: Event) -> Guess:
-    """What an outermost operator is.
+    """Infer the properties of an outermost operator.
 
-    Of operators inside each other only the outer one that is known counts.
+    If known operators are nested, only the outer one counts.
     """
     known = _KNOWN.get(root.name)
     found = known(root) if known else None
@@ -76,18 +76,18 @@ def _at(dims: Dims, index: int) -> tuple[int, ...]:
 
 
 def _convolution(event: Event) -> Guess | None:
-    """A convolution, from the arguments of ``aten::convolution``.
+    """Infer a convolution from the arguments of ``aten::convolution``.
 
     They are (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups).
     """
     entering, weight, bias = (_at(event.dims, index) for index in range(3))
-    # An image by itself has one side fewer than the weight, and no batch.
+    # A single image has one dimension fewer than the weight, and no batch.
     if len(weight) < 3 or len(entering) != len(weight):
         return None
     concrete = event.args.get("Concrete Inputs")
     sides = len(weight) - 2
     stride, padding, dilation = (_numbers(concrete, index, sides) for index in (3, 4, 5))
-    # A transposed convolution makes its output larger: the formula of a window is not its own.
+    # A transposed convolution enlarges its output: the formula of a window does not apply.
     flop = 0
     if stride and padding and dilation and _text(concrete, 6) != "True" and all(stride):
         out = [
@@ -96,13 +96,13 @@ def _convolution(event: Event) -> Guess | None:
                 entering[2:], padding, dilation, weight[2:], stride, strict=True
             )
         ]
-        # The weight has the input channels of one group, so that groups need no more care.
+        # The weight has the input channels of one group, so groups need no special care.
         flop = max(0, 2 * entering[0] * prod(weight) * prod(out))
     return Guess("conv", _positive(weight, bias), flop)
 
 
 def _linear(event: Event) -> Guess | None:
-    """``aten::linear(input, weight, bias)``."""
+    """Infer ``aten::linear(input, weight, bias)``."""
     entering, weight, bias = (_at(event.dims, index) for index in range(3))
     return (
         Guess("linear", _positive(weight, bias), 2 * prod(entering[:-1]) * prod(weight))
@@ -112,7 +112,7 @@ def _linear(event: Event) -> Guess | None:
 
 
 def _addmm(event: Event) -> Guess | None:
-    """``aten::addmm(bias, input, weight)``: a linear layer in older versions and some models."""
+    """Infer ``aten::addmm(bias, input, weight)``: a linear layer in some versions and models."""
     bias, left, right = (_at(event.dims, index) for index in range(3))
     if len(left) != 2 or len(right) != 2:
         return None
@@ -120,8 +120,8 @@ def _addmm(event: Event) -> Guess | None:
 
 
 def _products(event: Event) -> Guess | None:
-    """``aten::bmm(left, right)``."""
-    # Layers with weights fold the batch into rows: products that keep it apart are attention's.
+    """Infer ``aten::bmm(left, right)``."""
+    # Layers with weights fold the batch into rows: products that keep it are attention's.
     left, right = _at(event.dims, 0), _at(event.dims, 1)
     return (
         Guess("attention", (), 2 * prod(left) * right[-1]) if len(left) == len(right) == 3 else None
@@ -129,14 +129,14 @@ def _products(event: Event) -> Guess | None:
 
 
 def _norm(first: int) -> Callable[[Event], Guess | None]:
-    """A norm whose weight and bias are the inputs from ``first`` on."""
+    """Return a function that infers a norm with weight and bias from input ``first`` on."""
     return lambda event: Guess(
         "norm", _positive(_at(event.dims, first), _at(event.dims, first + 1))
     )
 
 
 def _embedding(event: Event) -> Guess | None:
-    """``aten::embedding(weight, indices)``."""
+    """Infer ``aten::embedding(weight, indices)``."""
     return Guess("embedding", _positive(_at(event.dims, 0))) if event.dims else None
 
 
@@ -166,15 +166,15 @@ def _text(concrete: Any, index: int) -> str:
 
 
 def _numbers(concrete: Any, index: int, count: int) -> list[int]:
-    """A list of whole numbers that is written as text, such as ``[1, 1]``.
+    """Return a list of integers from text such as ``[1, 1]``.
 
-    Empty where it is not one of ``count`` numbers.
+    Empty if it does not have ``count`` integers.
     """
     try:
         value = json.loads(_text(concrete, index))
     except ValueError:
         return []
-    # One number stands for all sides.
+    # A single number applies to all dimensions.
     value = value * count if isinstance(value, list) and len(value) == 1 else value
     fits = (
         isinstance(value, list)

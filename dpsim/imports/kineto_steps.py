@@ -1,4 +1,4 @@
-"""The training steps of a trace: the profiler's marks, and what the time of each went into."""
+"""The training steps of a trace: the profiler's marks, and the parts of each step."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from dpsim.imports.kineto_events import Event, Trace
 
 _NUMBER = re.compile(r"\d{1,15}")
 
-Call = tuple[str, int]  # the ranks of its group, as the trace writes them; its place among theirs
+Call = tuple[str, int]  # its group's ranks, as the trace has them; its index among their calls
 
 
 def is_collective(event: Event) -> bool:
-    """Whether it is a kernel of NCCL, or what gloo's threads do of a collective."""
+    """Return whether an event is an NCCL kernel, or a gloo thread's part of a collective."""
     return "nccl" in event.name.lower() or event.name.startswith("gloo:")
 
 
 class StepMarks:
-    """The profiler's marks of steps, by start; without marks the whole trace is one step."""
+    """The profiler's step marks, by start; without marks the whole trace is one step."""
 
     def __init__(self, trace: Trace) -> None:
-        # The profiler writes them only under a schedule.
+        # The profiler only writes them with a schedule.
         found = (mark for mark in trace.annotations if mark.name.startswith("ProfilerStep"))
         self.marks = sorted(found, key=lambda mark: mark.start)
         self._starts = np.array([mark.start for mark in self.marks])
 
     @property
     def count(self) -> int:
-        """How many steps there are, at least one."""
+        """The number of steps, at least one."""
         return max(len(self.marks), 1)
 
     @property
     def numbers(self) -> list[int]:
-        """The number that each mark names, such as 7 of ``ProfilerStep#7``.
+        """The number in each mark, such as 7 in ``ProfilerStep#7``.
 
-        Their places, where one names none or several the same.
+        Their indices, if a mark has none or several have the same.
         """
         said = [_NUMBER.search(mark.name) for mark in self.marks]
         found = [int(number[0]) for number in said if number]
         return found if len(set(found)) == self.count else list(range(self.count))
 
     def place(self, event: Event) -> int | None:
-        """The step in which ``event`` began, or None for one before the first or after the last."""
+        """Return the step in which ``event`` began, None before the first and after the last."""
         if not self.marks:
             return 0
         index = int(np.searchsorted(self._starts, event.start, side="right")) - 1
@@ -59,24 +59,24 @@ class StepMarks:
 
 @dataclass(slots=True)
 class StepTimes:
-    """Seconds of one rank in one step, and those of each of its collectives."""
+    """The seconds of one rank in one step, and of each of its collectives."""
 
     step_s: float
     compute_s: float
     idle_s: float
-    exposed_s: float  # collectives beside which nothing computes
+    exposed_s: float  # collectives without concurrent computing
     calls: dict[Call, float] = field(default_factory=dict)
 
 
 def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
-    """Each step of a trace by its number. Raises DpsimError for a step without computing."""
+    """Return each step of a trace by its number. Raises DpsimError for a step without computing."""
     marks = StepMarks(trace)
     kernels: list[list[Event]] = [[] for _ in range(marks.count)]
     calls: list[list[tuple[Event, Event | None]]] = [[] for _ in range(marks.count)]
     on_host = (*trace.operators, *filter(is_collective, trace.annotations))
     work = list(trace.kernels) or [(event, event) for event in on_host]
     for kernel, operator in work:
-        # By when it was launched: on the GPU it may run after the host has begun the next step.
+        # By the time of the launch: on the GPU it may run after the host has begun the next step.
         place = marks.place(operator or kernel)
         if place is not None and is_collective(kernel):
             calls[place].append((kernel, operator))
@@ -95,21 +95,21 @@ def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
         extent = max(event.end for event in everything) - first
         seconds = marks.marks[place].seconds if marks.marks else extent
         busy = _busy(everything)
-        # Kernels may run on after the host has ended the step's mark.
+        # Kernels may continue after the host has ended the step's mark.
         idle = max(0.0, seconds - busy)
         found[number] = StepTimes(seconds, computing, idle, busy - computing, _calls(calls[place]))
     return found
 
 
 def _busy(events: Iterable[Event]) -> float:
-    """Seconds in which at least one of the events runs."""
+    """Return the seconds in which at least one of the events runs."""
     return covered((event.start, event.end) for event in events)
 
 
 def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[Call, float]:
-    """The seconds of each collective of a step.
+    """Return the seconds of each collective of a step.
 
-    All ranks of a group make the same calls in the same order, so that a place tells which it is.
+    All ranks of a group make the same calls in the same order, so that the index identifies a call.
     """
     counts: dict[str, int] = defaultdict(int)
     found = {}

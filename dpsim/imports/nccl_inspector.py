@@ -1,10 +1,10 @@
-"""What NCCL's profiler plugin "inspector" logs of a running job: collectives with their times.
+"""Read the log of NCCL's profiler plugin "inspector": the timed collectives of a running job.
 
 Each process writes JSON objects one after the other, one for each collective that its rank has
 ended: ``header`` (communicator, rank, n_ranks, nnodes) and ``coll_perf`` (coll, coll_sn, size,
-microseconds, GB/s). A rank's time runs from its own arrival, so that of the last rank to arrive is
-the shortest: where several ranks logged a collective, the least of their times is the collective's.
-Source of the format: ext-profiler/inspector/README.md of NVIDIA/nccl.
+microseconds, GB/s). A rank's time starts at its own arrival, so that the last rank to arrive has
+the shortest: if several ranks logged a collective, its time is the minimum. Source of the format:
+ext-profiler/inspector/README.md of NVIDIA/nccl.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dpsim.imports.reading import ImportFileError, files_in
 _MOST_BYTES = 256 * 2**20  # of a file
 _MOST_CALLS = 4_000_000  # of all files
 _ENDINGS = (".log", ".json", ".jsonl")
-# Of an all-to-all the plugin's documentation does not say what its size is.
+# All-to-all is missing, since the plugin's documentation does not define its size.
 _OPERATIONS = {
     "AllReduce": "all-reduce",
     "AllGather": "all-gather",
@@ -37,16 +37,16 @@ _OPERATIONS = {
     "Reduce": "reduce",
 }
 _SPACE = re.compile(r"\s*")
-# Their size is that of one rank's part, while nccl-tests and dpsim count the whole vector.
+# Their size is one rank's part, while nccl-tests and dpsim count the whole vector.
 _OF_PARTS = ("all-gather", "reduce-scatter")
 
 _Kind = tuple[str, int, int]  # operation, ranks, nodes
-_Call = tuple[_Kind, str, int, int]  # of a communicator: its number, and bytes of the vector
+_Call = tuple[_Kind, str, int, int]  # communicator, number, bytes of the vector
 
 
 @dataclass(frozen=True, slots=True)
 class InspectorLog:
-    """The collectives of one kind as a table of sizes, and what else was logged."""
+    """The collectives of one kind as a table of sizes, and remarks on the rest of the log."""
 
     table: NcclTestsLog
     calls: int
@@ -56,10 +56,10 @@ class InspectorLog:
 def read_inspector(
     path: Path, operation: str | None = None, ranks: int | None = None
 ) -> InspectorLog:
-    """The log of one process, or a folder of those of all.
+    """Read the log of one process, or a folder with those of all.
 
-    Of several kinds of collectives it is the one that took most time, or that of ``operation`` and
-    ``ranks``. Raises DpsimError, beginning with the file and the line where there is one.
+    Of several kinds of collectives the one with the most time is chosen, or that of ``operation``
+    and ``ranks``. Raises DpsimError, beginning with the file, and with the line if there is one.
     """
     if operation is not None and operation not in OPERATIONS:
         raise UnknownNameError("operation", operation, OPERATIONS)
@@ -83,9 +83,9 @@ def read_inspector(
 
 
 def _read(file: Path, times: dict[_Call, list[float]]) -> tuple[int, int]:
-    """Adds the seconds of each collective.
+    """Add the seconds of each collective.
 
-    Returns how many records are cut off, 0 or 1, and how many are of nothing that is read here.
+    Return how many records are truncated, 0 or 1, and how many are of other kinds.
     """
     unread = 0
     text = read_limited(file, _MOST_BYTES).decode("utf-8", errors="replace")
@@ -103,7 +103,7 @@ def _read(file: Path, times: dict[_Call, list[float]]) -> tuple[int, int]:
 
 
 def _records(text: str) -> Iterator[tuple[Any, int]]:
-    """The JSON values of a text with their lines; None for a last one that was not written out."""
+    """Yield the JSON values of a text with their lines; None for a truncated last one."""
     decoder = json.JSONDecoder()
     place, line = 0, 1
     while True:
@@ -114,7 +114,7 @@ def _records(text: str) -> Iterator[tuple[Any, int]]:
         try:
             record, place = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            # A job that was killed leaves its last line unfinished.
+            # A killed job leaves its last line unfinished.
             if line > 1 and text.find("\n", start) < 0:
                 yield None, line
                 return
@@ -125,7 +125,7 @@ def _records(text: str) -> Iterator[tuple[Any, int]]:
 
 
 def _call(record: Any, line: int) -> tuple[_Call, float] | None:
-    """The collective of a record and its rank's seconds; None for records of something else."""
+    """Return the collective of a record and its rank's seconds; None for other records."""
     said = record.get("coll_perf") if isinstance(record, dict) else None
     if said is None and isinstance(record, dict):
         return None
@@ -138,7 +138,7 @@ def _call(record: Any, line: int) -> tuple[_Call, float] | None:
     number = _whole(said, "coll_sn", 0, 2**63, line)
     nbytes = _whole(said, "coll_msg_size_bytes", 0, 2**60, line)
     micros = _number(said, "coll_exec_time_us", line)
-    # Nothing was sent, or it took less than the clock shows.
+    # Nothing was sent, or it took less than the clock's resolution.
     if operation is None or nbytes == 0 or micros < LEAST_US:
         return None
     if operation in _OF_PARTS:
@@ -148,7 +148,7 @@ def _call(record: Any, line: int) -> tuple[_Call, float] | None:
 
 
 def _operation(name: object, line: int) -> str | None:
-    """``AllReduce`` as all-reduce; None for what is not read here."""
+    """Return all-reduce for ``AllReduce``; None for operations that are not read."""
     if not isinstance(name, str):
         raise ImportFileError(f"coll_perf.coll: must be a name, but got {str(name)[:60]!r}", line)
     return _OPERATIONS.get(name)
@@ -177,11 +177,11 @@ def _number(said: dict[str, Any], key: str, line: int) -> float:
 def _kind(
     path: Path, times: dict[_Call, list[float]], operation: str | None, ranks: int | None
 ) -> _Kind:
-    """The kind that was asked for, of several the one whose collectives took most time."""
+    """Return the requested kind, of several the one whose collectives took most time."""
     spent: Counter[_Kind] = Counter()
     for call, taken in times.items():
         if operation in (None, call[0][0]) and ranks in (None, call[0][1]):
-            # The least over its ranks: whoever came last waited for nobody.
+            # The minimum over its ranks: the last to arrive did not wait.
             spent[call[0]] += min(taken)  # type: ignore[assignment]
     if not spent:
         have = ", ".join(sorted({_named(call[0]) for call in times})[:8])
@@ -195,7 +195,7 @@ def _named(kind: _Kind) -> str:
 
 
 def _table(path: Path, kind: _Kind, calls: dict[_Call, list[float]]) -> NcclTestsLog:
-    """A row for each size: the median over its calls, of each the least over its ranks."""
+    """Return a row for each size: the median over its calls of the minimum over ranks."""
     operation, ranks, nodes = kind
     by_size: dict[int, list[float]] = defaultdict(list)
     for (_, _, _, nbytes), taken in calls.items():

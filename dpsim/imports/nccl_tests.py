@@ -1,6 +1,6 @@
-"""The log of an nccl-tests program (all_reduce_perf and its siblings): ranks, sizes and times.
+"""Parse the log of an nccl-tests program (such as all_reduce_perf): ranks, sizes and times.
 
-What such a program printed is read here, what it wrote with ``-J`` by `nccl_tests_json`.
+This module reads the printed form; `nccl_tests_json` reads the output of ``-J``.
 
 The columns are read by their names in the header, since versions differ: ``size count type [redop]
 [root] time algbw busbw #wrong``, the last four out of place and again in place. Sizes are bytes,
@@ -39,7 +39,7 @@ _BAD_VALUES = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The names of the columns, and where the times stand."""
+    """The names of the columns, and the header's line."""
 
     names: list[str]
     line: int
@@ -51,10 +51,10 @@ class _Header:
 def parse_nccl_tests(
     content: bytes, operation: str | None = None, ranks: int | None = None
 ) -> NcclTestsLog:
-    """The log in ``content``, printed or JSON.
+    """Parse the log in ``content``, printed or JSON.
 
-    ``operation`` and ``ranks`` are for logs that do not say them. Raises ImportFileError, with the
-    line where there is one, for a log without a table or with broken rows.
+    ``operation`` and ``ranks`` are for logs without them. Raises ImportFileError, with the line if
+    there is one, for a log without a table or with broken rows.
     """
     if operation is not None and operation not in OPERATIONS:
         raise UnknownNameError("operation", operation, OPERATIONS)
@@ -93,12 +93,12 @@ def parse_nccl_tests(
 
 
 def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
-    """Host and device of each rank."""
+    """Return the host and device of each rank."""
     found: dict[int, tuple[str, str]] = {}
     for number, line in enumerate(lines, 1):
         if match := _RANK.match(line.strip()):
             rank = int(match[1])
-            # Of two runs in one file the rows would be fitted as those of one.
+            # The rows of two runs in one file would be fitted as one.
             if rank in found:
                 raise ImportFileError(
                     f"must be the log of one run, but rank {rank} is listed a second time", number
@@ -111,7 +111,7 @@ def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
 
 
 def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
-    """The header, the rows, and the words of the first row."""
+    """Return the header, the rows, and the words of the first row."""
     header: _Header | None = None
     rows: list[TableRow] = []
     first: list[str] = []
@@ -129,7 +129,7 @@ def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
             "must have the table of an nccl-tests program, but no line begins with '#' and names "
             "size, time and busbw"
         )
-    # Sizes that hold no element for each rank are printed as 0 bytes.
+    # Sizes without an element for each rank are printed as 0 bytes.
     if not any(row.bytes for row in rows):
         raise ImportFileError(
             "the table must have rows of sizes above 0, but has none after its header", header.line
@@ -152,7 +152,7 @@ def _row(header: _Header, words: list[str], number: int) -> TableRow:
             f"{words[header.columns('time')[0]]!r}",
             number,
         )
-    # The columns come twice, out of place first.
+    # The columns occur twice, out of place first.
     in_place = others[0] if others else None
     return TableRow(
         int(words[0]),
@@ -164,7 +164,7 @@ def _row(header: _Header, words: list[str], number: int) -> TableRow:
 
 
 def _float(text: str, number: int | None) -> float | None:
-    """A number above or at 0, or None for N/A."""
+    """Return a number of at least 0, or None for N/A."""
     if text == "N/A":
         return None
     try:
@@ -179,11 +179,11 @@ def _float(text: str, number: int | None) -> float | None:
 def _operation(
     whole: str, header: _Header, words: list[str], rows: list[TableRow], ranks: int
 ) -> str:
-    """The operation that the log names, or the one that its columns agree with."""
+    """Return the operation named in the log, or the one that matches its columns."""
     named = operation_of_program(whole)
     if named is not None:
         return named
-    # What has no operation or no root prints none or -1 there, or has no such column.
+    # Operations without reduction or root print none or -1 there, or lack the column.
     sums = "redop" in header.names and words[header.names.index("redop")] != "none"
     rooted = "root" in header.names and words[header.names.index("root")] != "-1"
     return guessed_operation(sums, rooted, rows, ranks)

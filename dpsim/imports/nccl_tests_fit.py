@@ -1,8 +1,8 @@
-"""Fits the time of a collective over sizes on the table of an nccl-tests log.
+"""Fit the time of a collective over sizes to the table of an nccl-tests log.
 
 ``time(S) = max(floor, alpha + S f / busbw)`` with S bytes of one rank's vector and f the
-operation's factor between bus and algorithm bandwidth: the straight line of the postal model
-(Hockney 1994), above the time that the smallest messages take.
+operation's factor between bus and algorithm bandwidth: the linear postal model (Hockney 1994),
+above the time of the smallest messages.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from dpsim.imports.nccl_tests_log import NcclTestsLog
 from dpsim.imports.reading import ImportFileError
 
 FORMULA = "time_s = max(floor, alpha + bytes * bus_factor(operation, ranks) / busbw)"
-_SCALE = 0.1  # relative error from which a row counts as an outlier
+_SCALE = 0.1  # relative error above which a row counts as an outlier
 _RESAMPLES = 200
 _SEED = 0
 
 
 def fit_nccl_tests(log: NcclTestsLog, name: str, file: str = "") -> CalibrationProfile:
-    """The profile of ``log``: alpha and floor in s, busbw in B/s, with standard errors.
+    """Return the profile of ``log``: alpha and floor in s, busbw in B/s, with standard errors.
 
     Raises ImportFileError for too few sizes.
 
-    Fitted on relative errors out of place (least squares, soft_l1); where the rows show no floor
-    above alpha, floor is alpha. Standard errors are those of 200 fits to resampled residuals.
+    Fitted to relative errors out of place (least squares, soft_l1); if the rows show no floor above
+    alpha, floor is alpha. Standard errors are from 200 fits to resampled residuals.
     """
     sizes = np.array([row.bytes for row in log.rows], dtype=np.float64)
     times = np.array([row.time_s for row in log.rows])
@@ -78,35 +78,35 @@ def fit_nccl_tests(log: NcclTestsLog, name: str, file: str = "") -> CalibrationP
 
 
 def _times(parameters: FloatArray, moved: FloatArray) -> FloatArray:
-    """Seconds for ``parameters``.
+    """Return the seconds for ``parameters``.
 
-    Ln of alpha in s, ln of s per byte moved, and with a floor ln of its height over alpha.
+    They are ln of alpha in s, ln of s per byte moved, and with a floor ln of its height above
+    alpha.
     """
     alpha, per_byte, *above = np.exp(parameters)
     return np.asarray(alpha + np.maximum(moved * per_byte, above[0] if above else 0.0))
 
 
 def _physical(parameters: FloatArray) -> tuple[float, float, float]:
-    """The parameters alpha and floor in s, busbw in B/s."""
+    """Return the parameters alpha and floor in s, busbw in B/s."""
     alpha, per_byte, *above = np.exp(parameters)
     return float(alpha), float(alpha + (above[0] if above else 0.0)), float(1 / per_byte)
 
 
 def _best(moved: FloatArray, times: FloatArray) -> FloatArray:
-    """The line alone, or with a floor where that describes the rows better.
+    """Fit the line alone, or with a floor if that describes the rows better.
 
     Better is by the Bayesian information criterion (Schwarz 1978).
     """
     least, per_byte = float(times.min()), float(np.min(times / moved))
-    # No row is faster than alpha, nor than its bytes alone: neither can be more than the fastest
-    # row leaves it.
+    # No row is faster than alpha, or than its bytes alone: neither can exceed the fastest row.
     line, line_cost = _fit(moved, times, [np.log([least, per_byte])])
-    # Where the floor ends the cost has a kink, and so several minima: tried from a low, a middle
-    # and a high floor over alpha.
+    # The cost has a kink where the floor ends, and therefore several minima: tried from a low, a
+    # middle and a high floor above alpha.
     starts = [np.log([least * part, per_byte, least * (1 - part)]) for part in (0.99, 0.5, 0.05)]
     floor, floor_cost = _fit(moved, times, starts)
     n = len(times)
-    # A perfect fit costs nothing, whose logarithm has none.
+    # A perfect fit has cost 0, which has no logarithm.
     gain = n * np.log(max(line_cost, 1e-300) / max(floor_cost, 1e-300))
     one_more_parameter = np.log(n)
     return floor if gain > one_more_parameter else line
@@ -115,7 +115,7 @@ def _best(moved: FloatArray, times: FloatArray) -> FloatArray:
 def _fit(
     moved: FloatArray, times: FloatArray, starts: list[FloatArray]
 ) -> tuple[FloatArray, float]:
-    """The parameters of the lowest cost from any of ``starts``, and that cost."""
+    """Return the parameters of the lowest cost from any of ``starts``, and that cost."""
     from scipy.optimize import least_squares
 
     def errors(parameters: FloatArray) -> FloatArray:
@@ -123,7 +123,7 @@ def _fit(
 
     def slopes(parameters: FloatArray) -> FloatArray:
         alpha, per_byte, *above = np.exp(parameters)
-        # By logarithms each derivative is the term itself, where the maximum takes it.
+        # By logarithms each derivative is the term itself, where the maximum selects it.
         flat = moved * per_byte <= (above[0] if above else 0.0)
         columns = [
             np.full(len(moved), alpha),
@@ -133,8 +133,8 @@ def _fit(
         return np.asarray(np.stack(columns, axis=1) / times[:, None])
 
     count = len(starts[0])
-    # Logarithms keep everything above 0. Limits far outside only keep the search from running off
-    # where the rows say nothing of a part.
+    # Logarithms keep everything above 0. Distant limits only keep the search from diverging if the
+    # rows do not determine a part.
     low = np.log([times.min() * 1e-6, np.min(times / moved) * 1e-3, times.min() * 1e-9])[:count]
     high = np.log([times.max() * 2, np.max(times / moved) * 1e3, times.max() * 2])[:count]
     fits = [
@@ -153,16 +153,16 @@ def _fit(
 
 
 def _standard_errors(moved: FloatArray, times: FloatArray, best: FloatArray) -> list[float]:
-    """Standard deviation of each parameter over repeated fits.
+    """Return the standard deviation of each parameter over repeated fits.
 
-    Each is to the fitted times with relative errors drawn from those found.
+    Each fit is to the fitted times with resampled relative errors.
     """
     fitted = _times(best, moved)
     relative = times / fitted
     draws = np.random.default_rng(_SEED).integers(0, len(times), (_RESAMPLES, len(times)))
     found = []
     for draw in draws:
-        # From the best fit alone: resampled rows lie near it, and one start is enough.
+        # From the best fit only: resampled rows are near it, and one start is enough.
         refitted, _ = _fit(moved, fitted * relative[draw], [best])
         found.append(_physical(refitted))
     return [float(error) for error in np.array(found).std(axis=0, ddof=1)]

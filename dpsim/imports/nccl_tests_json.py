@@ -1,7 +1,7 @@
-"""The JSON that an nccl-tests program writes with ``-J FILE`` (version 2.17 and later).
+"""Parse the JSON that an nccl-tests program writes with ``-J FILE`` (version 2.17 and later).
 
-Times are microseconds, rates GB/s, sizes bytes. ``devices`` has one entry a process, whose ranks
-are ``nthreads`` x ``ngpus``. Source of the format: src/util.cu of NVIDIA/nccl-tests.
+Times are microseconds, rates GB/s, sizes bytes. ``devices`` has one entry per process, with
+``nthreads`` x ``ngpus`` ranks. Source of the format: src/util.cu of NVIDIA/nccl-tests.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dpsim.imports.nccl_tests_log import (
 )
 from dpsim.imports.reading import ImportFileError
 
-_MOST = 1e15  # of times and rates: more is no measurement
+_MOST = 1e15  # limit of times and rates: more is no measurement
 Number = Annotated[float, Field(ge=0, lt=_MOST)]
 
 
 class _Part(BaseModel):
-    """What is read of an object; the rest of it is left alone."""
+    """The part of an object that is read; the rest is ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -71,7 +71,7 @@ class _Wrong(_Part):
 
 
 def _if_number(value: Any) -> Any:
-    """A rate that could not be worked out stands as the text "nan"."""
+    """Return None for a rate that could not be computed, written as the text "nan"."""
     return None if value == "nan" else value
 
 
@@ -90,16 +90,16 @@ class _Report(_Part):
 
 
 def parse_json(content: bytes, operation: str | None, ranks: int | None) -> NcclTestsLog:
-    """The log in ``content``; ``operation`` and ``ranks`` stand instead of what the file says.
+    """Parse the log in ``content``; ``operation`` and ``ranks`` override the file's.
 
-    Raises ImportFileError, with the place, for what is no such file, and where the run was not
-    ended or has no sizes.
+    Raises ImportFileError, with the place, for an invalid file, and for a run that was not finished
+    or has no sizes.
     """
     try:
         report = _Report.model_validate_json(content)
     except ValidationError as error:
         raise ImportFileError(_problem(error)) from None
-    # Sizes that hold no element for each rank are written as 0 bytes.
+    # Sizes without an element for each rank are written as 0 bytes.
     rows = tuple(_row(number, row) for number, row in enumerate(report.results) if row.size > 0)
     if not rows:
         raise ImportFileError("results: must have rows of sizes above 0, but has none")
@@ -136,7 +136,7 @@ def _row(number: int, row: _Row) -> TableRow:
         row.out_of_place.time * 1e-6,
         row.out_of_place.bus_bw * 1e9,
         None if in_place is None else in_place.time * 1e-6,
-        # JSON's rows have a place, which errors name, and no line.
+        # Rows in JSON have a place, which errors name, but no line.
         0,
     )
 
@@ -151,12 +151,12 @@ def _operation(report: _Report, rows: tuple[TableRow, ...], ranks: int) -> str:
 
 
 def _named(report: _Report) -> str | None:
-    """The operation of the program that was run; None where the file does not name it."""
+    """Return the operation of the program that was run; None if the file does not name it."""
     return operation_of_program(PurePosixPath(report.args[0]).name if report.args else "")
 
 
 def _problem(error: ValidationError) -> str:
-    """The first problem, with its place: ``results.3.size: must be ...``."""
+    """Return the first problem, with its place: ``results.3.size: must be ...``."""
     place, rule, given = first_problem(error)
     what = rule[:1].lower() + rule[1:]
     if not place:

@@ -1,4 +1,4 @@
-"""What a log of nccl-tests says, whether it was printed or written as JSON."""
+"""The content of an nccl-tests log, printed or JSON."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PROGRAM = re.compile(
 )
 _OPERATIONS = {"alltoall": "all-to-all"}
 MOST_ROWS = 10_000
-LEAST_US = 1e-6  # of a time: what is shorter is a slip, and has no logarithm to fit
+LEAST_US = 1e-6  # of a time: shorter ones are mistakes, with no logarithm to fit
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
     """One size of the table: bytes, seconds and busbw (B/s) out of place.
 
-    Seconds in place stand beside them, or None where they were not measured.
+    Also has the seconds in place, None if they were not measured.
     """
 
     bytes: int
@@ -33,7 +33,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class NcclTestsLog:
-    """What a log says: the operation, its ranks on their hosts and devices, and the table.
+    """A log: the operation, its ranks on their hosts and devices, and the table.
 
     ``notes``: what was assumed and what was ignored, a line each.
     """
@@ -50,7 +50,7 @@ class NcclTestsLog:
 
 
 def log_notes(*, empty: int, guessed: bool, one_host: bool) -> Iterator[str]:
-    """What is assumed and what is ignored of a log, with its effect.
+    """Yield what is assumed about a log and what is ignored, with its effect.
 
     ``empty`` rows have 0 bytes, the operation is ``guessed``, no hosts are listed (``one_host``).
     """
@@ -63,12 +63,12 @@ def log_notes(*, empty: int, guessed: bool, one_host: bool) -> Iterator[str]:
 
 
 def operation_of_program(text: str) -> str | None:
-    """The operation of the first program that ``text`` names; None where it names none."""
+    """Return the operation of the first program named in ``text``; None if there is none."""
     match = _PROGRAM.search(text)
     return None if match is None else _OPERATIONS.get(match[1], match[1].replace("_", "-"))
 
 
-# Operations by whether they add up, and whether they have a root.
+# Operations by whether they reduce, and whether they have a root.
 _LIKE_THESE = {
     (False, False): ("all-gather", "all-to-all"),
     (False, True): ("broadcast",),
@@ -78,11 +78,12 @@ _LIKE_THESE = {
 
 
 def guessed_operation(sums: bool, rooted: bool, rows: Sequence[TableRow], ranks: int) -> str:
-    """The only operation that fits the ratio of the two rates, where the program is not named.
+    """Return the only operation that matches the ratio of the two rates.
 
-    ``sums``: it adds up; ``rooted``: it has a root. Raises ImportFileError where several fit.
+    It is used if the program is not named. ``sums``: it reduces; ``rooted``: it has a root. Raises
+    ImportFileError if several match.
     """
-    # Rates are printed with two digits after the point, of which the largest size loses least.
+    # Rates are printed with two decimals; the largest size loses least by this.
     row = max(rows, key=lambda one: one.bytes)
     factor = row.busbw_Bps * row.time_s / row.bytes
     fitting = [

@@ -1,8 +1,8 @@
-"""NCCL's topology file (the XML that NCCL_TOPO_DUMP_FILE writes), and the node that it describes.
+"""Parse NCCL's topology file (the XML of NCCL_TOPO_DUMP_FILE), and build its node.
 
-``<system>`` holds a ``<cpu>`` for each NUMA node, in it nested ``<pci>``: bridges, GPUs (``<gpu>``
-with its ``<nvlink>``s) and network cards (``<nic>`` with its ``<net>``s). An element's link_speed
-and link_width are those of the link to the element above it.
+``<system>`` contains a ``<cpu>`` for each NUMA node, which contains nested ``<pci>``: bridges, GPUs
+(``<gpu>`` with its ``<nvlink>``s) and network cards (``<nic>`` with its ``<net>``s). An element's
+link_speed and link_width are those of the link to its parent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsim.imports.reading import ImportFileError
 from dpsim.imports.xml_tree import Element, parse_xml
 
 _SWITCH_CLASS = "0x068000"
-# Broadcom's PCIe switches show as a bridge under a bridge, which NCCL itself takes for one
+# Broadcom's PCIe switches appear as a bridge under a bridge, which NCCL merges too
 # (src/graph/topo.cc, flattening).
 _FLATTENED = {("0x1000", "0xc010"), ("0x1000", "0xc030")}
 _MOST_DEVICES = 256
@@ -26,7 +26,7 @@ _MOST_DEVICES = 256
 
 @dataclass(slots=True)
 class _Found:
-    """The GPUs and networks of the file, by their place in order, and its PCIe links."""
+    """The GPUs and networks of the file, in order, and its PCIe links."""
 
     gpus: list[Element]  # the <pci> elements around <gpu>, by dev
     nets: list[Element]  # the <net> elements in use
@@ -34,16 +34,16 @@ class _Found:
     pcie: dict[str, tuple[float, Choice]] = field(default_factory=dict)
 
     def link(self, pci: Element, below: str = "") -> str:
-        """The link of ``pci`` to the element above it, or the slower of that and ``below``."""
+        """Return the link of ``pci`` to its parent, or the slower of that and ``below``."""
         rate, choice = pcie_link(pci.attributes, self.assumed_pcie)
         self.pcie.setdefault(choice.value, (rate, choice))
         return below if below and self.pcie[below][0] <= rate else choice.value
 
 
 def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") -> NodeDraft:
-    """The node that the XML ``content`` describes.
+    """Return the node that the XML ``content`` describes.
 
-    Raises ImportFileError with the line that is wrong.
+    Raises ImportFileError with the invalid line.
     """
     root = parse_xml(content)
     if root.tag != "system":
@@ -53,7 +53,7 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
             root.line,
         )
     holders = _gpu_holders(root)
-    # A node has GPUs of one kind here: the first one's.
+    # All GPUs of a node are of one kind: the first one's.
     first = next(holders[0].all("gpu"))
     kind = options.choose(
         "gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first))
@@ -79,7 +79,7 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
 
 
 def _gpu_holders(root: Element) -> list[Element]:
-    """The <pci> elements with a GPU, by its ``dev``, which is its number in the node."""
+    """Return the <pci> elements with a GPU, by its ``dev``, the GPU's number in the node."""
     holders = [pci for pci in root.below("pci") if any(pci.all("gpu"))]
     if not holders:
         raise ImportFileError("must have at least 1 <gpu>, but has none")
@@ -100,12 +100,12 @@ def _gpu_holders(root: Element) -> list[Element]:
 
 
 def _busid(text: str) -> str:
-    # Compared as text, and written with hexadecimal digits of either case.
+    # Compared as text, written with hexadecimal digits of either case.
     return text.lower()
 
 
 def _nets(root: Element, options: NodeOptions) -> tuple[list[Element], list[str]]:
-    """The networks in use: those named by the user, or all of the highest speed; and notes."""
+    """Return the networks in use: the given ones, or all of the highest speed; and notes."""
     nets = list(root.below("net"))
     names = [net.attributes.get("name", "") for net in nets]
     if options.use_nics:
@@ -127,7 +127,7 @@ def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[P
     cpus = [(cpu, _parts(cpu, found)) for cpu in root.all("cpu")]
     used = [(cpu.number("numaid", -1, 4096), parts) for cpu, parts in cpus if parts]
     numa = [number for number, _ in used]
-    if len({*numa}) < len(numa):  # several hosts in one file number their NUMA nodes alike
+    if len({*numa}) < len(numa):  # files merged from several hosts repeat NUMA numbers
         raise ImportFileError(
             "each <cpu> must have a numaid of its own: a file of several hosts must be cut into "
             "one for each"
@@ -145,7 +145,7 @@ def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[P
 
 
 def _parts(element: Element, found: _Found) -> list[Part]:
-    """What hangs below a CPU or a bridge; bridges that lead to nothing in use are left out."""
+    """Return the parts below a CPU or a bridge, without bridges that lead to nothing in use."""
     parts = [
         Part("nic", found.nets.index(net), "")
         for nic in element.all("nic")
@@ -160,8 +160,8 @@ def _parts(element: Element, found: _Found) -> list[Part]:
         if _chip(pci) in _FLATTENED and _chip(pci) == _chip(element):
             parts += below
         elif all(part.kind == "nic" for part in below):
-            parts += below  # a network card, or a bridge to network cards alone
-        # A bridge to a single device is a part of its way: the slower of the two links counts.
+            parts += below  # a network card, or a bridge to network cards only
+        # A bridge to a single device is part of its route: the slower of the two links counts.
         elif len(below) == 1:
             below[0].up = found.link(pci, below[0].up)
             parts += below
@@ -175,9 +175,9 @@ def _chip(element: Element) -> tuple[str, str]:
 
 
 def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
-    """NVLinks between GPUs and to NVSwitches, and a note on those that lead elsewhere.
+    """Return NVLinks between GPUs and to NVSwitches, and a note on those that lead elsewhere.
 
-    Those to NVSwitches are summed up as one plane.
+    Links to NVSwitches are summed as one plane.
     """
     place = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
     pairs: Pairs = {}
@@ -191,7 +191,7 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
             elif target is None or target == index:
                 elsewhere += count
             else:
-                # Both ends list the link, and each the whole count.
+                # Both ends list the link, each with the whole count.
                 pair = (min(index, target), max(index, target))
                 pairs[pair] = max(pairs.get(pair, 0), count)
     note = (
@@ -203,9 +203,9 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
 
 
 def _nic_bus(found: _Found, root: Element) -> Choice:
-    """The link of the first card's own <pci>.
+    """Return the link of the first card's own <pci>.
 
-    The assumed one where the card has none, as a virtual card.
+    The assumed one if the card has none, such as a virtual card.
     """
     for pci in root.below("pci"):
         for nic in pci.all("nic"):

@@ -1,4 +1,4 @@
-"""NCCL's words for GPUs, PCIe links, links between sockets and networks, and the catalogue's."""
+"""Translate NCCL's words for GPUs, PCIe links, socket links and networks to the catalogue's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpsim.imports.options import Choice
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.xml_tree import Element
 
-# GT/s of one lane, by which NCCL names a generation of PCIe.
+# GT/s per lane, by which NCCL names a generation of PCIe.
 _PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([\d.]+)\s*GT/s.*")
 
-_FIRST_UPI = 85  # the model of Skylake and Cascade Lake, with which UPI came
+_FIRST_UPI = 85  # the model of Skylake and Cascade Lake, which introduced UPI
 
 _INFINIBAND = {
     56_000: "ib-fdr",
@@ -29,9 +29,9 @@ _ETHERNET = {1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 8
 
 
 def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:
-    """The catalogue's GPU for a <pci> and its <gpu>, and why.
+    """Return the catalogue's GPU for a <pci> and its <gpu>, and the reason.
 
-    Raises ImportFileError for one that it does not have.
+    Raises ImportFileError for an unknown one.
     """
     device, sm = pci.get("device", "").lower(), gpu.number("sm", 10, 1000)
     known = gpu_by_pci_id(device)
@@ -46,7 +46,7 @@ def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:
             f"({', '.join(map(str, capabilities))}), but got {sm}; name a GPU with --gpu",
             gpu.line,
         )
-    # A bridge for two cards does not tell one card from another: what counts is the module's.
+    # A bridge for two cards does not distinguish cards: the module's NVLinks count.
     fitting = [typical for typical in alike if (typical.nvlink_fabric is not None) == nvlinks]
     return (
         (fitting or alike)[0].name,
@@ -56,16 +56,16 @@ def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:
 
 
 def pcie_link(pci: Mapping[str, str], assumed: str) -> tuple[float, Choice]:
-    """GB/s and the link of an element with a link_speed and a link_width.
+    """Return GB/s and the link of an element with a link_speed and a link_width.
 
-    What the catalogue lacks is written out. Where the file says neither speed nor width, the link
-    is ``assumed``, at an unlimited rate.
+    A link that is not in the catalogue is written out. Without speed and width in the file, the
+    link is ``assumed``, with an unlimited rate.
     """
     speed, width = pci.get("link_speed", ""), pci.get("link_width", "")
     match = _SPEED.fullmatch(speed.strip())
     rate = float(match[1]) if match and match[1].count(".") <= 1 else 0.0
     lanes = int(width) if width.isdecimal() else 0
-    # At no limit, so that it is never the slower of two links in a row.
+    # Unlimited, so that it is never the slower of two links in a row.
     if rate not in _PCIE_GENERATION or not 1 <= lanes <= 32:
         return float("inf"), Choice(
             assumed, "assumed where the file does not say link_speed and link_width"
@@ -82,7 +82,7 @@ def pcie_link(pci: Mapping[str, str], assumed: str) -> tuple[float, Choice]:
 
 
 def _link_text(rate: str, source: str, achievable: str, latency: str, like: str) -> str:
-    """A link written out in a node's file; ``source`` may hold text from anywhere."""
+    """Return a link written out in a node's file; ``source`` may be untrusted text."""
     alike = json.dumps(f"assumed: as {like}")
     return (
         f"{{rate: {{value: {rate}, source: {json.dumps(source)}}}, "
@@ -92,9 +92,9 @@ def _link_text(rate: str, source: str, achievable: str, latency: str, like: str)
 
 
 def smp_link(cpu: Mapping[str, str], usual: str) -> tuple[str, str]:
-    """The catalogue's link between two sockets of a <cpu>, and why.
+    """Return the catalogue's link between two sockets of a <cpu>, and the reason.
 
-    ``usual`` is the link of a CPU that is not known.
+    ``usual`` is the link of an unknown CPU.
     """
     vendor, model = cpu.get("vendor", ""), cpu.get("modelid", "")
     number = int(model) if model.isdecimal() else -1
@@ -109,10 +109,10 @@ def smp_link(cpu: Mapping[str, str], usual: str) -> tuple[str, str]:
 
 
 def net_link(name: str, megabits: int, pci_class: str) -> Choice:
-    """The catalogue's link for a <net> of so many Mbit/s.
+    """Return the catalogue's link for a <net> of ``megabits`` Mbit/s.
 
-    InfiniBand by its card's class, RoCE by an RDMA name, else Ethernet. A speed that the catalogue
-    lacks is written out, with the latency of its kind.
+    InfiniBand by its card's class, RoCE by an RDMA name, otherwise Ethernet. An unknown speed is
+    written out, with the latency of its kind.
     """
     said = f"{name} at {megabits:,} Mbit/s in the file"
     if pci_class.startswith("0x0207"):

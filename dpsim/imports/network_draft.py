@@ -1,4 +1,4 @@
-"""A scenario of a network that was imported: nodes and switches, and what joins them."""
+"""The scenario of an imported network: nodes and switches, and the links between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NODE = "dgx-h100"
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """What a file of a network does not say: options of the command.
+    """The command's options for what a network's file lacks.
 
     ``nic`` is the link of each card, ``oversubscription`` a switch's rate down over its rate up.
     """
@@ -28,7 +28,7 @@ class NetworkOptions:
 
 
 def start_draft(file: str, program: str, options: NetworkOptions) -> ScenarioDraft:
-    """A scenario with a model and a kind of node, of the options or assumed."""
+    """Return a scenario with a model and a kind of node, from the options or assumed."""
     draft = ScenarioDraft(file, program)
     name_model(draft, TrainingSizes(model=options.model), None)
     draft.assume("workload.batch_per_gpu", 1, "the file is of a network")
@@ -40,12 +40,12 @@ def start_draft(file: str, program: str, options: NetworkOptions) -> ScenarioDra
 
 
 def cards_of(draft: ScenarioDraft) -> int:
-    """How many network cards each node has."""
+    """Return the number of network cards of each node."""
     return nodes()[str(draft.values["cluster.node"])].nics.count
 
 
 def card_of(draft: ScenarioDraft, options: NetworkOptions) -> Link:
-    """The link of a network card: the option, or the node's own, which is then said."""
+    """Return the link of a network card: the option, which is set, or the node's own."""
     if options.nic is not None:
         draft.set("cluster.network.nic", links()[options.nic].name, "--nic")
         return links()[options.nic]
@@ -53,27 +53,27 @@ def card_of(draft: ScenarioDraft, options: NetworkOptions) -> Link:
 
 
 def gbit(rate: float) -> str:
-    """A rate in B/s as text of a scenario."""
+    """Return a rate in B/s as text for a scenario."""
     return f"{rate * 8e-9:.6g} Gbit/s"
 
 
 def names_of_hosts(hosts: Sequence[str]) -> str:
-    """Which nodes they are, for a comment: the first and the last."""
+    """Return the first and last node with their hosts, for a comment."""
     last = len(hosts) - 1
     return f"node0 is {hosts[0]}" + (f", node{last} is {hosts[last]}" if last else "")
 
 
 def switch_name(name: str) -> str:
-    """A switch as a custom network may call it: no pattern, and not like a card or a port."""
+    """Return a switch's name for a custom network: no pattern, and not like a card or a port."""
     plain = "".join(letter if letter.isalnum() or letter in "-_.:" else "_" for letter in name)
     return f"switch-{plain}"
 
 
 def set_edges(draft: ScenarioDraft, edges: list[Edge], source: str) -> None:
-    """Say that the network is custom, of these edges. Raises ImportFileError for none."""
+    """Set a custom network with these edges. Raises ImportFileError for none."""
     if not edges:
         raise ImportFileError("must have links between nodes and switches, but has none")
-    # Before they are written out: a scenario holds no more values, and an edge has several.
+    # Checked before writing: a scenario has a limited number of values, and an edge several.
     if len(edges) > _MOST_EDGES:
         raise ImportFileError(
             f"must have at most {_MOST_EDGES:,} links of its own, but has {len(edges):,}: --switch "

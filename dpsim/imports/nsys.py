@@ -1,8 +1,8 @@
-"""A profile of Nsight Systems as what a trace of PyTorch's profiler gives.
+"""Read a profile of Nsight Systems in the form of a trace of PyTorch's profiler.
 
 Kernels belong to the NVTX range around their launch. ``torch.autograd.profiler.emit_nvtx`` marks
-each operator with its sequence number, by which backward kernels find their layer: then there is a
-layer profile. Shares of a step need no more than kernels.
+each operator with its sequence number, by which backward kernels find their layer; this gives a
+layer profile. The parts of a step only need kernels.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from dpsim.imports.reading import ImportFileError
 from dpsim.workload import ModelProfile
 
 _STEP = re.compile(r"(profiler|train[ _]?)?(step|iter(ation)?)[ _#:]*\d{1,9}", re.IGNORECASE)
-# NAME, seq = 5, op_id = 7, sizes = [[4, 3], []], as emit_nvtx calls its ranges.
+# NAME, seq = 5, op_id = 7, sizes = [[4, 3], []], the names of emit_nvtx's ranges.
 _OPERATOR = re.compile(r"(?P<name>[^,]+)(, seq = (?P<seq>-?\d{1,15}))?(, op_id = \d+)?")
 _SIZES = re.compile(r", sizes = (\[[\[\]\d, ]*\])")
 _SHAPE = re.compile(r"\[([\d, ]*)\]")
 _OF_TORCH = ("aten::", "autograd::engine::evaluate_function: ")
-# Of many small events: one empty mapping and list for all of them.
+# One empty mapping and list, shared by many small events.
 _NOTHING: dict[str, Any] = {}
 _NONE: list[Event] = []
 _COPIES = {1: "host to device", 2: "device to host", 8: "device to device", 10: "peer to peer"}
@@ -47,10 +47,10 @@ _COPIES = {1: "host to device", 2: "device to host", 8: "device to device", 10: 
 
 @dataclass(frozen=True, slots=True)
 class NsysStep:
-    """Seconds of one step: of it the GPU computes, sends what nothing hides, or is idle.
+    """The seconds of one step: computing, exposed communication, and idle.
 
-    ``collectives_s`` are all kernels of collectives, hidden or not; ``copies_s`` those of memory by
-    direction, which run beside kernels.
+    ``collectives_s`` are all kernels of collectives, overlapped or not; ``copies_s`` are copies of
+    memory by direction, which run beside kernels.
     """
 
     step: int
@@ -64,7 +64,7 @@ class NsysStep:
 
 @dataclass(frozen=True, slots=True)
 class NsysReport:
-    """What a profile says: its steps, and of the layers a profile or why there is none."""
+    """The content of a profile: its steps, and a layer profile or why there is none."""
 
     steps: tuple[NsysStep, ...]
     device: str
@@ -76,10 +76,10 @@ class NsysReport:
 def read_nsys_profile(
     path: Path, *, batch: int | None = None, name: str | None = None, steps: str | None = None
 ) -> NsysReport:
-    """The steps and the layers of an SQLite export of nsys.
+    """Read the steps and the layers of an SQLite export of nsys.
 
-    ``steps``: how the names of NVTX ranges around steps begin; else such as ``step 7``. Raises
-    DpsimError, beginning with the path, where it has no kernels.
+    ``steps``: the prefix of NVTX ranges around steps; by default names such as ``step 7``. Raises
+    DpsimError, beginning with the path, if there are no kernels.
     """
     with open_nsys(path) as tables:
         process, notes = _busiest(tables)
@@ -104,13 +104,13 @@ def read_nsys_profile(
 
 
 def _busiest(tables: NsysTables) -> tuple[int | None, list[str]]:
-    """The process whose kernels ran longest, and a note where there are others."""
+    """Return the process whose kernels ran longest, and a note if there are others."""
     spent: Counter[int | None] = Counter()
     for row in tables.rows(KERNELS):
         spent[row["process"]] += row["end"] - row["start"]
     if not spent:
         raise DpsimError(f"{shown_path(tables.path)}: {KERNELS}: must have rows")
-    # Steps of several processes overlap: those of one are a rank's.
+    # Steps of several processes overlap; one process is one rank.
     kept = max(spent, key=lambda process: spent[process])
     others = len(spent) - 1
     note = f"ignored: {others} other processes: that whose kernels ran longest counts"
@@ -118,7 +118,7 @@ def _busiest(tables: NsysTables) -> tuple[int | None, list[str]]:
 
 
 def _of(process: int | None, tables: NsysTables, table: str) -> Iterator[dict[str, Any]]:
-    """The rows of a process, of which no more are held than `MOST_ROWS`."""
+    """Yield the rows of a process, at most `MOST_ROWS`, since they are held in memory."""
     found = (row for row in tables.rows(table) if row["process"] == process)
     for number, row in enumerate(found, 1):
         if number > MOST_ROWS:
@@ -130,13 +130,13 @@ def _of(process: int | None, tables: NsysTables, table: str) -> Iterator[dict[st
 
 
 def _trace(tables: NsysTables, process: int | None, steps: str | None) -> Trace:
-    """The operators, kernels and marks in the form of a trace of PyTorch's profiler."""
+    """Return operators, kernels and marks in the form of a trace of PyTorch's profiler."""
     ran = [
         (_event(row, intern(row["name"])), row["correlationId"])
         for row in _of(process, tables, KERNELS)
     ]
     called = {call for _, call in ran}
-    # The host launches and the GPU runs later: only launches lie inside the operators' ranges.
+    # The host launches and the GPU runs later: only launches are inside the operators' ranges.
     launched = {
         row["correlationId"]: _event(row, "")
         for row in tables.rows(LAUNCHES)
@@ -147,14 +147,14 @@ def _trace(tables: NsysTables, process: int | None, steps: str | None) -> Trace:
     kernels = []
     for kernel, call in ran:
         launch = launched.get(call)
-        # Where no operator is around it, the launch still tells the step.
+        # Without an operator around it, the launch still determines the step.
         by = None if launch is None else around.get(id(launch), launch)
         kernels.append((kernel, by))
     return Trace(tuple(nested(operators)), tuple(kernels), tuple(marks), (), tables.device)
 
 
 def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Event], list[Event]]:
-    """The NVTX ranges of torch's operators, and the marks of steps and of optimisers."""
+    """Return the NVTX ranges of torch's operators, and the marks of steps and of optimisers."""
     operators: list[Event] = []
     marks: list[Event] = []
     for row in rows:
@@ -172,12 +172,12 @@ def _ranges(rows: Iterable[dict[str, Any]], steps: str | None) -> tuple[list[Eve
 
 
 def _event(row: dict[str, Any], name: str) -> Event:
-    """A kernel, launch, copy or mark: nothing is said of it, and nothing put into it."""
+    """Return a kernel, launch, copy or mark, without arguments and children."""
     return Event(name, "", row["start"], row["end"], row.get("globalTid"), _NOTHING, None, _NONE)
 
 
 def _operator(row: dict[str, Any]) -> Event:
-    """An operator with the sequence number and shapes that its range's name holds."""
+    """Return an operator with the sequence number and shapes in its range's name."""
     found = _OPERATOR.match(row["name"])
     name = intern(found["name"] if found else row["name"])
     args: dict[str, Any] = {}
@@ -190,18 +190,18 @@ def _operator(row: dict[str, Any]) -> Event:
 
 @lru_cache(maxsize=1024)
 def _dims(text: str) -> list[list[int]]:
-    """The shapes in a text, one list for all operators of the same: a profile repeats them."""
+    """Return the shapes in a text, cached since profiles repeat them."""
     return [_sides(shape) for shape in _SHAPE.findall(text[1:-1])]
 
 
 def _sides(shape: str) -> list[int]:
     sides = [side.strip() for side in shape.split(",")]
-    # Text of a stranger's file: what has more digits is no side of a tensor.
+    # From an untrusted file: numbers with more digits are not tensor dimensions.
     return [int(side) for side in sides if 0 < len(side) < 16]
 
 
 def _copies(copies: Iterable[Event], marks: StepMarks) -> list[dict[str, float]]:
-    """Seconds of copies of memory in each step, by direction."""
+    """Return the seconds of memory copies in each step, by direction."""
     found: list[dict[str, float]] = [defaultdict(float) for _ in range(marks.count)]
     for copy in copies:
         place = marks.place(copy)
@@ -225,7 +225,7 @@ def _step(number: int, taken: StepTimes, copies: dict[str, float]) -> NsysStep:
 def _profile(
     trace: Trace, batch: int | None, name: str, file: str
 ) -> tuple[ModelProfile | None, str]:
-    """The layers' profile, or why there is none."""
+    """Return the layers' profile, or the reason why there is none."""
     if not trace.operators:
         return None, (
             "no NVTX ranges of torch's operators: train under torch.autograd.profiler.emit_nvtx("

@@ -1,8 +1,8 @@
-"""Reads the SQLite file that ``nsys export --type sqlite`` writes of a profile of Nsight Systems.
+"""Read the SQLite file that ``nsys export --type sqlite`` writes of a Nsight Systems profile.
 
-Of its tables are read CUPTI_ACTIVITY_KIND_KERNEL, _RUNTIME and _MEMCPY, NVTX_EVENTS and StringIds;
-times are nanoseconds. A table is there only where something was recorded for it. Source of the
-schema: "SQLite Schema Reference" of the user guide of Nsight Systems.
+It reads the tables CUPTI_ACTIVITY_KIND_KERNEL, _RUNTIME and _MEMCPY, NVTX_EVENTS and StringIds;
+times are nanoseconds. A table only exists if something was recorded for it. Source of the schema:
+"SQLite Schema Reference" of the user guide of Nsight Systems.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dpsim.base.files import digest, shown_path
 MOST_BYTES = 8 * 2**30
 MOST_ROWS = 1_000_000  # of a table and a process, which are held in memory
 _MOST_STRINGS = 4_000_000
-_MOST_SECONDS = 300.0  # of reading: a hostile file may hold what never ends
-_HELD = 10.0  # bytes in memory for one of the file, measured on small rows
-_MOST_HELD = 2e9  # bytes of all rows that may be kept
+_MOST_SECONDS = 300.0  # limit on reading: a hostile file may contain endless queries
+_HELD = 10.0  # bytes in memory per byte of the file, measured on small rows
+_MOST_HELD = 2e9  # bytes of all rows that may be held
 _NANO = 1e-9
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 LAUNCHES = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -39,13 +39,13 @@ _TABLES = {
     RANGES: ("start", "end", "text", "textId", "globalTid"),
     "TARGET_INFO_GPU": ("name",),
 }
-_MAY_LACK = ("globalPid", "textId", "copyKind")  # of older versions
+_MAY_LACK = ("globalPid", "textId", "copyKind")  # missing in older versions
 _PROCESS = 2**24  # a globalTid is that of its process, and the thread's in the lowest 24 bits
 
 
 @dataclass(frozen=True, slots=True)
 class NsysTables:
-    """The tables of an open export, of which no more than a row is held at a time."""
+    """The tables of an open export, read row by row."""
 
     path: Path
     file: sqlite3.Connection
@@ -53,25 +53,25 @@ class NsysTables:
     names: dict[Any, str]
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """The rows of a table, each as a mapping of the columns that are read; names spelt out.
+        """Yield the rows of a table, as mappings of the columns that are read, with names resolved.
 
-        Times are seconds as ``start`` and ``end``; ``process`` is that of the row. None where the
-        table is not there. Raises DpsimError for a broken one.
+        Times are in seconds as ``start`` and ``end``; ``process`` is that of the row. There are no
+        rows if the table does not exist. Raises DpsimError for a broken one.
         """
         return _rows(self.path, self.file, table, self.there, self.names)
 
     @property
     def device(self) -> str:
-        """The GPU's name; empty where the export says none."""
+        """The GPU's name; empty if the export has none."""
         gpu = next(self.rows("TARGET_INFO_GPU"), None)
         return str(gpu["name"] or "")[:100] if gpu else ""
 
 
 @contextmanager
 def open_nsys(path: Path) -> Iterator[NsysTables]:
-    """The tables of an export, for the time of a ``with`` block.
+    """Open the tables of an export, as a context manager.
 
-    Raises DpsimError, beginning with the path and the table, where it is none.
+    Raises DpsimError, beginning with the path and the table, for an invalid file.
     """
     _check_file(path)
     try:
@@ -92,7 +92,7 @@ def open_nsys(path: Path) -> Iterator[NsysTables]:
 
 
 def _check_file(path: Path) -> None:
-    """Raise DpsimError for what is no file, or too large; it is then never written over."""
+    """Raise DpsimError if the path is not a file or too large; keep it from being overwritten."""
     try:
         found = path.stat()
     except (OSError, ValueError) as error:
@@ -109,16 +109,17 @@ def _check_file(path: Path) -> None:
         )
     held = min(_HELD * found.st_size, _MOST_HELD)
     check_memory(held, f"{shown_path(path)}: to read it", "profile fewer steps")
-    # Its content is noted as an input, so that no output of this command may be written over it.
+    # Its content is recorded as an input, so that no output of this command may overwrite it.
     digest(path)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """The file, to be read alone; what takes too long is interrupted."""
+    """Open the file read-only; queries that take too long are interrupted."""
     where = quote(str(path.resolve()))
     # Immutable: SQLite neither locks the file nor writes a journal beside it.
     file = sqlite3.connect(f"file:{where}?mode=ro&immutable=1", uri=True)
-    # A schema may call functions from views and generated columns: not that of a stranger's file.
+    # A schema may call functions from views and generated columns, which an untrusted file must
+    # not.
     file.execute("PRAGMA trusted_schema = OFF")
     end = monotonic() + _MOST_SECONDS
     file.set_progress_handler(lambda: monotonic() > end, 1_000_000)
@@ -126,7 +127,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _columns(file: sqlite3.Connection) -> dict[str, set[str]]:
-    """The columns of each table that is read here. Views are left alone."""
+    """Return the columns of each table that is read. Views are ignored."""
     found = {}
     for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
         if name in _TABLES or name == "StringIds":
@@ -146,18 +147,18 @@ def _rows(
     there: dict[str, set[str]],
     names: dict[Any, str],
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a table, none where it is not there. Raises DpsimError for a broken one."""
+    """Yield the rows of a table, none if it does not exist. Raises DpsimError for a broken one."""
     if table not in there:
         return
     columns = [column for column in _TABLES[table] if column in there[table]]
     missing = [column for column in _TABLES[table] if column not in (*columns, *_MAY_LACK)]
     if missing:
         raise DpsimError(f"{shown_path(path)}: {table}: must have the column {missing[0]}")
-    # The names are those of the list above, and no text of the file's.
+    # The names are from the list above, not from the file.
     quoted = ", ".join(f'"{column}"' for column in columns)
     asked = f"SELECT {quoted} FROM {table}"
     for number, values in enumerate(file.execute(asked), 1):
-        # What older versions lack is None, so that all rows have the same keys.
+        # Columns missing in older versions are None, so that all rows have the same keys.
         row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
         if "start" in row and not _timed(path, table, number, row):
             continue
@@ -166,7 +167,7 @@ def _rows(
 
 
 def _timed(path: Path, table: str, number: int, row: dict[str, Any]) -> bool:
-    """Whether it has an end: its times become seconds, and its process a number."""
+    """Convert a row's times to seconds and its process to a number; False if it has no end."""
     start, end = row["start"], row["end"]
     if end is None:
         return False
@@ -182,7 +183,7 @@ def _timed(path: Path, table: str, number: int, row: dict[str, Any]) -> bool:
 
 
 def _named(row: dict[str, Any], names: dict[Any, str]) -> None:
-    """Spells out what stands as the number of a text."""
+    """Resolve the row's text numbers to names."""
     if "shortName" in row:
         row["name"] = str(names.get(row["shortName"], row["shortName"]))
     if "textId" in row:

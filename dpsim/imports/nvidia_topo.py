@@ -1,9 +1,9 @@
-"""The matrix of ``nvidia-smi topo -m``, and the node that it describes.
+"""Parse the matrix of ``nvidia-smi topo -m``, and build its node.
 
-Each cell names the farthest thing between two devices: NV# (so many NVLinks), PIX (one PCIe
+Each cell names the farthest connection between two devices: NV# (so many NVLinks), PIX (one PCIe
 bridge), PXB (several, no host bridge), PHB (a host bridge, the CPU), NODE (host bridges of one NUMA
-node), SYS (the link between NUMA nodes; SOC in old drivers). NVLink hides PCIe in this matrix:
-which switch two such GPUs share shows only where both are near one network card.
+node), SYS (the link between NUMA nodes; SOC in old drivers). NVLink hides PCIe in this matrix: a
+switch shared by two such GPUs only shows if both are near one network card.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _MOST_DEVICES = 256
 
 @dataclass(frozen=True, slots=True)
 class TopoMatrix:
-    """How each device is joined to each other one.
+    """The connections between all devices.
 
-    Devices stand in order, GPUs first, and ``cells[i][j]`` as written. ``numa`` and ``cpus`` are
+    Devices are in order, GPUs first, and ``cells[i][j]`` are as written. ``numa`` and ``cpus`` are
     the affinity of each GPU, or None.
     """
 
@@ -48,7 +48,7 @@ class TopoMatrix:
     cpus: list[str | None]
 
     def nvlinks(self) -> Pairs:
-        """How many NVLinks join each pair of GPUs."""
+        """Return the number of NVLinks between each pair of GPUs."""
         found: Pairs = {}
         for a in range(self.gpus):
             for b in range(a + 1, self.gpus):
@@ -57,14 +57,14 @@ class TopoMatrix:
         return found
 
     def farness(self, a: int, b: int) -> int | None:
-        """From 1 (one PCIe bridge) to 5 (another NUMA node), or None where an NVLink hides it."""
+        """Return 1 (one PCIe bridge) to 5 (another NUMA node), or None if NVLink hides it."""
         return _FARNESS.get(self.cells[a][b])
 
 
 def parse_nvidia_topo(content: bytes) -> TopoMatrix:
-    """The matrix in ``content``, with text of a shell around it or not.
+    """Parse the matrix in ``content``, with or without other shell output around it.
 
-    Raises ImportFileError with the line that is wrong.
+    Raises ImportFileError with the invalid line.
     """
     lines = text_lines(content)
     header, names, affinities = _header(lines)
@@ -72,7 +72,7 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
     rows: dict[str, tuple[int, list[str], list[str]]] = {}
     for number, line in enumerate(lines[header:], header + 1):
         words = line.split()
-        # Once all rows are there, what follows may be anything.
+        # After the last row, anything may follow.
         if not words or (words[0] not in names and len(rows) == columns):
             continue
         if words[0].startswith("Legend"):
@@ -100,7 +100,7 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
 
 
 def _header(lines: list[str]) -> tuple[int, list[str], list[str]]:
-    """The lines up to the header and with it, its devices, and its columns of affinity."""
+    """Return the number of lines up to the header, its devices, and its affinity columns."""
     for number, line in enumerate(lines, 1):
         # These columns have a space in their names. A row, unlike the header, has an X.
         words = line.split("CPU Affinity")[0].split("NUMA Affinity")[0].split()
@@ -138,7 +138,7 @@ def _cells(words: list[str], names: list[str], number: int) -> list[str]:
 
 
 def _renamed(names: list[str], lines: list[str]) -> list[str]:
-    # Newer versions call the cards NIC0, NIC1, and say below which those are.
+    # Newer versions name the cards NIC0, NIC1, and list their devices below.
     legend = {match[1]: match[2] for line in lines if (match := _LEGEND.fullmatch(line))}
     return [legend.get(name, name) for name in names]
 
@@ -176,9 +176,9 @@ def _matrix(
 
 
 def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = "") -> NodeDraft:
-    """The node that ``matrix`` describes.
+    """Return the node that ``matrix`` describes.
 
-    What it does not say comes from ``options`` or is assumed, and said so.
+    Missing information comes from ``options`` or is assumed, with a note.
     """
     pairs = matrix.nvlinks()
     at_a_gpu = [
@@ -210,9 +210,9 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
 
 
 def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], list[str]]:
-    """The cards that the user names, or else the nearest ones of some GPU; and notes.
+    """Return the given cards, or the nearest ones of some GPU; and notes.
 
-    NCCL would take the nearest ones too.
+    NCCL would choose the nearest ones too.
     """
     cards = list(range(matrix.gpus, len(matrix.devices)))
     if options.use_nics:
@@ -226,7 +226,7 @@ def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], li
         return [card for card in cards if matrix.devices[card] in options.use_nics], []
     used: set[int] = set()
     for gpu in range(matrix.gpus):
-        # What an NVLink hides counts as far as another NUMA node.
+        # A connection hidden by NVLink counts as far as another NUMA node.
         far = {card: matrix.farness(gpu, card) or 5 for card in cards}
         nearest = min(far.values(), default=0)
         used.update(card for card in cards if far[card] == nearest)
@@ -239,14 +239,15 @@ def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], li
 def _sockets(
     matrix: TopoMatrix, cards: list[int], options: NodeOptions, pcie: str
 ) -> tuple[list[Part], list[str]]:
-    """The PCIe trees: a socket with the switches, GPUs and cards under it; and notes."""
+    """Return the PCIe trees: sockets with their switches, GPUs and cards; and notes."""
     numa, notes = _numa_groups(matrix)
     place, note = merge_sockets(sorted(set(numa[: matrix.gpus])), options.sockets)
     notes += [note] if note else []
     socket_of = dict(zip(sorted(set(numa[: matrix.gpus])), place, strict=True))
     sockets = [Part("cpu") for _ in range(max(place) + 1)]
     extra: Part | None = None
-    # Up to PXB no host bridge is between them: they hang on one switch, or on several under one.
+    # Up to PXB no host bridge is in between: the devices are on one switch, or on several under
+    # one.
     for members in _pcie_groups(matrix, 2).all():
         kept = [device for device in members if device < matrix.gpus or device in cards]
         if not kept:
@@ -255,7 +256,7 @@ def _sockets(
         group = numa[kept[0]]
         if group in socket_of:
             sockets[socket_of[group]].parts.append(part)
-        # On none of the sockets with GPUs: with one of these it is taken for the other.
+        # On none of the sockets with GPUs: if there is only one of these, assume another socket.
         elif len(sockets) == 1:
             extra = extra or Part("cpu")
             extra.parts.append(part)
@@ -273,20 +274,20 @@ def _sockets(
 
 
 def _pcie_groups(matrix: TopoMatrix, farthest: int) -> Groups:
-    """Devices with nothing farther than ``farthest`` between them."""
+    """Group devices that are at most ``farthest`` apart."""
     groups = Groups(len(matrix.devices))
     for a in range(len(matrix.devices)):
         for b in range(a):
-            # What NVLink hides counts as far, so that it joins nothing.
+            # A connection hidden by NVLink counts as far, so that it joins no devices.
             if (matrix.farness(a, b) or 9) <= farthest:
                 groups.join(a, b)
     return groups
 
 
 def _switch(matrix: TopoMatrix, members: list[int], pcie: str) -> Part:
-    """The one device, or the switch over ``members``.
+    """Return the single device, or the switch over ``members``.
 
-    Where some of them are nearer to each other, they have a switch below it.
+    Members that are closer to each other have a switch below it.
     """
     leaves = {
         device: Part("gpu", device, pcie)
@@ -309,9 +310,9 @@ def _switch(matrix: TopoMatrix, members: list[int], pcie: str) -> Part:
 
 
 def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
-    """A NUMA number for each device; and notes.
+    """Return a NUMA number for each device; and notes.
 
-    It comes from the columns of affinity and from cells that stay inside a NUMA node.
+    It comes from the affinity columns and from cells that stay inside a NUMA node.
     """
     groups = _pcie_groups(matrix, 4)
     known: dict[int | str, int] = {}
@@ -329,9 +330,9 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
 
 
 def _numbered(matrix: TopoMatrix, groups: Groups) -> list[int]:
-    """The number of each device's group: what the matrix says of a GPU in it, else one of its own.
+    """Return the number of each device's group: a GPU's in the matrix, otherwise a new one.
 
-    A number of its own is above all that the matrix has.
+    New numbers are above all in the matrix.
     """
     numbers: dict[int, int] = {}
     unnumbered = 1 + max((number for number in matrix.numa if number is not None), default=-1)

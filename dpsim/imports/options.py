@@ -1,4 +1,4 @@
-"""What an imported topology does not say, as the user gives it or as is usual for the GPU."""
+"""Settings that an imported topology lacks: the user's, or the usual ones for the GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsim.hardware import (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A catalogue name (or a link written out), and where it is from."""
+    """A catalogue name (or a link written out), and its source."""
 
     value: str
     source: str
@@ -23,7 +23,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What the user says about the machine; None is what the file says, or what is usual."""
+    """The user's settings of the machine; None means the file's, or the usual one."""
 
     gpu: str | None = None
     nic: str | None = None
@@ -31,9 +31,9 @@ class NodeOptions:
     use_nics: frozenset[str] = field(default_factory=frozenset)
 
     def choose(self, option: str, otherwise: str, source: str) -> Choice:
-        """The user's choice for ``option``, or ``otherwise``.
+        """Return the user's choice for ``option``, or ``otherwise``.
 
-        Raises UnknownNameError for what the catalogue lacks.
+        Raises UnknownNameError for a name that is not in the catalogue.
         """
         given = getattr(self, option)
         if given is None:
@@ -44,7 +44,7 @@ class NodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What usually stands around a GPU; names of the catalogue's links."""
+    """The usual parts around a GPU, by names of the catalogue's links."""
 
     nvlink: str
     most_nvlinks: int  # of one GPU
@@ -53,7 +53,7 @@ class Surroundings:
     nic: str
 
 
-# The links between sockets and the network cards of servers that were built around a generation.
+# The socket links and network cards of servers built around each generation.
 _SERVERS = {
     "kepler": ("qpi", "ib-fdr"),
     "maxwell": ("qpi", "ib-fdr"),
@@ -68,9 +68,9 @@ _SERVERS = {
 
 
 def surroundings(gpu: Gpu) -> Surroundings:
-    """What usually stands around ``gpu``.
+    """Return the usual parts around ``gpu``.
 
-    Servers of newer or unknown GPUs are taken for Hopper's.
+    Servers of newer or unknown GPUs are assumed to be Hopper's.
     """
     between_sockets, nic = _SERVERS.get(gpu.architecture, _SERVERS["hopper"])
     ports = gpu.nvlink or _ports_of_its_generation(gpu)
@@ -84,19 +84,19 @@ def surroundings(gpu: Gpu) -> Surroundings:
 
 
 def _ports_of_its_generation(gpu: Gpu) -> NvLinkPorts | None:
-    """The NVLinks of the typical GPU of the same generation."""
+    """Return the NVLinks of the typical GPU of the same generation."""
     alike = (typical for typical in typical_gpus() if typical.architecture == gpu.architecture)
     return next((typical.nvlink for typical in alike if typical.nvlink), None)
 
 
 def gpu_by_nvlinks(most: int) -> tuple[str, str]:
-    """The GPU that a matrix with at most ``most`` NVLinks at a GPU suggests, and why."""
+    """Return the GPU implied by a matrix with at most ``most`` NVLinks per GPU, and the reason."""
     if most == 0:
         return (
             "v100-pcie-16gb",
             "assumed: the text has no NVLinks that would tell the GPU; name yours with --gpu",
         )
-    # The oldest GPU that has as many: more NVLinks came with each generation.
+    # The oldest GPU with as many: the number of NVLinks grew with each generation.
     counts = _nvlinks_of_gpus()
     enough = min(most, max(counts.values()))
     name = next(name for name, count in counts.items() if count >= enough)
@@ -104,10 +104,10 @@ def gpu_by_nvlinks(most: int) -> tuple[str, str]:
 
 
 def most_nvlinks() -> int:
-    """The most NVLinks that any GPU has."""
+    """Return the largest number of NVLinks of any GPU."""
     return max(_nvlinks_of_gpus().values())
 
 
 def _nvlinks_of_gpus() -> dict[str, int]:
-    """The NVLinks of each typical GPU that they join to all others, oldest first."""
+    """Return the NVLinks of each typical GPU that connect it to all others, oldest first."""
     return {gpu.name: gpu.nvlink_fabric.count for gpu in typical_gpus() if gpu.nvlink_fabric}

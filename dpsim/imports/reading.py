@@ -1,4 +1,4 @@
-"""Reads files that other tools wrote, with limits, and says where in them something is wrong."""
+"""Read files of other tools within limits, and report the place of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class ImportFileError(DpsimError):
-    """What is wrong with a file, and in which line (None where it is about the whole file)."""
+    """An error in a file, and its line (None if it concerns the whole file)."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         self.message = message
@@ -23,16 +23,16 @@ class ImportFileError(DpsimError):
         super().__init__(message if line is None else f"line {line}: {message}")
 
     def of(self, file: Path) -> DpsimError:
-        """The same problem with the file's name: ``topo.txt:7: must be ...``."""
+        """Return the same error with the file's name: ``topo.txt:7: must be ...``."""
         return DpsimError(
             f"{file}:{self.line}: {self.message}" if self.line else f"{file}: {self.message}"
         )
 
 
 def read_input(path: Path) -> bytes:
-    """The bytes of the file at ``path``.
+    """Return the bytes of the file at ``path``.
 
-    Raises DpsimError where it cannot be read, is empty or has more than 16 MiB.
+    Raises DpsimError if it cannot be read, is empty or has more than 16 MiB.
     """
     content = read_limited(path, MOST_BYTES)
     if not content.strip():
@@ -41,7 +41,7 @@ def read_input(path: Path) -> bytes:
 
 
 def text_lines(content: bytes) -> list[str]:
-    """The lines of a text, without the codes with which terminals underline and colour.
+    """Return the lines of a text, without terminal escape codes.
 
     Raises ImportFileError for binary data.
     """
@@ -51,9 +51,9 @@ def text_lines(content: bytes) -> list[str]:
 
 
 def files_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
-    """The files of a folder with one of these endings, by name.
+    """Return the files of a folder with one of these endings, by name.
 
-    Raises DpsimError where it cannot be read, has none, or more than 4,096.
+    Raises DpsimError if it cannot be read, has none, or more than 4,096.
     """
     try:
         found = sorted(path for path in folder.iterdir() if path.name.endswith(endings))

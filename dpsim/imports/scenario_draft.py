@@ -1,4 +1,4 @@
-"""A scenario that is put together from a configuration, with a word on where each value is from."""
+"""A scenario built from a configuration, with the source of each value."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z][\w./+-]*")
 _ELEMENT = 4  # bytes: units are counted in fp32
 ASSUMED = "assumed: "
-_MODEL = "llama3.2-1b"  # small, and takes sequences of any length
-# What hangs on a value that a file does not say.
+_MODEL = "llama3.2-1b"  # small, and accepts sequences of any length
+# The effect of each value that a file may lack.
 _EFFECTS = {
     "cluster.node": "all times are this machine's",
     "cluster.nodes": "communication is between so many",
@@ -50,7 +50,7 @@ _EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingSizes:
-    """What no configuration says, or what the launcher is told: options of the command.
+    """The command's options for sizes that configurations lack, or that the launcher gets.
 
     ``nodes`` and ``gpus_per_node`` are torchrun's --nnodes and --nproc-per-node.
     """
@@ -65,10 +65,10 @@ class TrainingSizes:
 
 @dataclass
 class ScenarioDraft:
-    """Values by their paths in the scenario, each with where it is from, and what was left out.
+    """The values of a scenario by path, each with its source, and the ignored keys.
 
-    ``heading``: the file's first line, instead of the one that names ``file`` and ``program``.
-    ``own_words``: what the file calls a key that another program calls otherwise.
+    ``heading`` is the file's first line, instead of the one that names ``file`` and ``program``.
+    ``own_words`` maps another program's names of keys to the file's.
     """
 
     file: str
@@ -80,22 +80,22 @@ class ScenarioDraft:
     own_words: dict[str, str] = field(default_factory=dict)
 
     def set(self, path: str, value: Value, source: str) -> None:
-        """Say what stands at ``path``, and where in the configuration that is from."""
+        """Set the value at ``path``, with its source in the configuration."""
         self.values[path] = value
         self.sources[path] = self.own_words.get(source, source)
 
     def assume(self, path: str, value: Value, why: str) -> None:
-        """The same of what the configuration does not say; its effect must be known."""
+        """Set a value that the configuration lacks; its effect must be known."""
         assert path in _EFFECTS, path
         self.set(path, value, f"{ASSUMED}{why}")
 
     def ignore(self, key: str, why: str) -> None:
-        """Say that a key of the configuration is not in the scenario, and what that means."""
+        """Record that a key of the configuration is not in the scenario, with its effect."""
         self.ignored.append((key, why))
 
     @property
     def name(self) -> str:
-        """The scenario's: the file's, without its ending."""
+        """The name of the scenario: the file's, without its ending."""
         if self.heading is not None:
             return self.file
         # A file such as ``.config`` has nothing before its only dot.
@@ -103,7 +103,7 @@ class ScenarioDraft:
 
     @property
     def assumptions(self) -> list[dict[str, Any]]:
-        """What the configuration does not say: path, value, why, and what hangs on it."""
+        """The assumed values: path, value, reason, and effect."""
         return [
             {
                 "path": path,
@@ -117,7 +117,7 @@ class ScenarioDraft:
 
     @property
     def taken(self) -> list[str]:
-        """What the configuration or the options say, a line each."""
+        """The values from the configuration or the options, a line each."""
         return [
             f"{path} {_shown(value)} ({self.sources[path]})"
             for path, value in self.values.items()
@@ -126,14 +126,14 @@ class ScenarioDraft:
 
     @property
     def assumed(self) -> list[str]:
-        """What the configuration does not say and what hangs on it, a line each."""
+        """The assumed values with their effect, a line each."""
         return [
             f"{each['path']} {_scalar(each['value'])} ({each['why']}): {each['effect']}"
             for each in self.assumptions
         ]
 
     def plain(self) -> dict[str, Any]:
-        """The scenario as mappings in mappings."""
+        """Return the scenario as nested mappings."""
         root: dict[str, Any] = {"name": self.name, "cluster": {}, "workload": {}, "strategy": {}}
         for path, value in self.values.items():
             *way, last = path.split(".")
@@ -144,7 +144,7 @@ class ScenarioDraft:
         return root
 
     def to_yaml(self) -> str:
-        """The scenario file, with comments on what is from where and what was ignored."""
+        """Return the scenario file, with comments on sources and ignored keys."""
         source = f"From {_printable(self.file)}, a configuration of {self.program}."
         lines = [f"# {self.heading or source}"]
         if self.ignored:
@@ -160,7 +160,7 @@ class ScenarioDraft:
         return "\n".join([*lines, *self._lines(self.plain(), "")]) + "\n"
 
     def to_json(self) -> dict[str, Any]:
-        """The object of ``dpsim import deepspeed --json`` and its like."""
+        """Return the object of ``dpsim import deepspeed --json`` and similar commands."""
         return {
             "scenario": self.plain(),
             "taken": [
@@ -192,9 +192,9 @@ class ScenarioDraft:
 def place_workers(
     draft: ScenarioDraft, sizes: TrainingSizes, workers: int | None = None, source: str = ""
 ) -> None:
-    """Say on which nodes the ``workers`` of the configuration run (None: it does not say).
+    """Set the nodes on which the configuration's ``workers`` run (None: unknown).
 
-    Raises ImportFileError where options say otherwise, or nodes are not filled evenly.
+    Raises ImportFileError if options contradict it, or nodes are not filled evenly.
     """
     kind = sizes.node or "dgx-h100"
     if sizes.node is None:
@@ -203,9 +203,9 @@ def place_workers(
         draft.set("cluster.node", kind, "--node")
     most = nodes()[kind].gpus
 
-    # Few workers share one node, as a launcher on one machine would start them.
+    # Few workers share one node, as started by a launcher on one machine.
     each = sizes.gpus_per_node or min(workers or most, most)
-    # Rounded up here, so that a number which fills no whole nodes is refused below.
+    # Rounded up, so that a number that does not fill whole nodes is refused below.
     count = sizes.nodes or (1 if workers is None else -(-workers // each))
     if workers is not None and count * each != workers:
         raise ImportFileError(
@@ -216,7 +216,7 @@ def place_workers(
         draft.assume("cluster.nodes", count, "the file does not say; --nodes N")
     else:
         draft.set("cluster.nodes", count, source or "--nodes")
-    # All of a node's GPUs is what a scenario means where it says nothing.
+    # By default a scenario uses all GPUs of a node.
     if each != most:
         draft.set("cluster.gpus_per_node", each, source or "--gpus-per-node")
 
@@ -227,10 +227,10 @@ def name_model(
     said: tuple[str, str] | None = None,
     spellings: Iterable[str] = (),
 ) -> None:
-    """Say which model is trained: the option, the one ``said`` in the file, or a small one.
+    """Set the model: the option's, the one ``said`` in the file, or a small one.
 
-    ``said`` is the file's own name and its keys, ``spellings`` what the catalogue may call it.
-    Raises ImportFileError where the file names a model that the catalogue lacks.
+    ``said`` is the file's own name and its keys, ``spellings`` are possible names in the catalogue.
+    Raises ImportFileError if the file names an unknown model.
     """
     if sizes.model is not None:
         draft.set("workload.model", sizes.model, "--model")
@@ -250,7 +250,7 @@ def name_model(
 
 
 def _first_known(spellings: Iterable[str]) -> str | None:
-    """The catalogue's name of the first spelling that it knows."""
+    """Return the catalogue's name of the first spelling that it knows."""
     for spelling in spellings:
         with suppress(UnknownNameError):
             return canonical_name(spelling)
@@ -258,30 +258,30 @@ def _first_known(spellings: Iterable[str]) -> str | None:
 
 
 def use_nccl(draft: ScenarioDraft) -> None:
-    """Say that collectives are NCCL's, as these programs choose for GPUs."""
+    """Set NCCL for collectives, as these programs do on GPUs."""
     draft.assume("strategy.aggregation.library", "nccl", "torch's backend for GPUs")
 
 
 def left_out(draft: ScenarioDraft, settings: Settings) -> None:
-    """Say which keys of the file are not in the scenario, and what that means."""
+    """Record which keys of the file are not in the scenario, and the effect."""
     for key, effect in settings.unused():
         if key not in dict(draft.ignored):
             draft.ignore(key, effect)
 
 
 def wrap_blocks(draft: ScenarioDraft, source: str) -> None:
-    """Say that each block is a unit, gathered and sent as one."""
+    """Set that each block is a unit, gathered and sent as one."""
     draft.set("strategy.aggregation.wrap", "block", source)
     draft.set("strategy.overlap.kind", "wfbp", source)
 
 
 def gather_units(draft: ScenarioDraft, elements: int, source: str) -> None:
-    """Say of how many elements a unit of stage 3 is."""
+    """Set the number of elements in a unit of stage 3."""
     draft.set("strategy.aggregation.unit_size", f"{_ELEMENT * elements} B", source)
 
 
 def offload(draft: ScenarioDraft, part: str, device: str, source: str) -> None:
-    """Say that ``part`` of the state is kept on ``device``, where it is divided at all."""
+    """Set that ``part`` of the state is kept on ``device``, if it is sharded."""
     stage = draft.values.get("strategy.aggregation.stage", 0)
     if device not in ("cpu", "nvme"):
         draft.ignore(source, f"{device} is none of cpu, nvme")
@@ -292,15 +292,15 @@ def offload(draft: ScenarioDraft, part: str, device: str, source: str) -> None:
 
 
 def send_buckets(draft: ScenarioDraft, nbytes: int, source: str, kind: str = "") -> None:
-    """Say of how many bytes a bucket of gradients is; ``kind`` is where buckets are from."""
+    """Set the bytes of a gradient bucket; ``kind`` is the source of bucketing."""
     draft.set("strategy.overlap.kind", "buckets", kind or source)
     draft.set("strategy.overlap.bucket_size", f"{nbytes} B", source)
-    # A smaller first bucket is a habit of torch's DistributedDataParallel alone.
+    # Only torch's DistributedDataParallel has a smaller first bucket.
     draft.set("strategy.overlap.first_bucket", f"{nbytes} B", "as large as the others")
 
 
 def gpus_of(draft: ScenarioDraft) -> int:
-    """How many GPUs its cluster has."""
+    """Return the number of GPUs of the cluster."""
     of_a_node = nodes()[str(draft.values["cluster.node"])].gpus
     count, each = draft.values["cluster.nodes"], draft.values.get("cluster.gpus_per_node")
     return int(str(count)) * int(str(each or of_a_node))
@@ -311,14 +311,14 @@ def _are_edges(value: object) -> bool:
 
 
 def _shown(value: Value) -> str:
-    """A value on a line of its own: of a list of edges only how many they are."""
+    """Return a value on a line of its own; for edges only their number."""
     if isinstance(value, list) and _are_edges(value):
         return f"{len(value):,} edges"
     return _scalar(value)
 
 
 def _edge_text(edge: Edge) -> str:
-    """An edge on one line: ``{between: [a, b], link: ib-hdr}``."""
+    """Return an edge on one line: ``{between: [a, b], link: ib-hdr}``."""
     ends = ", ".join(_scalar(end) for end in edge["between"])
     rest = "".join(f", {key}: {_scalar(value)}" for key, value in edge.items() if key != "between")
     return f"{{between: [{ends}]{rest}}}"
@@ -328,15 +328,15 @@ def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
-    # Sizes with their unit are plain in every YAML, and read better without quotes.
+    # Sizes with a unit are plain text in every YAML, and more readable without quotes.
     if isinstance(value, int | float | list) or re.fullmatch(r"\d+ (B|MiB)", text):
         return text
-    # YAML 1.2 takes yes, no, on and off for text, but readers of 1.1 do not.
+    # YAML 1.2 reads yes, no, on and off as text, but parsers of 1.1 do not.
     reserved = text.lower() in ("true", "false", "yes", "no", "on", "off", "null")
     return text if _PLAIN.fullmatch(text) and not reserved else json.dumps(text)
 
 
 def _printable(text: str) -> str:
-    """One line, whatever a hostile file calls its keys."""
+    """Return the text on one line, without unprintable characters from hostile files."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in text)
     return plain if len(plain) <= _WIDTH else f"{plain[:_WIDTH]}..."

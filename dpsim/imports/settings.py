@@ -1,4 +1,4 @@
-"""Configurations of training programs, read key by key: what was asked for, and what was not."""
+"""Configurations of training programs, read key by key, recording which keys are used."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from dpsim.imports.ignored_keys import effect_of
 from dpsim.imports.reading import ImportFileError
 
-_AUTO = "auto"  # in files for Hugging Face's Trainer: it fills the value in
+_AUTO = "auto"  # in files for Hugging Face's Trainer, which fills the value in
 _LONGEST_SHOWN = 60
 _MOST = 2**40
 
-# Degrees of what divides a model instead of the samples, as any of these programs spells them.
+# Degrees of model parallelism, in the spellings of all these programs.
 _DEGREE = re.compile(
     r"(\w+_)?"
     r"((tensor|pipeline|context|sequence|expert|expert_tensor|model)(_model)?_parallel_(degree|size)"
@@ -23,9 +23,9 @@ _DEGREE = re.compile(
 
 
 class Settings:
-    """The keys of a configuration, each checked and noted when it is asked for.
+    """The keys of a configuration, each checked and recorded when it is read.
 
-    ``place`` is the path to them in the file.
+    ``place`` is their path in the file.
     """
 
     def __init__(self, values: Mapping[Any, Any], place: str = "") -> None:
@@ -36,20 +36,20 @@ class Settings:
         self._sections: dict[str, Settings] = {}
 
     def whole(self) -> dict[str, Any]:
-        """All keys with their values, for who calls them otherwise."""
+        """Return all keys with their values, for translation to other names."""
         return {str(key): value for key, value in self._values.items()}
 
     def path(self, key: str) -> str:
-        """The whole path of a key, as errors and comments name it."""
+        """Return the full path of a key, for errors and comments."""
         return f"{self._place}.{key}" if self._place else key
 
     def has(self, key: str) -> bool:
-        """Whether the file says something of it."""
-        # Not by `_get`: looking whether a key is there does not use it, and it may still be left.
+        """Return whether the file has a value for a key."""
+        # Without `_get`: checking for a key does not use it, so it may still be reported as unused.
         return self._values.get(key) is not None
 
     def section(self, key: str) -> Settings:
-        """The keys below one; none where the file has no such section."""
+        """Return the keys below one; empty if the file has no such section."""
         if key in self._sections:
             return self._sections[key]
         value = self._get(key)
@@ -60,7 +60,7 @@ class Settings:
         return self._sections.setdefault(key, Settings(value, self.path(key)))
 
     def number(self, key: str, least: int = 1, most: int = _MOST) -> int | None:
-        """A whole number; None where the file leaves it open."""
+        """Return an integer; None if the file leaves it open."""
         value = self._get(key)
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # 5e8
@@ -72,20 +72,20 @@ class Settings:
         return value
 
     def flag(self, key: str) -> bool | None:
-        """Whether something is on; None where the file leaves it open."""
+        """Return whether something is on; None if the file leaves it open."""
         value = self._get(key)
         if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true"  # as accelerate writes some of them
+            return value.lower() == "true"  # accelerate writes some of them as text
         if value is not None and not isinstance(value, bool):
             raise self._problem(key, "must be true or false", value)
         return value
 
     def word(self, key: str, known: Mapping[str, Any] | None = None) -> str | None:
-        """A word in small letters, of those ``known``; None where the file leaves it open."""
+        """Return a word in lower case, one of ``known``; None if the file leaves it open."""
         value = self._get(key)
         if value is None:
             return None
-        # Some words look like numbers or truth values: sharding_strategy: 1.
+        # Some words look like numbers or booleans: sharding_strategy: 1.
         word = str(value).lower() if isinstance(value, str | int) else None
         if word is None or (known is not None and word not in known):
             rule = "must be a word" if known is None else f"must be one of {', '.join(known)}"
@@ -93,7 +93,7 @@ class Settings:
         return word
 
     def words(self, key: str) -> tuple[str, ...]:
-        """A list of words; none where the file leaves it open."""
+        """Return a list of words; empty if the file leaves it open."""
         value = self._get(key)
         if value is None:
             return ()
@@ -102,9 +102,9 @@ class Settings:
         return tuple(value)
 
     def unused(self) -> Iterator[tuple[str, str]]:
-        """All keys that are not in the scenario, with what that means for a step.
+        """Yield all keys that are not in the scenario, with the effect on a step.
 
-        They are those that were not asked for, and those whose value is left to the program.
+        They are the keys that were not read, and those whose value is left to the program.
         """
         for key, value in self._values.items():
             if key in self._open:
@@ -115,7 +115,7 @@ class Settings:
             yield from section.unused()
 
     def refuse_other_parallelism(self) -> None:
-        """Raise ImportFileError where the file asks for more than data parallelism, anywhere."""
+        """Raise ImportFileError if the file uses anything but data parallelism, at any depth."""
         for path, value in _walk(self._values, self._place):
             if _DEGREE.fullmatch(path.rpartition(".")[2]) and not _is_one(value):
                 raise ImportFileError(
@@ -124,7 +124,7 @@ class Settings:
                 )
 
     def is_open(self, key: str) -> bool:
-        """Whether the file leaves it to the program, by the word auto: whoever asks says so."""
+        """Return whether a value is auto, left to the program; the caller then reports it."""
         self._open.discard(key)
         return bool(self._values.get(key) == _AUTO)
 
@@ -133,7 +133,7 @@ class Settings:
         value = self._values.get(key)
         if value != _AUTO:
             return value
-        # The word with which these files leave a value to the program.
+        # The word by which these files leave a value to the program.
         self._open.add(key)
         return None
 
@@ -147,7 +147,7 @@ def _shown(value: object) -> str:
 
 
 def _walk(values: Mapping[Any, Any], place: str) -> Iterator[tuple[str, Any]]:
-    """Every key in a mapping and in those below it, by its path, with its value."""
+    """Yield every key in a mapping and in those below it, by its path, with its value."""
     for key, value in values.items():
         path = f"{place}.{key}" if place else str(key)
         if isinstance(value, Mapping):
@@ -157,13 +157,13 @@ def _walk(values: Mapping[Any, Any], place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_one(degree: object) -> bool:
-    """Whether a degree divides nothing: 1, left out, or left to the program."""
+    """Return whether a degree divides nothing: 1, missing, or left to the program."""
     text = str(degree).strip()
     return degree is None or text == _AUTO or (text.lstrip("-").isdecimal() and int(text) <= 1)
 
 
 def json_settings(content: bytes) -> Settings:
-    """The settings in a JSON file; raises ImportFileError with the line where it is none."""
+    """Parse the settings in a JSON file. Raises ImportFileError with the line for invalid JSON."""
     try:
         values = json.loads(content)
     except json.JSONDecodeError as error:
@@ -174,7 +174,7 @@ def json_settings(content: bytes) -> Settings:
 
 
 def toml_settings(content: bytes) -> Settings:
-    """The settings in a TOML file; raises ImportFileError with the line where it is none."""
+    """Parse the settings in a TOML file. Raises ImportFileError with the line for invalid TOML."""
     import tomllib
 
     try:
@@ -185,14 +185,14 @@ def toml_settings(content: bytes) -> Settings:
 
 
 def yaml_settings(content: bytes, name: str) -> Settings:
-    """The settings in a YAML file; raises DpsimError with the line where it is none."""
+    """Parse the settings in a YAML file. Raises DpsimError with the line for invalid YAML."""
     from dpsim.scenario import from_text
 
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         raise ImportFileError("must be text in UTF-8, but holds other bytes") from None
-    # By the reader of scenarios, which has limits and names lines.
+    # The reader of scenarios has limits and reports lines.
     return _sections_of(from_text(text, name).plain())
 
 

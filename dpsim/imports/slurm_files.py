@@ -1,4 +1,4 @@
-"""Reads Slurm's ``topology.conf`` and ``topology.yaml``: switches with what hangs on each.
+"""Parse Slurm's ``topology.conf`` and ``topology.yaml``: switches and the nodes below them.
 
 Source of the formats: the manual pages topology.conf(5) and topology.yaml(5) of Slurm 25.05.
 """
@@ -16,14 +16,14 @@ from dpsim.imports.reading import ImportFileError, text_lines
 
 _MOST_YAML = 2**20  # letters: its reader takes a minute for more
 _MOST_NAMED = 2**20
-CORE = "core"  # what joins blocks, which Slurm does not name
+CORE = "core"  # the switch that connects blocks, which Slurm does not name
 _PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
 _KEY = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)\s*=", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch or block: the nodes and switches below it, and its LinkSpeed where it has one."""
+    """A switch or block: the nodes and switches below it, and its LinkSpeed if it has one."""
 
     name: str
     nodes: tuple[str, ...]
@@ -34,7 +34,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What a file says: ``plugin`` is tree or block; ``sizes`` are those of blocks."""
+    """The topology in a file: ``plugin`` is tree or block; ``sizes`` are those of blocks."""
 
     plugin: str
     switches: dict[str, Switch]
@@ -42,9 +42,9 @@ class Topology:
 
 
 def parse_topology(content: bytes, which: str | None = None) -> Topology:
-    """The topology in a file of either kind; ``which`` is its name in a topology.yaml.
+    """Parse the topology in a file of either kind; ``which`` is its name in a topology.yaml.
 
-    Raises ImportFileError, with the line where there is one.
+    Raises ImportFileError, with the line if there is one.
     """
     lines = text_lines(content)
     text = "\n".join(line.partition("#")[0] for line in lines)
@@ -84,7 +84,7 @@ def _of_conf(lines: list[str]) -> Topology:
 
 
 def _bounded(switches: Iterable[Switch]) -> list[Switch]:
-    """All of them, unless they name too much: a short line may name 65,536 nodes."""
+    """Return all switches, unless they name too much: a short line may name 65,536 nodes."""
     found: list[Switch] = []
     named = 0
     for one in switches:
@@ -96,16 +96,16 @@ def _bounded(switches: Iterable[Switch]) -> list[Switch]:
 
 
 def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The keys and values of each line, keys in small letters; a backslash ends no line."""
+    """Yield the keys and values of each statement, keys in lower case; a backslash continues it."""
     whole, start = "", 1
     for number, line in enumerate(lines, 1):
         start = start if whole else number
-        # A statement goes on in the next line, and errors name the line in which it begins.
+        # A statement continues in the next line, and errors name the line in which it begins.
         whole += line.strip().removesuffix("\\")
         if line.rstrip().endswith("\\"):
             continue
         said = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
-        # What is left over was no pair: a key without a value would be dropped in silence.
+        # The rest was no pair: a key without a value would be dropped silently.
         rest = _PAIR.sub("", whole).strip()
         if rest:
             raise ImportFileError(f"must be key=value pairs, but got {rest[:60]!r}", start)
@@ -133,7 +133,7 @@ def _block(name: str, nodes: object, line: int | None) -> Switch:
 
 
 def _hosts(said: object, line: int | None) -> list[str]:
-    """A hostlist, or none."""
+    """Expand a hostlist, or none."""
     if said is None:
         return []
     if not isinstance(said, str):
@@ -179,7 +179,7 @@ def _topologies(text: str) -> list[dict[str, Any]]:
     if len(text) > _MOST_YAML:
         raise ImportFileError(f"must be at most {_MOST_YAML:,} letters of YAML, but has more")
     try:
-        # By the reader of scenarios, which has limits and says where in the text it is.
+        # The reader of scenarios has limits and reports places.
         root = parse(text, "YAML")
     except ScenarioError as error:
         raise ImportFileError(f"must be topology.conf or YAML, but {error}") from None
@@ -196,9 +196,9 @@ def _topologies(text: str) -> list[dict[str, Any]]:
 
 
 def _chosen(found: list[dict[str, Any]], which: str | None) -> dict[str, Any]:
-    """The topology of that name; else the cluster's default, or the first."""
+    """Return the topology of that name; by default the cluster's, or the first."""
     if which is None:
-        # As Slurm chooses for jobs that name none.
+        # Slurm's choice for jobs that name none.
         return next((one for one in found if one.get("cluster_default") is True), found[0])
     named = [one for one in found if one["topology"] == which]
     if not named:
@@ -249,7 +249,7 @@ def _of_blocks(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
     if len(found) < len(blocks):
         raise ImportFileError("each block must have a name of its own, but some share one")
     _check_hosts(found)
-    # Blocks that are joined need something that joins them.
+    # Several blocks need a switch that connects them.
     if len(found) > 1:
         if CORE in found:
             raise ImportFileError(f"no block must be called {CORE!r}", found[CORE].line)
@@ -258,7 +258,7 @@ def _of_blocks(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
 
 
 def _check_hosts(switches: dict[str, Switch]) -> None:
-    """Raise ImportFileError where a node hangs on two switches, or there are too many or none."""
+    """Raise ImportFileError if a node is on two switches, or for too many nodes or none."""
     seen: dict[str, str] = {}
     for one in switches.values():
         for host in one.nodes:

@@ -1,8 +1,8 @@
-"""Slurm's topology as a scenario with that network.
+"""Import Slurm's topology as a scenario with that network.
 
-Equal leaves below the same switches are a leaf-spine, one switch is one, all else is written out as
-a custom network. Slurm names no rates: LinkSpeed has no unit, and Slurm does not use it. So a link
-up carries what all nodes below it send, over the oversubscription, where LinkSpeed has no unit.
+Equal leaves below the same switches become a leaf-spine, one switch a single one, anything else a
+custom network. Slurm has no rates: LinkSpeed has no unit, and Slurm does not use it. Unless a unit
+is given, an uplink carries the traffic of all nodes below it, over the oversubscription.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from dpsim.imports.reading import ImportFileError
 from dpsim.imports.scenario_draft import ASSUMED, Edge, ScenarioDraft
 from dpsim.imports.slurm_files import CORE, Switch, Topology, parse_topology
 
-_MOST_SWITCHES = 4096  # who is under each is asked of every one
+_MOST_SWITCHES = 4096  # the nodes below are computed for every one
 _RATIO = "cluster.network.oversubscription"
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmOptions:
-    """Which part of a file: a topology of a topology.yaml, and a switch that all of it is under.
+    """The options that select a topology of a topology.yaml, and a switch as its root.
 
-    ``speed_unit`` is the rate in B/s of a LinkSpeed of 1; where None, LinkSpeed is not used.
+    ``speed_unit`` is the rate in B/s of a LinkSpeed of 1; if None, LinkSpeed is not used.
     """
 
     topology: str | None = None
@@ -45,7 +45,7 @@ class SlurmOptions:
 
 
 class _Tree:
-    """Switches in the order of the file, and which are above which."""
+    """The switches in the order of the file, and their hierarchy."""
 
     def __init__(self, switches: dict[str, Switch]) -> None:
         self.switches = switches
@@ -58,12 +58,12 @@ class _Tree:
         self.hosts = [host for leaf in self.leaves for host in leaf.nodes]
 
     def parents(self, name: str) -> list[str]:
-        """The switches that one hangs on."""
+        """Return the switches directly above one."""
         return list(self.graph.predecessors(name))
 
     def nodes_below(self) -> dict[str, int]:
-        """How many nodes are under each switch, its own among them."""
-        # A row of bits a switch, which is or has below it those of the columns.
+        """Return how many nodes are below each switch, including its own."""
+        # A row of booleans per switch: whether the columns' switches are itself or below it.
         place = {name: number for number, name in enumerate(self.switches)}
         under = np.eye(len(place), dtype=bool)
         for name in reversed(list(nx.topological_sort(self.graph))):
@@ -74,7 +74,7 @@ class _Tree:
 
     @property
     def is_regular(self) -> bool:
-        """Whether equal leaves all hang on the same switches, which have nothing above them."""
+        """Whether all leaves are equal and below the same switches, which are the top."""
         leaves, tops = self.leaves, set(self.tops)
         return (
             len(self.switches) == len(leaves) + len(tops)
@@ -86,9 +86,9 @@ class _Tree:
 def scenario_from_slurm(
     content: bytes, name: str, options: NetworkOptions, of: SlurmOptions
 ) -> ScenarioDraft:
-    """The scenario of a topology.conf or a topology.yaml.
+    """Return the scenario of a topology.conf or a topology.yaml.
 
-    Raises ImportFileError, with the line where there is one.
+    Raises ImportFileError, with the line if there is one.
     """
     topology = parse_topology(content, of.topology)
     tree = _checked(_Tree(topology.switches), of.switch)
@@ -107,9 +107,9 @@ def scenario_from_slurm(
 
 
 def _checked(tree: _Tree, switch: str | None) -> _Tree:
-    """The tree, or what is under a switch of it.
+    """Return the tree, or the part below one of its switches.
 
-    Raises ImportFileError for an unknown switch, one below itself, and parts that nothing joins.
+    Raises ImportFileError for an unknown switch, a cycle, and parts without a connection.
     """
     if len(tree.switches) > _MOST_SWITCHES:
         raise ImportFileError(
@@ -118,13 +118,13 @@ def _checked(tree: _Tree, switch: str | None) -> _Tree:
     if switch is not None:
         if switch not in tree.switches:
             raise ImportFileError(f"must have the switch {switch!r} of --switch, but lacks it")
-        # What hangs below it, and nothing of what it hangs on.
+        # The switch and all below it, without those above.
         kept = {switch, *nx.descendants(tree.graph, switch)}
         tree = _Tree({name: one for name, one in tree.switches.items() if name in kept})
     if not nx.is_directed_acyclic_graph(tree.graph):
         one = tree.switches[nx.find_cycle(tree.graph)[0][0]]
         raise ImportFileError(f"switch {one.name!r} must not be below itself", one.line)
-    # The first name of each, so that the message is the same each time.
+    # The first name of each part, so that the message is reproducible.
     parts = [min(part) for part in nx.weakly_connected_components(tree.graph)]
     if len(parts) > 1:
         raise ImportFileError(
@@ -160,9 +160,9 @@ def _leaf_spine(
         draft.set(_RATIO, ratio, source)
         return
     down = len(leaf.nodes) * cards_of(draft) * card.rate.value
-    # A leaf hangs on each switch above it by a link of its own speed.
+    # A leaf has a link of its own speed to each switch above it.
     up = leaf.speed * unit * len(tree.tops)
-    # A leaf's links up are never faster here than all its nodes are together: nothing more comes.
+    # A leaf's uplinks are never faster than all its nodes together: there is no more traffic.
     draft.set(_RATIO, round(max(1.0, down / up), 6), "LinkSpeed")
 
 
@@ -175,7 +175,7 @@ def _ratio(options: NetworkOptions) -> tuple[float, str]:
 def _edges(
     draft: ScenarioDraft, tree: _Tree, options: NetworkOptions, unit: float | None
 ) -> Iterator[Edge]:
-    """Cards to their leaf, and each switch to those above it."""
+    """Yield edges from cards to their leaf, and from each switch to those above it."""
     card = card_of(draft, options)
     draft.values.pop("cluster.network.nic", None)  # each edge has its own
     ratio, source = _ratio(options)
@@ -193,7 +193,7 @@ def _edges(
         for parent in parents:
             rate = below / ratio / len(parents)
             if unit is not None and speed is not None:
-                # Messages reach as much of it as of the cards' links.
+                # The achievable share is that of the cards' links.
                 rate = speed * unit * card.achievable.value
             if rate > 0:
                 ends = [switch_name(name), switch_name(parent)]

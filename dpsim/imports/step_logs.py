@@ -1,9 +1,9 @@
-"""Step times in the logs of training programs, by the lines that each tool prints.
+"""Parse step times in the logs of training programs, by the lines that each tool prints.
 
 Megatron-LM prints ``elapsed time per iteration``; torchtitan and DeepSpeed stamp a line with a step
 number; Composer's SpeedMonitor prints ``throughput/batches_per_sec``; Lightning, accelerate's
-examples and the Trainer of transformers show tqdm's progress bar. Each tells the mean step of some
-steps in a row. Readings that contain one of the first ten steps are dropped: they warm up.
+examples and the Trainer of transformers show tqdm's progress bar. Each gives the mean of some
+consecutive steps. Readings that contain one of the first ten steps are dropped as warm-up.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 from dpsim.imports.reading import ImportFileError, read_input, text_lines
 
 WARM_UP = 10  # steps
-_LEAST = 10  # steps that are read after them
+_LEAST = 10  # the fewest steps to read after warm-up
 _LEAST_RATE = 0.01  # batches/s: Composer prints four decimals
-_WINDOW = 20  # seconds of a bar, which shows whole ones
+_WINDOW = 20  # seconds of a progress bar, which shows whole seconds
 
-_LONGEST = 1000  # characters of a line: longer ones have no step times
+_LONGEST = 1000  # characters of a line: longer ones contain no step times
 
 _STAMP = r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})"
 _NUMBER = r"(\d+(?:\.\d+)?)"
@@ -34,7 +34,7 @@ _MEGATRON = re.compile(rf"iteration +(\d+)/ *\d+ \|.*elapsed time per iteration 
 _TORCHTITAN = re.compile(rf"{_STAMP} - \S+ - INFO - step: +(\d+) .*\btps: ")
 _DEEPSPEED = re.compile(rf"\[{_STAMP}\] .*\[Rank 0\] step=(\d+), skipped=", re.IGNORECASE)
 _COMPOSER = re.compile(rf"Train (time/batch|throughput/batches_per_sec): {_NUMBER}")
-# tqdm's bar, which is drawn over and over: Epoch 0:  50%|###  | 50/100 [00:10<00:10, 5.00it/s]
+# tqdm's bar, which is redrawn many times: Epoch 0:  50%|###  | 50/100 [00:10<00:10, 5.00it/s]
 _BAR = re.compile(
     r"([^|%]*?):? {0,3}\d{1,3}%\|[^|]*\| {0,9}(\d{1,12})/(\d{1,12}) \[((?:\d+:)?\d+:\d\d)<"
 )
@@ -43,10 +43,10 @@ _TRAINS = re.compile(r"(\[rank\d+\]:|\d+: )? *((epoch|step|train)\b.*|steps|trai
 
 @dataclass(frozen=True, slots=True)
 class StepLog:
-    """Seconds a step, by each reading of a log after warm-up.
+    """The seconds per step, for each reading of a log after warm-up.
 
-    ``single``: each reading is one step. ``counts_passes``: the tool may count passes and not steps
-    where gradients are accumulated.
+    ``single``: each reading is one step. ``counts_passes``: the tool may count passes instead of
+    steps if gradients are accumulated.
     """
 
     tool: str
@@ -69,7 +69,7 @@ class _Reading(NamedTuple):
 
 
 def read_step_log(path: Path) -> StepLog:
-    """The step times in the log at ``path``. Raises DpsimError where it holds none, or too few."""
+    """Read the step times in the log at ``path``. Raises DpsimError for none or too few."""
     try:
         lines = text_lines(read_input(path))
         return _read([line for line in lines if len(line) <= _LONGEST])
@@ -114,14 +114,14 @@ def _deepspeed(lines: Sequence[str]) -> Iterator[_Reading]:
 
 
 def _stamped(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[_Reading]:
-    """Readings between lines with a time and a step's number; other ranks repeat the number."""
+    """Yield readings between lines with a time and a step; other ranks repeat the step."""
     at: dict[int, datetime] = {}
     for match in filter(None, map(pattern.search, lines)):
         at.setdefault(int(match[2]), _time(match[1]))
     numbers = list(at)
     begins = _begins(numbers)
     if at:
-        # Nothing tells when the steps before the first line began: it reads as warm-up.
+        # The start of the steps before the first line is unknown, so they count as warm-up.
         yield _Reading(begins[0], numbers[0], 1.0)
     for begin, end in pairwise(numbers):
         seconds = (at[end] - at[begin]).total_seconds() / (end - begin)
@@ -136,7 +136,7 @@ def _time(stamp: str) -> datetime:
 
 
 def _begins(numbers: Sequence[int]) -> list[int]:
-    """The step after which each reading begins; the first has as many steps as the second."""
+    """Return the step after which each reading begins; the first spans as many as the second."""
     for before, after in pairwise(numbers):
         if after <= before:
             raise ImportFileError(
@@ -149,7 +149,7 @@ def _begins(numbers: Sequence[int]) -> list[int]:
 
 
 def _composer(lines: Sequence[str]) -> Iterator[_Reading]:
-    """Moving averages, over at most as many batches as there were before the first of them."""
+    """Yield moving averages, over at most as many batches as preceded the first of them."""
     batch = 0
     numbers: list[int] = []
     for match in filter(None, map(_COMPOSER.search, lines)):
@@ -170,7 +170,7 @@ def _composer(lines: Sequence[str]) -> Iterator[_Reading]:
 
 
 def _of_bars(lines: Sequence[str]) -> StepLog:
-    """The training's progress bar, by windows of 20 s, since it shows whole seconds."""
+    """Read the training's progress bar, by windows of 20 s, since it shows whole seconds."""
     seconds: list[float] = []
     points: list[tuple[int, int]] = []
     totals: set[int] = set()

@@ -1,4 +1,4 @@
-"""A profile of a torch module, its layers traced without weights: ``dpsim import torch``."""
+"""Profile a torch module, tracing its layers without weights: ``dpsim import torch``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dpsim.workload import ModelProfile, import_torch, trace
 
 
 def profile_torch(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> ModelProfile:
-    """The profile of the module that ``package.module:factory`` returns, for samples of ``shape``.
+    """Profile the module that ``package.module:factory`` returns, for samples of ``shape``.
 
     Raises DpsimError.
     """

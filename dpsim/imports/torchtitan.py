@@ -1,7 +1,7 @@
-"""A scenario from a job configuration of torchtitan, a TOML file.
+"""Import a job configuration of torchtitan, a TOML file, as a scenario.
 
-Keys: torchtitan's ``config_manager.py`` and ``job_config.py``; where they have moved, the older
-place is read too.
+Keys: torchtitan's ``config_manager.py`` and ``job_config.py``; the older places of keys that have
+moved are read too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PURE_HALF = (
 
 
 def scenario_from_torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
-    """The scenario that a job's TOML describes; raises ImportFileError for what cannot be."""
+    """Return the scenario of a job's TOML. Raises ImportFileError for unsupported settings."""
     settings = toml_settings(content)
     settings.refuse_other_parallelism()
     _refuse_replica_groups(settings.section("fault_tolerance"))
@@ -62,7 +62,7 @@ def scenario_from_torchtitan(content: bytes, name: str, sizes: TrainingSizes) ->
 
 
 def _refuse_replica_groups(section: Settings) -> None:
-    """Raise ImportFileError for torchft, whose replica groups meet in their own way."""
+    """Raise ImportFileError for torchft, whose replica groups synchronise in their own way."""
     if section.flag("enable"):
         raise ImportFileError(
             "fault_tolerance.enable must be false, since torchft's replica groups are not read, "
@@ -71,18 +71,18 @@ def _refuse_replica_groups(section: Settings) -> None:
 
 
 def _degrees(*sections: Settings) -> tuple[int, int | None]:
-    """Replicas and shards; None for all that are left."""
+    """Return the replicas and shards; None for all that are left."""
     replicas, shards = 1, None
     for section in sections:
         replicas = section.number("data_parallel_replicate_degree") or replicas
         found = section.number("data_parallel_shard_degree", least=-1)
-        # -1: all that are left, which only the number of workers tells.
+        # -1 means all that are left, which requires the number of workers.
         shards = found if found is not None and found > 0 else shards
     return replicas, shards
 
 
 def _rest(draft: ScenarioDraft, replicas: int) -> int:
-    """The workers of a shard group, where all that are left divide the model."""
+    """Return the workers of a shard group if all that are left share the model."""
     workers = gpus_of(draft)
     shards, rest = divmod(workers, replicas)
     if rest or not shards:
@@ -94,19 +94,19 @@ def _rest(draft: ScenarioDraft, replicas: int) -> int:
 
 
 def _model(draft: ScenarioDraft, sizes: TrainingSizes, section: Settings) -> None:
-    """Say the catalogue's name of a model such as llama3 with flavor 8B."""
+    """Set the catalogue's name of a model such as llama3 with flavor 8B."""
     family, flavor = section.word("name"), section.word("flavor")
     if family is None and flavor is None:
         name_model(draft, sizes)
         return
     said = f"{family or 'llama3'} {flavor or 'debugmodel'}"  # torchtitan's defaults
-    # Of some sizes there is only a Llama 3.1, which torchtitan calls llama3.
+    # Some sizes only exist as Llama 3.1, which torchtitan calls llama3.
     spellings = (said.replace(" ", "-"), said.replace(" ", ".1-"))
     name_model(draft, sizes, (said, "model.name and model.flavor"), spellings)
 
 
 def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) -> None:
-    """Say the batch and the length of sequences."""
+    """Set the batch and the sequence length."""
     newer = training.has("local_batch_size")
     key = "local_batch_size" if newer else "batch_size"
     batch = training.number(key)
@@ -130,7 +130,7 @@ def _training(draft: ScenarioDraft, training: Settings, sizes: TrainingSizes) ->
 
 
 def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bool:
-    """Say what is compiled, computed again and updated; whether linear layers are in fp8."""
+    """Set compilation, recomputation and the optimiser; return whether linear layers are in fp8."""
     compiled = settings.section("compile").flag("enable")
     if compiled or training.flag("compile"):
         source = "compile.enable" if compiled else "training.compile"
@@ -148,7 +148,7 @@ def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bo
 
 
 def _recomputed(draft: ScenarioDraft, section: Settings) -> None:
-    """Say which activations are computed again."""
+    """Set which activations are recomputed."""
     mode, option = section.word("mode", _CHECKPOINTS), section.word("selective_ac_option")
     if mode is None:
         draft.assume("workload.checkpoint.every", 2, "torchtitan's default: every second block")
@@ -179,7 +179,7 @@ def _in_fp8(draft: ScenarioDraft, settings: Settings) -> bool:
 
 
 def _precision(draft: ScenarioDraft, training: Settings, *, fp8: bool) -> None:
-    """Say the precision of products, and what is ignored of that of weights."""
+    """Set the precision of products, and record what is ignored about that of weights."""
     weights = training.word("mixed_precision_param", _DTYPES)
     kept = training.word("dtype", _DTYPES)
     if kept in ("bfloat16", "float16"):
@@ -192,12 +192,12 @@ def _precision(draft: ScenarioDraft, training: Settings, *, fp8: bool) -> None:
 
 
 def _source(training: Settings, key: str) -> str:
-    """Where a data type is from."""
+    """Return the source of a data type."""
     return training.path(key) if training.has(key) else f"{ASSUMED}torchtitan's default"
 
 
 def _sharding(draft: ScenarioDraft, training: Settings, parallel: Settings) -> None:
-    """Say that FSDP divides everything, a unit a block."""
+    """Set that FSDP shards everything, a unit per block."""
     draft.set("strategy.aggregation.kind", "sharded", "torchtitan's FSDP 2")
     draft.set("strategy.aggregation.stage", 3, "torchtitan's FSDP 2")
     weights = _DTYPES[training.word("mixed_precision_param", _DTYPES) or "bfloat16"]
@@ -205,10 +205,10 @@ def _sharding(draft: ScenarioDraft, training: Settings, parallel: Settings) -> N
     draft.set("strategy.aggregation.weight_bytes", 4 if weights == "fp32" else 2, source)
     gradients = _DTYPES[training.word("mixed_precision_reduce", _DTYPES) or "float32"]
     source = _source(training, "mixed_precision_reduce")
-    # By their width: fp16 travels as bf16 does.
+    # By width: fp16 is sent like bf16.
     dtype = "fp32" if gradients == "fp32" else "bf16"
     draft.set("strategy.aggregation.gradients.dtype", dtype, source)
-    # The key has moved from the first to the second.
+    # The key has moved from the first section to the second.
     for section in (training, parallel):
         said = section.word("fsdp_reshard_after_forward", _RESHARD)
         if said is not None:

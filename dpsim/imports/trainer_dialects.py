@@ -1,8 +1,8 @@
-"""Scenarios from YAML of Axolotl, LLaMA-Factory, torchtune and Composer (llm-foundry).
+"""Import YAML of Axolotl, LLaMA-Factory, torchtune and Composer (llm-foundry) as scenarios.
 
-Each names in its own words what Hugging Face's Trainer has words for: a table says which, and
-Trainer's importer reads the rest. Keys that no table has are said to be ignored. Words are those of
-the programs' documentation of 2025.
+Each program has its own names for settings of Hugging Face's Trainer: a table translates them, and
+Trainer's importer reads the result. Other keys are reported as ignored. The names are from the
+programs' documentation of 2025.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _LENGTH, _MODEL, _CHECKPOINT = "max_seq_length", "model_name_or_path", "gradient
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A program's words: ``keys`` by Trainer's, each a path; ``values`` of words by key.
+    """A program's names: ``keys`` by Trainer's, each a path; ``values`` of words by key.
 
-    ``lora``: the key that says adapters are trained, the word with which it does, and the key of
-    their rank.
+    ``lora`` has the key that enables adapters, its word for that, and the key of their rank.
     """
 
     keys: Mapping[str, str]
@@ -70,7 +69,7 @@ DIALECTS: Mapping[str, Dialect] = {
 def scenario_from_dialect(
     program: str, content: bytes, name: str, sizes: TrainingSizes
 ) -> ScenarioDraft:
-    """The scenario that a file of ``program`` describes; raises DpsimError for what cannot be."""
+    """Return the scenario of a file of ``program``. Raises DpsimError for unsupported settings."""
     dialect, values = DIALECTS[program], yaml_settings(content, name).whole()
     own = {trainers: own for trainers, own in dialect.keys.items() if _at(values, own) is not None}
     moved = {trainers: _take(values, path) for trainers, path in own.items()}
@@ -97,9 +96,9 @@ def scenario_from_dialect(
 
 
 def _adapters(dialect: Dialect, values: dict[str, Any]) -> int | None:
-    """The rank of adapters that alone are trained; None where all weights are.
+    """Return the rank of adapters if only they are trained, None if all weights are.
 
-    Raises ImportFileError for weights of 4 bits, which are not simulated.
+    Raises ImportFileError for 4-bit weights, which are not simulated.
     """
     if dialect.lora is None:
         return None
@@ -111,7 +110,7 @@ def _adapters(dialect: Dialect, values: dict[str, Any]) -> int | None:
         )
     if values.get(key) != word:
         if values.get(key) == "full":
-            del values[key]  # as is simulated
+            del values[key]  # the simulated case
         return None
     del values[key]
     number = values.pop(rank, 8)
@@ -121,7 +120,7 @@ def _adapters(dialect: Dialect, values: dict[str, Any]) -> int | None:
 
 
 def _torchtune(values: dict[str, Any], moved: dict[str, Any]) -> None:
-    """Its recipes say how many bits weights have with dtype, and name components by their class."""
+    """Translate dtype, the precision of weights, and components named by their class."""
     if values.get("dtype") == "bf16":
         values.pop("dtype")
         moved |= {"bf16": True, "parameter_dtype": "bf16"}
@@ -134,7 +133,7 @@ def _torchtune(values: dict[str, Any], moved: dict[str, Any]) -> None:
 
 
 def _composer(values: dict[str, Any], moved: dict[str, Any]) -> None:
-    """Its fsdp_config says FULL_SHARD where accelerate says fsdp_sharding_strategy."""
+    """Translate fsdp_config, whose sharding_strategy is accelerate's fsdp_sharding_strategy."""
     config = values.get("fsdp_config")
     if isinstance(config, dict):
         config = {key: value for key, value in config.items() if key != "activation_checkpointing"}
@@ -151,7 +150,7 @@ _OTHERS: Mapping[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
 
 
 def _at(values: Mapping[str, Any], path: str) -> Any:
-    """What stands at a path; None where nothing does, or "auto"."""
+    """Return the value at a path; None if there is none, or "auto"."""
     found: Any = values
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
@@ -159,6 +158,6 @@ def _at(values: Mapping[str, Any], path: str) -> Any:
 
 
 def _take(values: dict[str, Any], path: str) -> Any:
-    """What stands at a path, which then is no longer there."""
+    """Remove and return the value at a path."""
     *above, last = path.split(".")
     return (_at(values, ".".join(above)) if above else values).pop(last)

@@ -1,6 +1,6 @@
-"""Reads XML as a plain tree of elements with their lines; refuses what could grow beyond the file.
+"""Parse XML to a plain tree of elements with their lines; refuse what could expand beyond the file.
 
-A DOCTYPE, endless nesting.
+It refuses a DOCTYPE and deep nesting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DEEPEST = 64
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """One element: its name, attributes, children, and the line on which it begins."""
+    """An element: its name, attributes, children, and the line on which it begins."""
 
     tag: str
     attributes: dict[str, str]
@@ -25,24 +25,24 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def all(self, tag: str) -> Iterator[Element]:
-        """The children called ``tag``."""
+        """Return the children named ``tag``."""
         return (child for child in self.children if child.tag == tag)
 
     def below(self, tag: str) -> Iterator[Element]:
-        """The elements called ``tag`` at any depth below."""
+        """Return the elements named ``tag`` at any depth below."""
         for child in self.children:
             if child.tag == tag:
                 yield child
             yield from child.below(tag)
 
     def text(self, attribute: str) -> str:
-        """An attribute that must be there. Raises ImportFileError."""
+        """Return a required attribute. Raises ImportFileError if it is missing."""
         if attribute not in self.attributes:
             raise ImportFileError(f"<{self.tag}> must have the attribute {attribute!r}", self.line)
         return self.attributes[attribute]
 
     def number(self, attribute: str, least: int = 0, most: int = 10**9) -> int:
-        """An attribute that must be a whole number in that range. Raises ImportFileError."""
+        """Return an attribute that must be an integer in the range. Raises ImportFileError."""
         text = self.text(attribute)
         try:
             value = int(float(text))
@@ -58,13 +58,13 @@ class Element:
 
 
 def parse_xml(content: bytes) -> Element:
-    """The root element of ``content``.
+    """Return the root element of ``content``.
 
-    Raises ImportFileError, with the line, for what is not XML or has a DOCTYPE.
+    Raises ImportFileError, with the line, for invalid XML or a DOCTYPE.
     """
-    # By expat itself: the standard library's trees do not know their lines.
+    # expat itself, since the standard library's trees do not keep lines.
     parser = expat.ParserCreate()
-    # Stands around the root, so that the root is a child like any other.
+    # A parent of the root, so that the root is a child like any other.
     top = Element("", {}, 0)
     open_elements = [top]
 
@@ -95,7 +95,7 @@ def parse_xml(content: bytes) -> Element:
             f"must be XML, but: {expat.errors.messages[error.code]}", error.lineno
         ) from None
     except (LookupError, ValueError) as error:
-        # Raised by a handler above, and a ValueError, too.
+        # Raised by a handler above, and also a ValueError.
         if isinstance(error, ImportFileError):
             raise
         raise ImportFileError(f"must be XML, but: {error}") from None

@@ -1,6 +1,6 @@
-"""How long transfers take: by rounds, by flows, by closed forms, as libraries run them.
+"""How long transfers take: by rounds, flows or closed forms, or as libraries run them.
 
-It knows topology and collectives, and nothing of why something is sent.
+It uses topology and collectives, and does not know why something is sent.
 """
 
 from __future__ import annotations

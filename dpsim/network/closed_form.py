@@ -1,6 +1,6 @@
-"""Times a collective by its algorithm's exact cost function.
+"""Time of a collective by its algorithm's exact cost function.
 
-It is for a uniform switch, with everyone waiting for the last to start.
+For a uniform switch, when all ranks wait for the last to start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpsim.topology import UniformSwitch
 class ClosedFormModel(LeavingTogether):
     """The oracle that the executors are tested against.
 
-    Exact where all ranks start together on a `UniformSwitch`.
+    Exact if all ranks start together on a `UniformSwitch`.
     """
 
     abilities = Ability.NONE
@@ -39,12 +39,11 @@ class ClosedFormModel(LeavingTogether):
         self.itemsize = itemsize
 
     def _time(self, nbytes: int) -> tuple[float, str]:
-        """The exact time."""
         chunking = self.schedule.chunking(nbytes, self.itemsize)
         seconds = self.algorithm.exact_time(self.layout, chunking, self.costs)
         return seconds, self.schedule.algorithm
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
-        """What each rank sends, and then what each receives."""
+        """Return what each rank sends, and then what each receives."""
         moved = self.traffic(nbytes)
         return np.concatenate([moved.sent, moved.received]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a collective meets on its way: other traffic, and links that change at given times."""
+"""The network conditions of a collective: background traffic, and links that change over time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A flow without end from one rank to another, at most ``rate`` B/s.
+    """An endless flow from one rank to another, at most ``rate`` B/s.
 
-    It takes its max-min share of the links on its way.
+    It takes its max-min share of the links on its route.
     """
 
     source: int
@@ -19,7 +19,7 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """From ``time`` (s) on, capacity ``link`` has ``factor`` times its rate; 0 cuts it."""
+    """A change of capacity ``link`` to ``factor`` times its rate at ``time`` (s); 0 cuts it."""
 
     time: float
     link: int
@@ -28,7 +28,7 @@ class LinkChange:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All other traffic and all changes of links; nothing of either where both are empty."""
+    """All background traffic and all link changes; false if there are none."""
 
     background: tuple[Background, ...] = field(default=())
     changes: tuple[LinkChange, ...] = field(default=())

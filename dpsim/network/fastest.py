@@ -1,4 +1,4 @@
-"""Algorithm ``auto``: at each size the fastest on this network, all ranks starting together."""
+"""Algorithm ``auto``: the fastest at each size on this network when all ranks start together."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dpsim.network.model import Ability, CollectiveModel
 from dpsim.network.outcome import Outcome
 from dpsim.network.rounds import ConfirmedRounds
 
-# What is laid out for a comparison, at most.
+# Limits of the schedules that are laid out for a comparison.
 _MOST_AT_ONCE = 1 << 18  # transfers of one round
 _MOST_PATTERNS = 1 << 10  # rounds with a pattern of their own
 
 
 def is_quick(schedule: Schedule) -> bool:
-    """Whether it takes a moment to time ``schedule`` by rounds.
+    """Return whether timing ``schedule`` by rounds takes only a moment.
 
-    It does not for the all-to-all or the round-robin of many hundred ranks.
+    It takes long for the all-to-all or the round-robin of many hundred ranks.
     """
     at_once = 0
     patterns = 0
@@ -35,8 +35,8 @@ def is_quick(schedule: Schedule) -> bool:
 class FastestModel(CollectiveModel):
     """The fastest of ``candidates`` at each size; the first of equally fast ones.
 
-    ``candidates`` are models of ``ranks`` ranks by name. ``timed_by(name)`` is the model that then
-    times the one chosen, None for the candidate itself.
+    ``candidates`` are models of ``ranks`` ranks by name. ``timed_by(name)`` returns the model that
+    times the chosen algorithm, or None for the candidate itself.
     """
 
     abilities = Ability.OWN_STARTS
@@ -55,9 +55,9 @@ class FastestModel(CollectiveModel):
         self._models: dict[str, CollectiveModel] = {}
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
+        """Return when each rank that enters at ``starts`` finishes (s, vectors over ranks).
 
-        It goes by the algorithm that is fastest where all start together.
+        Uses the algorithm that is fastest when all ranks start together.
         """
         return self._model_for(nbytes).finish(starts, nbytes)
 
@@ -65,7 +65,6 @@ class FastestModel(CollectiveModel):
         return self.finish(starts, nbytes)
 
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """The same, by the same algorithm."""
         return self._model_for(nbytes).finish_after(starts, nbytes, rested_at)
 
     def _model_for(self, nbytes: int) -> CollectiveModel:
@@ -76,32 +75,31 @@ class FastestModel(CollectiveModel):
 
     @property
     def joins_all(self) -> bool:
-        """As its candidates do."""
         return all(model.joins_all for model in self.candidates.values())
 
     def of_size(self, nbytes: int) -> CollectiveModel:
-        """That of the algorithm chosen."""
+        """Return the model of the chosen algorithm."""
         return self._model_for(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives by the algorithm chosen."""
+        """Return the bytes that each rank sends and receives with the chosen algorithm."""
         return self.candidates[self.algorithm_for(nbytes)].traffic(nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
-        """The name of the fastest."""
+        """Return the name of the fastest algorithm."""
         if nbytes not in self._chosen:
-            # Together, so that the choice is a matter of size alone and the same in every step, as
-            # a library's is.
+            # With equal starts, so that the choice depends only on the size and is the same in
+            # every step, like a library's.
             self._chosen[nbytes] = self._fastest(nbytes)
         return self._chosen[nbytes]
 
     def _fastest(self, nbytes: int) -> str:
-        """The candidate of the least time from equal starts.
+        """Return the candidate with the least time from equal starts.
 
-        The one that rounds prefer is confirmed first: few need to be.
+        The one that is fastest by rounds is confirmed first, so few need to be.
         """
         together = np.zeros(self.ranks)
-        # Of equal times the number decides, so that names are never compared.
+        # The number decides between equal times, so names are never compared.
         queue = [
             (_at_least(model, together, nbytes), number, name, False)
             for number, (name, model) in enumerate(self.candidates.items())
@@ -116,7 +114,7 @@ class FastestModel(CollectiveModel):
 
 
 def _at_least(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:
-    """What says first how long ``model`` takes (s), before flows and links confirm it."""
+    """Return a first estimate of the time of ``model`` (s), before flows and links confirm it."""
     if isinstance(model, ConfirmedRounds):
         return float(model.rounds.ends_of_rounds(starts, nbytes).max())
     return _seconds(model, starts, nbytes)

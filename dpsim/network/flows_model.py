@@ -14,11 +14,11 @@ from dpsim.network.model import Ability, ScheduleModel, transfer_bytes
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.topology import Network
 
-# What a message takes by numpy (2.2 GHz Xeon), where each is an event of its own; and from how many
-# seconds on the loops are asked.
+# Time of a message by numpy (2.2 GHz Xeon), if each is an event of its own, and the total time
+# from which the loops are used.
 _SECONDS_A_MESSAGE = 1.4e-4
 _MUCH = 0.02
-# Transfers of a round: numpy is as quick where so many start and end together.
+# Transfers of a round beyond which numpy is as fast, because so many start and end together.
 _MOST_AT_ONCE = 16_384
 
 
@@ -40,15 +40,15 @@ class FlowsModel(ScheduleModel):
         self.conditions = conditions
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
+        """Return when each rank that enters at ``starts`` finishes (s, vectors over ranks).
 
-        ``nbytes`` is the size of each rank's vector. Raises DpsimError where a cut link leaves no
+        ``nbytes`` is the size of each rank's vector. Raises DpsimError if a cut link leaves no
         path.
         """
         found = self._by_loops(starts, nbytes)
         if found is not None:
             return found
-        # Rounds stay laid out: ranks may be rounds apart.
+        # Rounds stay in memory, because ranks may be rounds apart.
         check_memory(
             transfer_bytes(self.network) * self.schedule.transfers,
             f"{self.schedule.algorithm} of {len(starts):,} ranks as flows",
@@ -60,7 +60,7 @@ class FlowsModel(ScheduleModel):
         return outcome
 
     def _by_loops(self, starts: FloatArray, nbytes: int) -> Outcome | None:
-        """The same by compiled loops, where there is much to do and they know the case."""
+        """Return the same from compiled loops, if they support the case and there is much to do."""
         seconds = self.schedule.transfers * _SECONDS_A_MESSAGE
         many = self.schedule.most_at_once > _MOST_AT_ONCE
         if self.conditions or many or seconds < _MUCH:

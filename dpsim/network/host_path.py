@@ -1,8 +1,9 @@
 """All-reduce through the CPUs: copies in, sums in memory, a ring of the nodes' CPUs, copies back.
 
-A node's CPU adds up its g GPUs' vectors of n bytes when all are there, g n / ``sum_rate`` s. Copies
-share the node's links and its CPU's memory with each other; one GPU on a link of rate B takes n / B
-each way. Through one node: n / B + g n / r + n / B, where the GPUs' links are their own.
+A node's CPU adds up its g GPUs' vectors of n bytes when all have arrived, in g n / ``sum_rate`` s.
+Copies share the node's links and its CPU's memory with each other; one GPU on a link of rate B
+takes n / B each way. In one node the total is n / B + g n / r + n / B, if each GPU has its own
+link.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dpsim.topology import Hosts, Routes, SubNetwork
 
 
 class HostPathModel(CollectiveModel):
-    """An all-reduce by way of the CPUs of ``hosts``, which add up ``sum_rate`` B/s."""
+    """An all-reduce through the CPUs of ``hosts``, which add up ``sum_rate`` B/s."""
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
@@ -42,9 +43,9 @@ class HostPathModel(CollectiveModel):
         self._between = _ring_of_cpus(hosts, sum_rate, conditions)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each GPU has the sum (s) that enters at ``starts`` (s, a vector over workers)."""
+        """Return when each GPU that enters at ``starts`` has the sum (s, vectors over workers)."""
         network, node_of = self.hosts.network, self.hosts.node_of
-        # A node's CPU begins to add when the last of its GPUs' vectors is there.
+        # A node's CPU begins to add when the last of its GPUs' vectors has arrived.
         there = ends_of_flows(network, self.to_host, starts, nbytes, self.conditions)
         arrived = np.full(network.nodes, -np.inf)
         np.maximum.at(arrived, node_of, there)
@@ -69,27 +70,26 @@ class HostPathModel(CollectiveModel):
 
     @property
     def plays(self) -> bool:
-        """It does."""
         return True
 
     def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
-        """Each GPU's copy starts as it enters."""
+        """Start each GPU's copy as it enters."""
         return _Run(self, shared, nbytes, leave)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """A GPU sends its vector and receives the sum; what CPUs send is counted apart."""
+        """Return each GPU's vector as sent and the sum as received; CPUs' bytes are separate."""
         workers, nodes = len(self.hosts.workers), self.hosts.network.nodes
         own = np.full(workers, nbytes, dtype=np.int64)
         between = self._between.traffic(nbytes).total if nodes > 1 else 0
         return Traffic(own, own.copy(), by_others=workers * nbytes + between)
 
     def algorithm_for(self, nbytes: int) -> str:
-        """``host-path``."""
+        """Return ``host-path``."""
         return "host-path"
 
 
 class _Run:
-    """One all-reduce under way, on a network that others use."""
+    """One all-reduce under way, on a shared network."""
 
     def __init__(
         self, model: HostPathModel, shared: SharedNetwork, nbytes: int, leave: Leave
@@ -98,8 +98,7 @@ class _Run:
         self.shared = shared
         self.nbytes = float(nbytes)
         self.leave = leave
-        # By node: how many of its GPUs' vectors have not come, and how long it takes to add them
-        # up.
+        # By node: how many of its GPUs' vectors have not arrived, and the time to add them up.
         self._missing = np.bincount(model.hosts.node_of)
         self._summing = self._missing * nbytes / model.sum_rate  # s, of each node
         cpus = model.hosts.cpus
@@ -108,7 +107,7 @@ class _Run:
         self._between = CollectiveRun(shared, schedule, cpus, nbytes, costs, 4, self._back)
 
     def enter(self, ranks: IntArray) -> None:
-        """``ranks`` copy their vectors to their CPUs."""
+        """Copy the vectors of ``ranks`` to their CPUs."""
         self.shared.send(self.model.to_host, ranks, self.nbytes, self._copied)
 
     def _copied(self, ranks: IntArray) -> None:
@@ -119,19 +118,19 @@ class _Run:
             self.shared.after(float(self._summing[node]), summed)
 
     def _back(self, nodes: IntArray) -> None:
-        """The CPUs of ``nodes`` have the sum: their GPUs copy it."""
+        """Copy the sum from the CPUs of ``nodes`` to their GPUs."""
         ranks = np.flatnonzero(np.isin(self.model.hosts.node_of, nodes))
         self.shared.send(self.model.from_host, ranks, self.nbytes, self.leave)
 
 
 def _ring_of_cpus(hosts: Hosts, sum_rate: float, conditions: Conditions) -> CollectiveModel:
-    """The ring of the nodes' CPUs: by flows where other traffic shares its links."""
+    """Return the ring of the nodes' CPUs, timed by flows if background traffic shares its links."""
     ring = algorithm("ring").schedule(len(hosts.cpus))
     costs = MessageCosts(gamma=1 / sum_rate)
     if not conditions:
         return RoundsModel(ring, SubNetwork(hosts.network, hosts.cpus), costs)
 
-    # The ends of the other traffic become ranks too, after the CPUs; the ring does not use them.
+    # The ends of background traffic become ranks too, after the CPUs; the ring does not use them.
     ends: list[int] = []
     renumbered = []
     for flow in conditions.background:

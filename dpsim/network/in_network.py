@@ -1,13 +1,13 @@
 """All-reduce in switches that reduce and multicast (SHARP, and NVLink SHARP between nodes).
 
-Every vector crosses each link once. Each rank of a node reduces its part of the vector with the
-others inside by a ring, sends it up to the switches, which add what comes from all nodes, gets the
-sum back, and shares it inside by a ring. Pieces stream, so that the way up and the way down
-overlap: for P bytes of a part, o + alpha + P beta once the last rank is ready, alpha the longest
-way up and down between two nodes and beta that of the slowest of the links that the ranks' parts
-cross together. With one GPU a node that is all: o + alpha + S beta. No rank can be through sooner
-than its own link carries its part, S beta: the bound that 2 (m-1)/m S beta of every schedule is
-not. Switches are taken to add at the rate of their links, in trees as large as the cluster. Source:
+Every vector crosses each link once. Each rank reduces its part of the vector with the other ranks
+of its node by a ring, sends it up to the switches, which add the parts of all nodes, receives the
+sum, and shares it inside the node by a ring. Pieces stream, so the way up and the way down overlap:
+P bytes of a part take o + alpha + P beta once the last rank is ready, with alpha the longest way up
+and down between two nodes and beta that of the slowest link that the ranks' parts cross together.
+With one GPU per node the total is o + alpha + S beta. No rank can finish before its own link has
+carried its part, S beta: a lower bound than the 2 (m-1)/m S beta of every schedule. Switches are
+assumed to add at the rate of their links, in trees as large as the cluster. Source:
 Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP)", COMHPC 2016.
 """
 
@@ -37,7 +37,7 @@ from dpsim.topology import Network, Routes
 
 
 class InNetworkModel(CollectiveModel):
-    """An all-reduce by the switches between the nodes of ``network``, which must be able to."""
+    """An all-reduce in the switches between the nodes of ``network``, which must support it."""
 
     abilities = Ability.OWN_STARTS
 
@@ -66,7 +66,7 @@ class InNetworkModel(CollectiveModel):
         return RoundsModel(schedule, self.network, self.costs, itemsize=self.itemsize)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
+        """Return when each rank that enters at ``starts`` finishes (s, vectors over ranks).
 
         ``nbytes`` is the size of each rank's vector.
         """
@@ -76,17 +76,14 @@ class InNetworkModel(CollectiveModel):
         return Outcome(shared.finishes, reduced.loads + shared.loads + self._loads(nbytes))
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives.
-
-        Inside its node, and its part to the switches and from them.
-        """
+        """Return the bytes that each rank exchanges inside its node and with the switches."""
         reduced = traffic(self._reduce_inside.schedule, nbytes, self.itemsize)
         shared = traffic(self._share_inside.schedule, nbytes, self.itemsize)
         part = self._parts(nbytes) * (self._nodes > 1)
         return Traffic(reduced.sent + shared.sent + part, reduced.received + shared.received + part)
 
     def algorithm_for(self, nbytes: int) -> str:
-        """``in-network``, at any size."""
+        """Return ``in-network``, at any size."""
         return IN_NETWORK
 
     @property
@@ -97,26 +94,26 @@ class InNetworkModel(CollectiveModel):
         return self._reduce_inside.schedule.chunking(nbytes, self.itemsize)
 
     def _parts(self, nbytes: int) -> IntArray:
-        """Bytes of each rank's part of the vector."""
+        """Return the bytes of each rank's part of the vector."""
         return self._chunking(nbytes).nbytes(self._place, np.array(1))
 
     def _through_switches(self, ready: FloatArray, nbytes: int) -> FloatArray:
-        """When each rank has the sum of its part.
+        """Return when each rank has the sum of its part.
 
-        All ranks of equal place wait for the last of them.
+        All ranks at the same place of their nodes wait for the last of them.
         """
         if self._nodes == 1:
             return ready
-        # Pieces stream up and down at once, so that the bytes are paid for once and not twice.
+        # Pieces stream up and down at once, so the bytes count once and not twice.
         latency, rate = self._ways
         seconds = latency.max() + self._parts(nbytes) / rate
-        # (nodes, places): ranks of equal place, a column, sum the same part.
+        # (nodes, places): the ranks in a column, at the same place, sum the same part.
         ends = (ready + self.costs.overhead + seconds).reshape(self._nodes, self.group)
         return np.tile(ends.max(axis=0), self._nodes)
 
     @cached_property
     def _next(self) -> Routes:
-        """The way up of each rank and the way down to the rank of equal place on the next node.
+        """Routes up from each rank and down to the rank at the same place of the next node.
 
         Together these are all links that parts cross.
         """
@@ -127,7 +124,7 @@ class InNetworkModel(CollectiveModel):
     def _ways(self) -> tuple[FloatArray, FloatArray]:
         """The latency (s) and the rate (B/s) of each rank's part.
 
-        The latency is that to the rank of equal place half the nodes away, which stands for the
+        The latency is that to the rank at the same place half the nodes away, taken as the
         farthest.
         """
         ranks = self.network.ranks

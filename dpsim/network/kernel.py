@@ -1,6 +1,6 @@
-"""The loops of this room's C files, compiled when dpsim is installed (``build_loops.py``).
+"""The loops of this package's C files, compiled when dpsim is installed (``build_loops.py``).
 
-Where there was no compiler, or the library does not load, numpy does the same work more slowly.
+If there was no compiler, or the library does not load, numpy does the same work more slowly.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from functools import cache
 from pathlib import Path
 
 _ROOM = Path(__file__).parent
-# Seconds of numpy from which a missing library is worth a word.
+# Seconds of numpy from which a missing library is reported.
 _MUCH = 1.0
-# Seconds of numpy from which flows are shared by the loops; below, one answer on all machines.
+# Seconds of numpy from which the loops share flows; below, all machines give identical results.
 MUCH_SHARING = 3.0
 
 
 def library_of(room: Path = _ROOM) -> Path:
-    """Return where the compiled library of the C files in ``room`` is, or is to be.
+    """Return the path of the compiled library of the C files in ``room``.
 
-    Its name tells what it is made of: one of other files is not taken for it.
+    Its name contains a hash of the files, so that an outdated library is not used.
     """
     made_of = b"\0".join(path.read_bytes() for path in sorted(room.rglob("*.c")))
     return room / "built" / f"loops-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
 
 
 def kernel(seconds: float = 0.0) -> ctypes.CDLL | None:
-    """Return the compiled loops, or None where they cannot be had.
+    """Return the compiled loops, or None if they are not available.
 
-    Says so on stderr, once, where numpy is expected to take many ``seconds`` instead.
+    Says so on stderr, once, if numpy is expected to take many ``seconds`` instead.
     """
     loops = _library()
     if loops is None and seconds >= _MUCH:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 
-_NUMBERED = 4096  # capacities: fewer than these cost less to go through than to leave out
+_NUMBERED = 4096  # with fewer capacities, iterating over all is faster than selecting some
 _NO_LOAD = 1e-200  # instead of 0, to divide by
 _NO_LINK = np.array([np.inf])  # B/s
 
-# The rates of a block, which of its flows are not done, and the links of those (hops, flows).
+# The rates of a block, its unfinished flows, and their links (hops, flows).
 _Filling = tuple[FloatArray, IntArray | slice, NDArray[np.int32]]
 
 
@@ -24,16 +24,16 @@ def max_min_rates(
     weights: FloatArray | None = None,
     share: FloatArray | None = None,
 ) -> FloatArray:
-    """The max-min fair rate of each flow in B/s.
+    """Return the max-min fair rate of each flow in B/s.
 
-    No flow can have more without taking from one that has no more than it.
+    No flow can have more without taking from one that has at most as much.
 
-    ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of ``weights`` w stands for w
+    ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of ``weights`` w represents w
     equal flows and gets the rate of one of them. A flow of rate r takes r times its ``share`` (of
-    the shape of ``links``; all of it if left out) of a capacity. A flow without any link has an
+    the shape of ``links``; by default all of it) of a capacity. A flow without any link has an
     infinite rate.
     """
-    # By hop and in place: of a million flows each copy is 50 MB.
+    # By hop and in place, because each copy of a million flows takes 50 MB.
     numbers = np.add(links.T, 1, order="C")  # 0 is no link: an infinite capacity
     demand = np.empty(numbers.shape)
     demand[:] = 1.0 if share is None else share.T
@@ -53,13 +53,13 @@ def max_min_rates(
 
 
 def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatArray) -> FloatArray:
-    """The max-min fair rate of each flow (B/s), by progressive filling.
+    """Return the max-min fair rate of each flow (B/s), by progressive filling.
 
     A flow of rate r takes r times ``demand`` of each of its links. ``links`` and ``demand`` are
     (hops, flows), so that each step runs along the flows. Capacity 0 stands for no link: it is
-    infinite and nothing demands it; every flow has a link. Every link that is a bottleneck to all
-    its flows is filled in the same turn. Source: Bertsekas and Gallager, Data Networks, 1992,
-    section 6.5.2.
+    infinite and without demand; every flow has a link. Every link that is a bottleneck to all its
+    flows is filled in the same turn. Source: Bertsekas and Gallager, Data Networks, 1992, section
+    6.5.2.
     """
     links, left = _only_used(np.ascontiguousarray(links), capacities)
     demand = np.ascontiguousarray(demand)
@@ -67,26 +67,26 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
     active: IntArray | slice = slice(None)
     while True:
         check()
-        # What each link could offer if all of its flows were alike; a flow gets the least of its
-        # links' offers, and that of a bottleneck is its share for good.
+        # Each link offers its remaining capacity to its flows equally; a flow gets the least of
+        # its links' offers, and the offer of a bottleneck is final.
         load = np.bincount(links.ravel(), demand.ravel(), len(left))
         levels = (left / np.maximum(load, _NO_LOAD))[links]
         offered = np.minimum.reduce(levels)
-        if len(offered) == 1:  # nothing else limits it; often so where workers act alone
+        if len(offered) == 1:  # a single flow, common with asynchronous workers
             rates[active] = offered
             return rates
-        # Links with a flow that is limited elsewhere, to less than they offer: not bottlenecks yet.
+        # A link with a flow that is limited more strongly elsewhere is not a bottleneck yet.
         not_full = np.zeros(len(left), dtype=bool)
         not_full[links[levels > offered * (1 + 1e-12)]] = True
-        # A flow is done when one of its links is full, and goes on while none is.
+        # A flow is done when one of its links is full, and continues while none is.
         goes_on = np.logical_and.reduce(not_full[links])
         (others,) = goes_on.nonzero()
-        rates[active] = offered  # for now only, of those that go on
+        rates[active] = offered  # preliminary for the flows that continue
         if not len(others):
             return rates
 
         (through,) = (~goes_on).nonzero()
-        # What nothing limits takes nothing: infinity times no demand is not a number.
+        # A flow without a limit takes nothing, because infinity times 0 is NaN.
         given = np.where(np.isinf(offered), 0, offered)[through]
         taken = demand.take(through, axis=1) * given
         used = np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left))
@@ -97,7 +97,7 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
 
 
 def _only_used(links: IntArray, capacities: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The same with only the capacities in use, where they are few of many."""
+    """Return links and capacities reduced to the used capacities, if these are few of many."""
     if len(capacities) <= max(_NUMBERED, 4 * links.size):
         return links, capacities
     used, inverse = np.unique(links, return_inverse=True)
@@ -105,10 +105,10 @@ def _only_used(links: IntArray, capacities: FloatArray) -> tuple[IntArray, Float
 
 
 class BlocksOfFlows:
-    """Very many flows, let in block by block, and their max-min fair rates.
+    """Very many flows, added block by block, and their max-min fair rates.
 
-    Each takes as much as its rate of every link on its way, of ``capacities`` (B/s). The filling is
-    that of `progressive_filling`, which would hold several tables of all flows at a time.
+    Each flow takes its full rate of every link on its route, of ``capacities`` (B/s). The algorithm
+    is that of `progressive_filling`, which would hold several tables of all flows at a time.
     """
 
     def __init__(self, capacities: FloatArray) -> None:
@@ -117,9 +117,9 @@ class BlocksOfFlows:
         self._blocks: list[NDArray[np.int32]] = []
 
     def add(self, tables: Sequence[IntArray]) -> NDArray[np.int32]:
-        """Let in a block of flows: ``tables`` of links are (flows, hops), -1 for none.
+        """Add a block of flows: ``tables`` of links are (flows, hops), -1 for none.
 
-        What is kept of them is returned: (hops, flows), every number one more, 0 for none.
+        Returns the stored table: (hops, flows), with all numbers increased by one, 0 for none.
         """
         hops = max(table.shape[1] for table in tables)
         numbers = np.full((hops, sum(map(len, tables))), -1, dtype=np.int32)
@@ -133,7 +133,7 @@ class BlocksOfFlows:
         return numbers
 
     def rates(self) -> list[FloatArray]:
-        """The rate of each flow (B/s) by block; infinite without any link."""
+        """Return the rate of each flow (B/s) by block; infinite without any link."""
         rates = [np.empty(links.shape[1]) for links in self._blocks]
         filling: list[_Filling] = [
             (rate, slice(None), links) for rate, links in zip(rates, self._blocks, strict=True)
@@ -143,7 +143,7 @@ class BlocksOfFlows:
         return rates
 
     def _turn(self, filling: list[_Filling]) -> list[_Filling]:
-        """Fill every link that is a bottleneck to all its flows; returns the flows that go on."""
+        """Fill every link that is a bottleneck to all its flows; return the flows that continue."""
         not_full = self._offer(filling)
         self._load = np.zeros(len(self._left))
         going_on: list[_Filling] = []
@@ -152,7 +152,7 @@ class BlocksOfFlows:
             goes_on = not_full[links[0]]
             for link in links[1:]:
                 goes_on &= not_full[link]
-            # What nothing limits takes nothing.
+            # A flow without a limit takes nothing.
             taken = np.where(goes_on | np.isinf(rate[flows]), 0.0, rate[flows])
             self._left = self._left - self._count(links, taken)
             others = np.flatnonzero(goes_on)
@@ -164,12 +164,12 @@ class BlocksOfFlows:
         return going_on
 
     def _offer(self, filling: list[_Filling]) -> NDArray[np.bool_]:
-        """Offer each flow the least of its links' levels; returns which links have more left."""
+        """Offer each flow the least of its links' levels; return which links have more left."""
         levels = self._left / np.maximum(self._load, 1.0)
         not_full = np.zeros(len(levels), dtype=bool)
         for rate, flows, links in filling:
             check()
-            wide = links.astype(np.int64)  # numpy looks up by these in half of the time
+            wide = links.astype(np.int64)  # numpy indexes twice as fast with these
             offers = [levels[link] for link in wide]
             offered = np.minimum.reduce(offers)
             rate[flows] = offered
@@ -179,7 +179,7 @@ class BlocksOfFlows:
         return not_full
 
     def _count(self, links: NDArray[np.int32], each: FloatArray | None = None) -> FloatArray:
-        """How many flows, or how much of ``each``, there is on every link."""
+        """Return the number of flows, or the sum of ``each``, on every link."""
         count = np.zeros(len(self._left))
         for link in links:
             count += np.bincount(link, each, len(count))

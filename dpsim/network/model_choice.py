@@ -1,4 +1,4 @@
-"""Chooses the cheapest model that can do what is asked of it."""
+"""Choose the cheapest model with the required abilities."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def collective_model(
     itemsize: int = 4,
     conditions: Conditions | None = None,
 ) -> CollectiveModel:
-    """The model of ``algorithm`` on ``network``.
+    """Return the model of ``algorithm`` on ``network``.
 
-    ``auto`` is the first of closed form, rounds that flows confirm, and flows that has all
+    ``auto`` is the first of closed form, rounds confirmed by flows, and flows that has all
     ``needs``.
 
-    Raises DpsimError when a kind is asked for that the network has no place for, or an algorithm
-    that its nodes have none for.
+    Raises DpsimError for a kind that the network does not support, or an algorithm that its nodes
+    do not support.
     """
-    # Other traffic and faults change rates in mid-round, which only flows follow.
+    # Background traffic and faults change rates during a round, which only flows model.
     if conditions:
         needs |= Ability.CONDITIONS
         if kind not in ("auto", "flows"):
@@ -89,12 +89,12 @@ def named_model(
     groups: Groups | None = None,
     conditions: Conditions | None = None,
 ) -> CollectiveModel:
-    """The model of the algorithm called ``name``, in all ``groups`` at once where given.
+    """Return the model of the algorithm ``name``, in all ``groups`` at once if given.
 
-    For an all-reduce there are also ``auto`` (the fastest at each size) and ``in-network``.
-    With a ``library`` other than "ideal" it is that library's, held to ``name`` unless that is
-    ``auto``. Raises UnknownNameError for a name that is not known, and what `collective_model` and
-    `library_model` raise.
+    For an all-reduce there are also ``auto`` (the fastest at each size) and ``in-network``. With a
+    ``library`` other than "ideal" it is that library's, restricted to ``name`` unless that is
+    ``auto``. Raises UnknownNameError for an unknown name, and the errors of `collective_model` and
+    `library_model`.
     """
     if library != "ideal":
         if kind != "auto" or conditions:
@@ -136,8 +136,8 @@ def _algorithm(name: str, operation: str, groups: Groups | None) -> Algorithm:
 
 
 def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
-    """The schedule of ``algorithm`` for the ranks of ``network``, as they stand on its nodes."""
-    # None of nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind.
+    """Return the schedule of ``algorithm`` for the ranks of ``network`` on its nodes."""
+    # None if nodes have different numbers of GPUs, which matters only to node-aware algorithms.
     per_node: int | None = getattr(network, "per_node", 1)
     schedule = algorithm.schedule(network.ranks, per_node, getattr(network, "grid", None))
     check_round(schedule, network, round_bytes(schedule, network))
@@ -180,9 +180,9 @@ def _candidates(
     itemsize: int,
     groups: Groups | None,
 ) -> dict[str, CollectiveModel]:
-    """A model by rounds of every all-reduce that can be tried in a moment.
+    """Return a model by rounds of every all-reduce that can be timed in a moment.
 
-    Algorithms that the network has no place for are left out.
+    Algorithms that the network does not support are left out.
     """
     from dpsim.network.fastest import is_quick
 
@@ -191,8 +191,7 @@ def _candidates(
         with suppress(DpsimError):  # not for these nodes
             schedule = schedule_on(network, _algorithm(name, "all-reduce", groups))
             if is_quick(schedule):
-                # By rounds whatever is asked for, which is quick: what then times the fastest is up
-                # to `_asked`.
+                # Always by rounds, which is quick; `_asked` gives the model that times the fastest.
                 rounds = RoundsModel if kind == "rounds" else ConfirmedRounds
                 candidates[name] = rounds(schedule, network, costs, itemsize=itemsize)
     with suppress(DpsimError):  # not for these switches, nodes or needs
@@ -210,9 +209,9 @@ def _asked(
     groups: Groups | None,
     conditions: Conditions | None,
 ) -> CollectiveModel | None:
-    """The model of the kind asked for.
+    """Return the model of the requested kind.
 
-    None where that is the one by rounds with which algorithms are compared.
+    None if that is the model by rounds with which algorithms are compared.
     """
     if kind == "rounds" or (kind == "auto" and needs in RoundsModel.abilities):
         return None
@@ -231,7 +230,7 @@ def _asked(
 def _cheapest(
     algorithm: Algorithm, network: Network, needs: Ability
 ) -> Literal["closed-form", "confirmed", "flows"]:
-    # Models are chosen before sizes are known: a function that is exact for some is no choice.
+    # Models are chosen before sizes are known, so the cost function must be exact for all sizes.
     if isinstance(network, UniformSwitch) and algorithm.exact_for is always_exact:
         from dpsim.network.closed_form import ClosedFormModel
 

@@ -1,4 +1,4 @@
-"""What a rank pays beside the network, and what a collective's run answers."""
+"""The costs of a rank apart from the network, and the outcome of a collective."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Leave = Callable[[IntArray], None]
 
 @dataclass(frozen=True, slots=True)
 class MessageCosts:
-    """What a rank pays beside the network.
+    """The costs of a rank apart from the network.
 
     ``overhead`` s for each message it sends, ``gamma`` s for each byte it reduces.
     """
@@ -25,8 +25,8 @@ class MessageCosts:
 class Outcome:
     """When each rank finished (s, a vector over ranks), and what each link carried.
 
-    ``loads`` are the bytes that each capacity of the network carried. ``rested_at`` is when its
-    links will have saved up again all that they can (s), of rate limiters that do.
+    ``loads`` are the bytes that each capacity of the network carried. ``rested_at`` is when the
+    links' rate limiters, if any, will have saved up their full burst again (s).
     """
 
     finishes: FloatArray

@@ -1,8 +1,8 @@
-"""What NCCL's model leaves of machines that were left out of its fit, and what follows for others.
+"""Residuals of NCCL's model on machines left out of its fit, and the errors of others.
 
-The spread of ln(measured / predicted) stands in residuals.json beside the constants: by families of
-machines, each left out; and for what is unlike all families, whole generations left out. Both are
-of the next machine or generation: the fewer there are, the wider.
+The spread of ln(measured / predicted) is in residuals.json beside the constants: by families of
+machines, each left out, and for networks unlike all families, with whole generations left out. Both
+apply to the next machine or generation: the fewer there are, the wider.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _IDEAL = "transfers are ideal: what a library takes beyond them was not compared
 
 
 def ideal_doubt(nodes: int, nbytes: float, of: str, apart: str = _IDEAL) -> Doubt:
-    """The error of transfers without a library: that of NCCL's where nothing like it was known.
+    """Return the error of transfers without a library: that of NCCL on an unlike network.
 
-    Of libraries without residuals, too, which say what is known of them (``apart``).
+    Also for libraries without residuals, which state what is known of them (``apart``).
     """
     return unlike(nodes == 1, size_class(nbytes), apart, of, nccl_residuals())
 
 
 def described(network: Network) -> str:
-    """The GPUs and cards of a network, whose errors are the same on as many nodes as you like."""
+    """Return the GPUs and cards of a network, which share errors on any number of nodes."""
     kinds = network.kinds if isinstance(network, Cluster) else ()
     return ", ".join(sorted({f"{kind.node.gpu.name} {kind.node.nics.link.name}" for kind in kinds}))
 
 
 def size_class(nbytes: float) -> str:
-    """Return the class of sizes that errors are known of."""
+    """Return the class of sizes for which errors are known."""
     return "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
 
 
 def unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]) -> Doubt:
-    """The error inside nodes or between them of what ``apart`` says is unlike all families."""
+    """Return the error, inside nodes or between them, of a network that is unlike all families."""
     found = next(
         each
         for each in table["unlike"]
@@ -50,6 +50,6 @@ def unlike(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[st
 
 
 def nccl_residuals() -> Mapping[str, Any]:
-    """The spread of NCCL's errors, by families of machines."""
+    """Return the spread of NCCL's errors, by families of machines."""
     found: Mapping[str, Any] = shipped_json("dpsim.network.libraries.nccl", "residuals.json")
     return found

@@ -1,10 +1,10 @@
 """Parameter servers: workers push their payload in shares to k servers, and pull theirs back.
 
-A worker's push to its k servers is one flow that uses 1/k of its rate on each server's links, its
-pull likewise: exact where servers are alike. A server takes up pushes in the order of their ends,
-each ``n / k`` bytes at ``update_rate``; copies of what it holds go to ``replicas - 1`` further
-servers in a chain. With links of equal rate B everywhere, m workers in step and no other cost, a
-push takes max(n / B, m n / (k B)) beside its latency: servers saturate where k B < m B. Sources: Li
+A worker's push to its k servers is one flow that uses 1/k of its rate on each server's links, and
+so is its pull: exact if servers are alike. A server processes pushes in the order of their ends,
+each ``n / k`` bytes at ``update_rate``; copies of its state go to ``replicas - 1`` further servers
+in a chain. With links of equal rate B everywhere, m workers in step and no other cost, a push takes
+max(n / B, m n / (k B)) in addition to its latency: servers saturate where k B < m B. Sources: Li
 et al., "Scaling distributed machine learning with the parameter server", OSDI 2014 (shares, chains
 of replicas); Jiang et al., "A unified architecture for accelerating distributed DNN training in
 heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
@@ -32,12 +32,12 @@ from dpsim.topology import Network, Routes
 if TYPE_CHECKING:
     from dpsim.network.flows import SharedNetwork
 
-_BYTES_A_ROUTE = 200.0  # while it is sought: its links, several times over
+_BYTES_A_ROUTE = 200.0  # during the search: its links, several times over
 
 
 @dataclass(frozen=True, eq=False)
 class Servers:
-    """The workers and servers of a parameter server, and what a server does.
+    """The workers and servers of a parameter server, and the servers' rate.
 
     ``workers`` and ``servers`` are ends of routes of ``network``; a server adds up and applies
     ``update_rate`` bytes/s.
@@ -61,11 +61,11 @@ class Servers:
         return self._bundle(lambda workers, servers: self.network.routes(servers, workers))
 
     def update_seconds(self, nbytes: float) -> float:
-        """How long each server takes up one worker's push of ``nbytes`` to all."""
+        """Return how long each server takes to process one worker's push of ``nbytes`` to all."""
         return nbytes / len(self.servers) / self.update_rate
 
     def replication_seconds(self, nbytes: float) -> float:
-        """Seconds until the last replica has what the servers hold of ``nbytes``.
+        """Return the seconds until the last replica has the servers' copy of ``nbytes``.
 
         All chains of replicas move together.
         """
@@ -78,14 +78,14 @@ class Servers:
         return float((self.replicas - 1) * hop.max())
 
     def loads(self, routes: Routes, nbytes: float) -> FloatArray:
-        """Bytes that each capacity carries when every worker moves ``nbytes`` over ``routes``."""
+        """Return the bytes on each capacity when every worker moves ``nbytes`` over ``routes``."""
         loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link
         shares = np.ones(routes.links.shape) if routes.share is None else routes.share
         np.add.at(loads, routes.links, shares * nbytes)
         return loads[:-1]
 
     def _bundle(self, routes: Callable[[IntArray, IntArray], Routes]) -> Routes:
-        """For each worker the links to all servers with the share of its flow that crosses each."""
+        """Return each worker's links to all servers, with the share of its flow on each."""
         workers, servers = len(self.workers), len(self.servers)
         check_memory(
             _BYTES_A_ROUTE * workers * servers,
@@ -94,32 +94,29 @@ class Servers:
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
         links = np.sort(apart.links.reshape(workers, -1), axis=1)
         check()
-        # A worker's own links are on its ways to all servers: they count once, with all of its
-        # rate. In order, equal links stand side by side; those of no hop (-1) come first.
+        # A worker's own links are on its routes to all servers: they count once, with all of its
+        # rate. After sorting, equal links are adjacent, and padding (-1) comes first.
         begins = np.diff(links, axis=1, prepend=-1) != 0
         worker, place = np.nonzero(begins)
-        # How often each link stands there: to where the next one begins, or the worker's row ends.
+        # How often each link occurs: until the next one begins, or the worker's row ends.
         after = np.append(np.flatnonzero(begins.ravel())[1:], links.size)
         ends = np.minimum(after, (worker + 1) * links.shape[1])
         count = ends - (worker * links.shape[1] + place)
 
-        # Workers ascend: the number of a link among its worker's is how far it is from the first.
+        # Workers ascend, so a link's number within its worker is its distance from the first one.
         hop = np.arange(len(worker)) - np.searchsorted(worker, worker)
         hops = int(hop.max(initial=-1)) + 1
         table = np.full((workers, hops), -1, dtype=np.int64)
         share = np.zeros((workers, hops))
         table[worker, hop] = links[begins]
         share[worker, hop] = count / servers
-        # A bundle is through when its slowest part is.
+        # A bundle ends when its slowest part does.
         latency = apart.latency.reshape(workers, servers).max(axis=1)
         return Routes(table, latency, share)
 
 
 class ServersModel(CollectiveModel):
-    """One direction of a parameter server in which all workers act in step.
-
-    They push, or pull what all have pushed.
-    """
+    """One direction of a parameter server with all workers in step: push, or pull."""
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
@@ -131,9 +128,10 @@ class ServersModel(CollectiveModel):
         self._together: dict[int, FloatArray] = {}  # s by bytes, of flows that start at once
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """Push: when the servers have applied all of it, the same for all.
+        """Return the outcome of a push or a pull.
 
-        Pull: when each worker has everything.
+        Push: all ranks finish when the servers have applied everything. Pull: each worker finishes
+        when it has everything.
         """
         ends, loads = self._ends(starts, nbytes), self.loads(nbytes)
         if self.direction == "pull":
@@ -141,15 +139,15 @@ class ServersModel(CollectiveModel):
         return Outcome(np.full(len(ends), self.arriving(ends, nbytes)), loads)
 
     def loads(self, nbytes: int) -> FloatArray:
-        """Bytes on each capacity, which do not depend on when flows start."""
+        """Return the bytes on each capacity, which do not depend on when flows start."""
         return self.servers.loads(self.routes, nbytes)
 
     def _ends(self, starts: FloatArray, nbytes: int) -> FloatArray:
-        """When each worker's flow ends (s) that starts at ``starts`` (s)."""
+        """Return when each worker's flow that starts at ``starts`` (s) ends (s)."""
         servers, begin = self.servers, starts[0]
         if servers.conditions.changes or np.any(starts != begin):
             return ends_of_flows(servers.network, self.routes, starts, nbytes, servers.conditions)
-        # A pull follows what all have pushed: whenever that is, its flows take as long.
+        # The time of flows that start together does not depend on when they start.
         if nbytes not in self._together:
             self._together[nbytes] = ends_of_flows(
                 servers.network, self.routes, np.zeros(len(starts)), nbytes, servers.conditions
@@ -158,7 +156,7 @@ class ServersModel(CollectiveModel):
 
     @property
     def routes(self) -> Routes:
-        """Each worker's, in this direction."""
+        """Each worker's routes in this direction."""
         return self.servers.to_servers if self.direction == "push" else self.servers.from_servers
 
     @property
@@ -168,23 +166,22 @@ class ServersModel(CollectiveModel):
 
     @property
     def plays(self) -> bool:
-        """It does."""
         return True
 
     def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
-        """Each worker's push or pull starts as it enters."""
+        """Start each worker's push or pull as it enters."""
         return _Run(self, shared, nbytes, leave)
 
     def arriving(self, ends: FloatArray, nbytes: int) -> float:
-        """When pushes that end at ``ends`` (s) are applied, and copied to the replicas."""
-        # Pushes are taken up in the order of their ends: behind each stand those that came later.
+        """Return when pushes that end at ``ends`` (s) are applied, and copied to the replicas."""
+        # Pushes are processed in the order of their ends, so later ones queue behind each.
         update = self.servers.update_seconds(nbytes)
         still_to_do = np.arange(len(ends), 0, -1)
         applied = float((np.sort(ends) + update * still_to_do).max())
         return applied + self.servers.replication_seconds(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Workers push; what servers send is counted apart."""
+        """Return the workers' bytes; the servers' bytes are counted separately."""
         workers = len(self.servers.workers)
         own = np.full(workers, nbytes, dtype=np.int64)
         none = np.zeros(workers, dtype=np.int64)
@@ -193,12 +190,12 @@ class ServersModel(CollectiveModel):
         return Traffic(none, own, by_others=workers * nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
-        """``parameter-server``."""
+        """Return ``parameter-server``."""
         return "parameter-server"
 
 
 class _Run:
-    """One direction under way, on a network that others use."""
+    """One direction under way, on a shared network."""
 
     def __init__(
         self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: Leave
@@ -210,12 +207,12 @@ class _Run:
         self._ends: list[float] = []
 
     def enter(self, ranks: IntArray) -> None:
-        """The flows of ``ranks`` start now."""
+        """Start the flows of ``ranks`` now."""
         ended = self.leave if self.model.direction == "pull" else self._pushed
         self.shared.send(self.model.routes, ranks, float(self.nbytes), ended)
 
     def _pushed(self, ranks: IntArray) -> None:
-        """Pushes have ended: all workers leave when the last is applied."""
+        """Record ended pushes; all workers leave when the last push is applied."""
         now = self.shared.env.now
         self._ends += [now] * len(ranks)
         if len(self._ends) == len(self.model.ends):

@@ -1,12 +1,12 @@
-"""How everything that is drawn looks: one font, one palette, light and dark.
+"""The look of everything that is drawn: one font, one palette, light and dark.
 
 Figures, reports, the dashboard and its server's configuration take it from here.
 
-The colours of data are seven: each stands out from both backgrounds by 3 to 1 at least (WCAG 2.1,
-1.4.11), and from each other by 23 units of CIE Lab at least, for people with any kind of colour
-vision (simulated after Machado, Oliveira and Fernandes, 2009). They were searched for by that rule,
-near the hues of Okabe and Ito's "Color universal design" (2008), of which the lighter half is too
-pale for a white page. Tests hold both limits.
+The palette has seven colours for data: each has a contrast of at least 3 to 1 to both backgrounds
+(WCAG 2.1, 1.4.11), and a distance of at least 23 units of CIE Lab to the others, for people with
+any kind of colour vision (simulated after Machado, Oliveira and Fernandes, 2009). They were found
+by a search near the hues of Okabe and Ito's "Color universal design" (2008), of which the lighter
+half is too pale for a white page. Tests check both limits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 Mode = Literal["light", "dark"]
 
 FONT = '"Source Sans", system-ui, sans-serif'
-# Greys that serve both modes: of grids and frames behind data.
+# Greys for both modes, for grids and frames behind data.
 FAINT = "rgba(138, 143, 152, 0.12)"
 LINE = "rgba(138, 143, 152, 0.45)"
 
@@ -31,7 +31,7 @@ COLOUR: Mapping[str, str] = {
     "vermilion": "#af3e10",
     "grey": "#909597",
 }
-# From an idle link to a full one; the width of a line and a number beside it say the same.
+# From an idle link to a full one; line width and a number show the same.
 LOAD = (COLOUR["grey"], COLOUR["orange"], COLOUR["vermilion"])
 SERIES = tuple(colour for name, colour in COLOUR.items() if name != "grey")
 
@@ -40,8 +40,8 @@ SERIES = tuple(colour for name, colour in COLOUR.items() if name != "grey")
 class Surface:
     """The colours of a page in one mode.
 
-    ``text``, ``muted``, ``link``, ``good`` and ``bad`` are colours of text, which stands out from
-    ``background`` and ``panel`` by 4.5 to 1 at least (WCAG 2.1, 1.4.3).
+    ``text``, ``muted``, ``link``, ``good`` and ``bad`` are colours of text, with a contrast of at
+    least 4.5 to 1 to ``background`` and ``panel`` (WCAG 2.1, 1.4.3).
     """
 
     background: str
@@ -65,7 +65,7 @@ SURFACES: Mapping[Mode, Surface] = {
 
 
 def template(mode: Mode = "light") -> dict[str, Any]:
-    """The plotly template of ``mode``: all that a figure does not say itself."""
+    """Return the plotly template of ``mode``: everything that a figure does not set itself."""
     surface = SURFACES[mode]
     axis = {
         "gridcolor": FAINT,
@@ -83,7 +83,7 @@ def template(mode: Mode = "light") -> dict[str, Any]:
     }
     return {
         "layout": {
-            # Numbers in quotes are names: of nodes, of batches.
+            # Numbers in quotes are names of nodes or batches.
             "autotypenumbers": "strict",
             "font": {"family": FONT, "size": 13, "color": surface.text},
             "colorway": list(SERIES),
@@ -106,34 +106,34 @@ def template(mode: Mode = "light") -> dict[str, Any]:
                 "activecolor": surface.text,
             },
         },
-        # Bars touch: what lies between two parts of a step is no time.
+        # Bars touch: a gap between two parts of a step would look like time.
         "data": {"bar": [{"marker": {"line": {"width": 0}}}]},
     }
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on ``colour``."""
+    """Return black or white, whichever is more readable on ``colour``."""
     return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, colour))
 
 
 def contrast(first: str, second: str) -> float:
-    """The ratio of contrast of two colours, from 1 to 21 (WCAG 2.1)."""
+    """Return the contrast ratio of two colours, from 1 to 21 (WCAG 2.1)."""
     darker, lighter = sorted((luminance(first), luminance(second)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def luminance(colour: str) -> float:
-    """The relative luminance of ``#rrggbb``, from 0 to 1 (WCAG 2.1)."""
+    """Return the relative luminance of ``#rrggbb``, from 0 to 1 (WCAG 2.1)."""
     red, green, blue = linear(colour)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def linear(colour: str) -> tuple[float, float, float]:
-    """Red, green and blue of ``#rrggbb`` without sRGB's curve, each from 0 to 1."""
+    """Return linear red, green and blue of ``#rrggbb`` (sRGB), each from 0 to 1."""
     red, green, blue = (_linear(int(colour[at : at + 2], 16) / 255) for at in (1, 3, 5))
     return red, green, blue
 
 
 def _linear(value: float) -> float:
-    # sRGB's own threshold; WCAG had 0.03928 until 2021. No colour of 8 bits lies between the two.
+    # sRGB's own threshold; WCAG had 0.03928 until 2021. No 8-bit colour lies between the two.
     return value / 12.92 if value <= 0.04045 else float(((value + 0.055) / 1.055) ** 2.4)

@@ -1,9 +1,9 @@
-"""Steps as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+"""Steps as Chrome trace events, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-A process stands for each node and one for the network between them, a thread for each stream of a
-GPU and for each link; counters show the load of each link, as a share of its rate, and how stale
-workers are. Format: Google, "Trace Event Format", 2016; times are microseconds from the start of
-the run.
+There is a process for each node and one for the network between them, a thread for each stream of a
+GPU and for each link; counters show the load of each link, as a share of its rate, and the
+staleness of workers. Format: Google, "Trace Event Format", 2016; times are microseconds from the
+start of the run.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from dpsim.strategy.sync import DROPPED
 MOST_WORKERS = 64
 MOST_LINKS = 64
 STREAMS = ("compute", "communication", "input")
-STEPS = 3  # that a command records for a trace
-_FIRST_LINK = 10_000  # threads of links, after those of GPUs
+STEPS = 3  # steps that a command records for a trace
+_FIRST_LINK = 10_000  # number of the first link's thread, after those of GPUs
 _MICRO = 1e6
 
 Event = dict[str, Any]
 
 
 def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Event:
-    """The trace of the steps that ``run`` recorded of all workers.
+    """Return the trace of the steps that ``run`` recorded of all workers.
 
     It shows the first ``workers`` and the busiest ``links``.
     """
     job, shown = run.job, min(workers, run.job.workers)
     carried = run.link_transfers()
-    # By the time that each would need: a slow link is busier than a fast one with as many bytes.
+    # By the time that each needs: a slow link is busier than a fast one with as many bytes.
     busiest = sorted(carried, key=lambda link: -_seconds(job, link, carried))[:links]
 
     events = [
@@ -58,12 +58,12 @@ def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Eve
 
 
 def _seconds(job: Job, link: int, carried: OnLinks) -> float:
-    """How long a link would need for all that it carries."""
+    """Return the seconds that a link needs for all its transfers."""
     return sum(each.nbytes for each in carried[link]) / float(job.network.capacities[link])
 
 
 def _gpus(run: Run, shown: int) -> Iterator[Event]:
-    """The streams of the first workers: steps, what is done in them, and counters of staleness."""
+    """Yield the streams of the first workers: steps, their intervals, and staleness counters."""
     job, bounds = run.job, run.boundaries()
     for worker in range(shown):
         pid, name = _node(job, worker), f"gpu{job.cluster.local_of[worker]}"
@@ -77,7 +77,7 @@ def _gpus(run: Run, shown: int) -> Iterator[Event]:
 
 
 def _steps(run: Run, worker: int, bounds: Sequence[float]) -> Iterator[Event]:
-    """A worker's recorded steps, and how stale it was at their beginnings and ends."""
+    """Yield a worker's recorded steps, and its staleness at their beginnings and ends."""
     job, steps = run.job, run.steps
     pid, compute = _node(job, worker), _thread(job, worker, "compute")
     name = f"gpu{job.cluster.local_of[worker]}"
@@ -86,26 +86,26 @@ def _steps(run: Run, worker: int, bounds: Sequence[float]) -> Iterator[Event]:
         gap = int(steps.clock_gap[step, worker])
         yield _counter(pid, f"{name} clock gap", start, iterations=gap)
         versions = int(steps.versions[step, worker])
-        if versions != DROPPED:  # which is a mark, and no number of versions
+        if versions != DROPPED:  # a marker, not a number of versions
             yield _counter(pid, f"{name} staleness", end, versions=versions)
 
 
 def _inside(each: Interval, bounds: FloatArray) -> tuple[float, float]:
-    """When an interval begins and ends; what is computed lies in its step.
+    """Return the start and end of an interval; computing is clipped to its step.
 
     Viewers nest slices by their times, and steps are added up in another order than intervals: the
     last digit may differ.
     """
     if each.stream != "compute":
         return each.start, each.end
-    # Its middle tells the step, since no rounding moves that into another.
+    # The middle determines the step, since no rounding moves it into another.
     middle = (each.start + each.end) / 2
     number = int(np.clip(np.searchsorted(bounds, middle) - 1, 0, len(bounds) - 2))
     return max(each.start, float(bounds[number])), min(each.end, float(bounds[number + 1]))
 
 
 def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
-    """A thread for each link, with the time that it is busy, and the counter of its load."""
+    """Yield a thread for each link, with its busy times, and the counter of its load."""
     for link, transfers in carried.items():
         name, thread = job.network.link_name(link), _FIRST_LINK + link
         pid, process = _place(name, job.cluster.nodes)
@@ -121,7 +121,7 @@ def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
 
 
 def _place(link: str, nodes: int) -> tuple[int, str]:
-    """The process of a link: the node where it begins or else ends, or the network."""
+    """Return the process of a link: the node where it begins or else ends, or the network."""
     for end in link.split("->"):
         node = end.partition("/")[0].removeprefix("node")
         if node.isdigit():
@@ -130,17 +130,17 @@ def _place(link: str, nodes: int) -> tuple[int, str]:
 
 
 def _node(job: Job, worker: int) -> int:
-    """The process of a worker's node."""
+    """Return the process of a worker's node."""
     return int(job.cluster.node_of[worker]) + 1
 
 
 def _thread(job: Job, worker: int, stream: str) -> int:
-    """The thread of a worker's stream, within its node."""
+    """Return the thread of a worker's stream, within its node."""
     return 1 + len(STREAMS) * int(job.cluster.local_of[worker]) + STREAMS.index(stream)
 
 
 def _names(pid: int, process: str, threads: dict[int, str]) -> Iterator[Event]:
-    # Phases of the format: M names things, X is a slice with its length, C a counter.
+    # Phases of the format: M is a name, X a slice with its length, C a counter.
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}}
     for tid, name in threads.items():
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}

@@ -1,6 +1,6 @@
 """One YAML file is one experiment: the schema, the loader, errors with line and column.
 
-It knows the configuration models of the rooms below, and runs nothing.
+Depends on the configuration models of the lower packages, and runs nothing.
 """
 
 from __future__ import annotations

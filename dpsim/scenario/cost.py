@@ -1,4 +1,4 @@
-"""What GPU time costs: its price, and the power that is drawn."""
+"""The cost of GPU time: its price, and the power it draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsim.base.units import Count, Watts
 
 
 class CostConfig(Config):
-    """What an hour of a GPU costs and what it draws, and how much training is to be paid for."""
+    """The price and the power of a GPU, and the amount of training to pay for."""
 
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
         default=None,

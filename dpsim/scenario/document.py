@@ -1,6 +1,6 @@
-"""A scenario as text said it, and the model that it becomes.
+"""A scenario's values as written, before they become a model.
 
-Plain values, each with the place it came from, so that every problem can be shown where it is.
+Each plain value keeps its place in the text, so that every problem can be shown there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ SHOWN_PROBLEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands.
+    """The place of a value.
 
-    A file with line and column (from 1), or another source, such as ``--set cluster.nodes=8``.
+    It is a line and column (from 1) of a file, or another source, such as ``--set
+    cluster.nodes=8``.
     """
 
     source: str
@@ -39,13 +40,13 @@ class Place:
 
     @property
     def order(self) -> tuple[bool, int, int]:
-        """Sorts places of a file from top to bottom, and sources without lines behind them."""
+        """A sort key: places of a file from top to bottom, then sources without lines."""
         return (self.line is None, self.line or 0, self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and its place; in a mapping also the place of its key.
+    """A value and its place, and in a mapping the place of its key.
 
     Lists and mappings hold nodes.
     """
@@ -55,7 +56,7 @@ class Node:
     key_place: Place | None = None
 
     def plain(self) -> Plain:
-        """The value as plain lists and dicts, without places."""
+        """Return the value as plain lists and dicts, without places."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, tuple):
@@ -63,7 +64,7 @@ class Node:
         return self.value
 
     def leaves(self, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-        """Each value that is no list and no mapping, from top to bottom, with its path."""
+        """Yield each value that is neither list nor mapping, from top to bottom, with its path."""
         inside: Iterable[tuple[str | int, Node]] = ()
         if isinstance(self.value, dict):
             inside = self.value.items()
@@ -75,7 +76,7 @@ class Node:
             yield from node.leaves((*path, part))
 
     def child(self, part: str | int) -> Node | None:
-        """The node below a key or a list index, or None."""
+        """Return the node under a key or a list index, or None."""
         if isinstance(self.value, dict) and isinstance(part, str):
             return self.value.get(part)
         if isinstance(self.value, tuple) and isinstance(part, int) and 0 <= part < len(self.value):
@@ -83,14 +84,14 @@ class Node:
         return None
 
     def at(self, path: Path) -> Node | None:
-        """The node at ``path``, or None where nothing stands there."""
+        """Return the node at ``path``, or None where there is none."""
         node: Node | None = self
         for part in path:
             node = node.child(part) if node else None
         return node
 
     def nearest(self, path: Path) -> Node:
-        """The node at ``path``, or else the nearest one above it that exists."""
+        """Return the node at ``path``, or its nearest existing ancestor."""
         node = self
         for part in path:
             below = node.child(part)
@@ -100,12 +101,12 @@ class Node:
         return node
 
     def put(self, path: Path, new: Node) -> Node:
-        """A copy with ``new`` at ``path``, whose parent must exist; nothing else is copied."""
+        """Return a copy with ``new`` at ``path``, whose parent must exist; share other nodes."""
         if not path:
             return new
         first, *rest = path
         old = self.child(first)
-        # The parent exists, so that only the last part of a path may have nothing there yet.
+        # The parent exists, so only the last part of a path may be missing.
         below = (old or new).put(tuple(rest), new)
         if isinstance(self.value, dict) and isinstance(first, str):
             return replace(self, value={**self.value, first: below})
@@ -116,7 +117,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One scenario's values with their places.
+    """The values of one scenario with their places.
 
     ``source`` is the file's name as the user gave it.
     """
@@ -126,19 +127,19 @@ class Document:
 
     @classmethod
     def of(cls, values: Mapping[str, object], source: str) -> Document:
-        """A document of plain values that stand in no file.
+        """Return a document of plain values that come from no file.
 
-        Problems in them are shown with ``source``.
+        Their problems are shown with ``source``.
         """
         return cls(source, node_of(values, Place(source)))
 
     def plain(self) -> Plain:
-        """All values as plain lists and dicts."""
+        """Return all values as plain lists and dicts."""
         return self.root.plain()
 
 
 def node_of(value: object, place: Place) -> Node:
-    """Nodes of plain lists, dicts and scalars, all at one place."""
+    """Return nodes of plain lists, dicts and scalars, all at one place."""
     if isinstance(value, Mapping):
         return Node({str(key): node_of(below, place) for key, below in value.items()}, place, place)
     if isinstance(value, (list, tuple)):
@@ -152,7 +153,7 @@ def node_of(value: object, place: Place) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where it stands, its path, and the rule with the value.
+    """One problem: its place, its path, and the broken rule with the value.
 
     The path in the scenario may be empty.
     """
@@ -166,9 +167,9 @@ class Problem:
 
 
 def error(problems: Iterable[Problem]) -> ScenarioError:
-    """One error with a line for each problem, sorted by place; very many are cut short."""
+    """Return one error with a line for each problem, sorted by place; long lists are cut."""
     in_order = sorted(problems, key=lambda problem: problem.place.order)
-    # Equal lines are said once: several rules may break at one place in the same words.
+    # Show equal lines once: several rules may break at one place in the same words.
     lines = list(dict.fromkeys(str(problem) for problem in in_order))
     if len(lines) > SHOWN_PROBLEMS:
         lines[SHOWN_PROBLEMS:] = [f"... and {len(lines) - SHOWN_PROBLEMS} more problems"]
@@ -176,7 +177,7 @@ def error(problems: Iterable[Problem]) -> ScenarioError:
 
 
 def path_text(path: Path) -> str:
-    """``strategy.faults[0].at`` for ``("strategy", "faults", 0, "at")``; odd keys are quoted."""
+    """Return ``strategy.faults[0].at`` for ``("strategy", "faults", 0, "at")``; quote odd keys."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -189,7 +190,7 @@ def path_text(path: Path) -> str:
 
 
 def show(value: object) -> str:
-    """A value for a message, as YAML has it, at most 60 characters.
+    """Return a value as YAML for a message, in at most 60 characters.
 
     ``'25 Gb'``, ``true``, ``nothing``, ``a list``.
     """
@@ -201,10 +202,10 @@ def show(value: object) -> str:
         return "nothing"
     if isinstance(value, bool):
         return str(value).lower()
-    # Cut before quoting, so that an endless value is not quoted whole and the closing quote stays.
+    # Cut before quoting, so that a very long value is not quoted whole and keeps its closing quote.
     if isinstance(value, str):
         return repr(_cut(value))
-    # YAML writes numbers that are not finite with a dot.
+    # YAML writes infinity and NaN with a dot.
     return _cut({"nan": ".nan", "inf": ".inf", "-inf": "-.inf"}.get(repr(value), repr(value)))
 
 

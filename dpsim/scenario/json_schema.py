@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files, for editors: the same text for the same models, always."""
+"""The JSON Schema of scenario files, for editors; deterministic for the same models."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 
 def schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the files that ``model`` reads.
+    """Return the JSON Schema (draft 2020-12) of the files that ``model`` reads.
 
-    Keys inside are sorted, fields stay in order.
+    Keys of nested mappings are sorted; fields keep their order.
     """
     generated = model.model_json_schema(mode="validation")
     title = generated.pop("title", model.__name__)
@@ -19,5 +19,5 @@ def schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def text(model: type[BaseModel]) -> str:
-    """`schema` as indented JSON that ends in a newline: what ``dpsim schema`` prints."""
+    """Return `schema` as indented JSON with a trailing newline, as ``dpsim schema`` prints it."""
     return json.dumps(schema(model), indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Scenario files to checked models.
+"""Load scenario files into validated models.
 
 Every problem is a line of one ScenarioError, with file, line, column, path and rule.
 """
@@ -23,16 +23,16 @@ MAX_BYTES = 2**20
 
 
 def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
-    """The scenario in the YAML file at ``path``.
+    """Load the scenario from the YAML file at ``path``.
 
-    ``key=value`` overrides (dotted paths) are applied. Raises ScenarioError with every problem in
-    the file, each with line, column, path and rule.
+    Applies ``key=value`` overrides (dotted paths). Raises ScenarioError with every problem in the
+    file, each with line, column, path and rule.
     """
     return load(path, Scenario, overrides)
 
 
 def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[str] = ()) -> Model:
-    """The ``model`` that the YAML file at ``path`` describes, with ``key=value`` overrides applied.
+    """Load the ``model`` from the YAML file at ``path``, with ``key=value`` overrides applied.
 
     Raises ScenarioError with a line for each problem; an override's problem begins with ``--set
     key=value``.
@@ -48,11 +48,11 @@ def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[s
 def validate(
     document: Document, model: type[Model], folder: os.PathLike[str] | None = None
 ) -> Model:
-    """The ``model`` with a document's values.
+    """Return the ``model`` with a document's values.
 
     Raises ScenarioError with all problems, sorted by place.
 
-    Files that a scenario names are looked for in ``folder``, beside it if that is None.
+    Files named in a scenario are searched in ``folder``, or beside the document if that is None.
     """
     booleans = list(_misplaced_booleans(document.root, model))
     values, refused = document.plain(), list[Problem]()
@@ -60,10 +60,10 @@ def validate(
         looked_in = pathlib.Path(document.source).parent if folder is None else folder
         checked = model.model_validate(values, context={"folder": looked_in})
     except ValidationError as err:
-        from dpsim.scenario.wording import problems  # loaded for errors alone
+        from dpsim.scenario.wording import problems  # loaded only for errors
 
         refused = problems(err.errors(include_url=False), model, document.root)
-    # Where a truth value stands for a number, pydantic may have another objection to it, or none.
+    # Where a boolean replaces a number, pydantic may report another problem with it, or none.
     paths = {problem.path for problem in booleans}
     found = [*booleans, *(problem for problem in refused if problem.path not in paths)]
     if found:
@@ -72,7 +72,7 @@ def validate(
 
 
 def _misplaced_booleans(root: Node, model: type[BaseModel]) -> Iterator[Problem]:
-    """Truth values where a number is wanted, which pydantic would take for 0 and 1."""
+    """Yield booleans where a number is expected, which pydantic would accept as 0 and 1."""
     for path, node in root.leaves():
         if not isinstance(node.value, bool):
             continue
@@ -83,19 +83,19 @@ def _misplaced_booleans(root: Node, model: type[BaseModel]) -> Iterator[Problem]
 
 
 def load_yaml(path: str | os.PathLike[str]) -> Document:
-    """The mapping that a YAML 1.2 file holds, each value with its line and column.
+    """Return the mapping in a YAML 1.2 file, each value with its line and column.
 
-    Raises ScenarioError where the file cannot be read, holds more than 1 MiB, or is not one YAML
+    Raises ScenarioError where the file cannot be read, is larger than 1 MiB, or is not one YAML
     mapping in UTF-8.
     """
     source = os.fspath(path)
-    # Control characters in a name could rewrite what stands on the terminal.
+    # Control characters in a name could alter the terminal's output.
     source = source if source.isprintable() else repr(source)
     return from_text(_text(path, source), source)
 
 
 def _copies(path: str | os.PathLike[str]) -> str:
-    """How to get the file, where it is one that comes with dpsim."""
+    """Return a hint on how to get the file, where it is one that comes with dpsim."""
     from dpsim.scenario.shipped_files import shipped_as
 
     name = shipped_as(path)
@@ -119,7 +119,7 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
         ) from None
     except OSError as err:
         raise refuse(f"must be a file that can be read, but: {err.strerror}") from None
-    # Raised above, and a DpsimError too: it has its place already.
+    # Raised above, and a subclass of DpsimError: it has its place already.
     except ScenarioError:
         raise
     except DpsimError as err:
@@ -129,12 +129,12 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
     except ValueError:  # a null byte in the name
         raise refuse("must be a file's name") from None
     try:
-        # Some editors put a byte order mark first.
+        # Some editors write a byte order mark first.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         before = data[: err.start]
         line = before.count(b"\n") + 1
-        # Columns count characters, and a byte order mark is none.
+        # Columns count characters, without the byte order mark.
         line_so_far = before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")
         rule = f"must be text in UTF-8, but got the byte 0x{data[err.start]:02x}"
         raise refuse(rule, line, len(line_so_far) + 1) from None

@@ -1,7 +1,6 @@
 """``--set key=value``.
 
-Replaces values in a document, so that what is then wrong with them is shown as the option's
-problem.
+Replaces values in a document, so that problems with the new values are reported for the option.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.wording import unknown_key
 from dpsim.scenario.yaml_text import parse
 
-# Where a path may begin, if the scenario itself has no such field.
+# Sections that a path may omit, if the scenario itself has no such field.
 _SECTIONS = ("strategy", "workload", "cluster", "run", "disturbance")
 _KEY = re.compile(r"[^.\[\]\s]+(?:\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
 
@@ -28,7 +27,7 @@ _KEY = re.compile(r"[^.\[\]\s]+(?:\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
 class Override:
     """A new value for a path.
 
-    Every problem of the value is shown with its place, the text that asked for it.
+    Problems with the value are shown with its place, the text of the override.
     """
 
     path: str
@@ -36,12 +35,12 @@ class Override:
 
     @property
     def place(self) -> Place:
-        """What stands before problems with the value."""
+        """The place that is shown before problems with the value."""
         return self.value.place
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """``key=value``, the value as YAML.
+        """Parse ``key=value``, the value as YAML.
 
         ``cluster.nodes=8``, ``faults[0].at=3 s``, ``network={nic: 100GbE}``.
         """
@@ -55,7 +54,7 @@ class Override:
 
     @classmethod
     def of(cls, path: str, value: object, source: str) -> Override:
-        """A plain value for ``path``; ``source`` stands before its problems."""
+        """Return a plain value for ``path``; ``source`` is shown before its problems."""
         return cls(path, node_of(value, Place(source)))
 
 
@@ -68,18 +67,17 @@ class _PathError(Exception):
 def apply_overrides(
     document: Document, overrides: Iterable[str | Override], model: type[BaseModel]
 ) -> Document:
-    """A copy of ``document`` with each override in its place, later ones last.
+    """Return a copy of ``document`` with the overrides applied in order.
 
-    ``model`` says what the paths mean, which may be short (`full_path`). Missing mappings on the
-    way are made, with the defaults of ``model``. Setting the key that chooses a kind drops those of
-    the document's fields that the new kind does not know. Values are not checked here: `validate`
-    does that.
+    ``model`` resolves the paths, which may be short (`full_path`). Missing mappings on the way are
+    created with the defaults of ``model``. Setting the key that selects a kind drops those of the
+    document's fields that the new kind does not have. `validate` checks the values later.
 
     Raises ScenarioError for overrides that are not ``key=value`` and for paths through unknown
     keys.
     """
     root = document.root
-    # All are tried, so that every wrong one is told at once.
+    # Try all of them, so that every wrong one is reported at once.
     refused: list[str] = []
     for given in overrides:
         try:
@@ -104,8 +102,7 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
         node = root.nearest(path)
         part = _part(text, node, path)
         below = node.child(part)
-        # With what the default says: what stands beside the new value then is what would stand
-        # there without it.
+        # Start from the default's values, so that only the overridden one differs from it.
         if below is None or below.value is None:
             made = _made(part, shape.select(node), path, override.place, source)
             root = root.put((*path, part), made)
@@ -124,8 +121,8 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
 def full_path(key: str, model: type[BaseModel], parent: str = "") -> str:
     """Return the path that ``key`` is short for, as ``sync.kind`` is for ``strategy.sync.kind``.
 
-    A field of the model itself, else of a section, else one that stands in ``parent``. Of sections
-    that have the same field the first counts.
+    The key is a field of the model itself, else of a section, else of ``parent``. If several
+    sections have the field, the first one is used.
     """
     first = key.partition(".")[0].partition("[")[0]
     fields, shape = fields_of(model), shape_of(model)
@@ -142,7 +139,7 @@ def _split(path: str) -> list[str]:
 
 
 def _part(text: str, node: Node, path: Path) -> str | int:
-    """The key or index that ``text`` is in ``node``."""
+    """Return the key or index that ``text`` denotes in ``node``."""
     if isinstance(node.value, dict):
         return text
     if not isinstance(node.value, tuple):
@@ -158,14 +155,14 @@ def _part(text: str, node: Node, path: Path) -> str | int:
 
 
 def _made(part: str | int, shape: Shape, path: Path, place: Place, source: str) -> Node:
-    """The mapping that stands for ``part`` where the document has none.
+    """Return the mapping for ``part``, which the document lacks.
 
-    What its default says, which may be nothing.
+    It holds the values of its default, if any.
     """
     field = shape.fields().get(str(part))
     if field is None and not shape.any_key:
         raise _PathError((*path, part), unknown_key(str(part), shape))
-    # A default that hangs on other fields is not known before they are checked.
+    # A default that depends on other fields is unknown before validation.
     if field is None or field.default_factory_takes_validated_data:
         return Node({}, place, place)
     default = field.get_default(call_default_factory=True)
@@ -174,7 +171,7 @@ def _made(part: str | int, shape: Shape, path: Path, place: Place, source: str) 
 
 
 def _stated(model: BaseModel) -> dict[str, object]:
-    """What was given to make ``model``, as a file would give it, and always its kind."""
+    """Return the values given to create ``model``, as in a file, and always its kind."""
     as_json: Mapping[str, object] = model.model_dump(mode="json", by_alias=True)
     stated: dict[str, object] = {}
     keys = zip(type(model).model_fields.items(), fields_of(type(model)), strict=True)
@@ -191,9 +188,10 @@ def _stated(model: BaseModel) -> dict[str, object]:
 
 
 def _of_kind(node: Node, kind: type[BaseModel], place: Place, source: str) -> Node:
-    """``node`` without what ``kind`` does not know.
+    """Return ``node`` without the fields that ``kind`` does not have.
 
-    What did not come from ``source`` stays, to be refused by name: the user has just asked for it.
+    Fields that do not come from ``source`` stay and are refused by name: the user has just set
+    them.
     """
     assert isinstance(node.value, dict)
     known = fields_of(kind)

@@ -1,6 +1,6 @@
-"""What a scenario's ``replay`` may say.
+"""The ``replay`` part of a scenario.
 
-The small model that is really trained in the simulated time of the large one.
+A small model is trained in the simulated time of the large one.
 """
 
 from __future__ import annotations

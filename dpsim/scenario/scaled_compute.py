@@ -1,4 +1,4 @@
-"""Calibrations that scale the catalogue's compute times: to what was measured, or by a factor."""
+"""Calibrations that scale the catalogue's compute times to a measured step, or by a factor."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from dpsim.hardware import KnownRun
 if TYPE_CHECKING:
     from dpsim.topology import ClusterConfig
 
-# By (nodes, seconds): the factor with which a step on so many nodes takes so long.
+# By (nodes, seconds): the factor for which a step on that many nodes takes that long.
 Fit = Callable[[int, float], float]
 
 
 class ScaledCompute(Config):
     """A calibration that scales the catalogue's compute times.
 
-    A kind says by which factor.
+    Each kind defines the factor.
     """
 
     @abstractmethod
     def factor(self, computed: float, fit: Fit) -> float:
-        """What compute times are multiplied by.
+        """Return the factor on compute times.
 
         ``computed`` is how long the slowest kind of GPU computes in a step, by the catalogue (s).
-        Raises DpsimError where ``fit`` finds none.
+        Raises DpsimError where ``fit`` finds no factor.
         """
 
     @property
     def fitted_to(self) -> str | None:
-        """Where the step was measured that the factor is fitted to; None where it is given."""
+        """The source of the measured step that the factor is fitted to; None where it is given."""
         return None
 
     @abstractmethod
     def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
-        """The measured runs that the factor is from, in a scenario of that cluster and batch."""
+        """Return the measured runs behind the factor, in a scenario of that cluster and batch."""
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it says of compute times, as a sentence without its first capital."""
+        """A description of its effect on compute times, as a sentence without its first capital."""
 
 
 class MeasuredStep(ScaledCompute):
@@ -61,7 +61,7 @@ class MeasuredStep(ScaledCompute):
     source: str = Field(min_length=1, description="Where the measurement is from.")
 
     def factor(self, computed: float, fit: Fit) -> float:
-        """The one with which a simulated step takes as long as the measured one."""
+        """Return the factor for which a simulated step takes as long as the measured one."""
         return fit(self.nodes, self.step_time)
 
     @property
@@ -70,12 +70,12 @@ class MeasuredStep(ScaledCompute):
         return self.source
 
     def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
-        """The step, of the same batch on full nodes."""
+        """Return the measured step, of the same batch on full nodes."""
         return (KnownRun(nodes=self.nodes, gpus_per_node=_fullest(cluster), batch=batch),)
 
     @property
     def description(self) -> str:
-        """Where it is exact, and what is predicted."""
+        """A sentence on where it is exact, and what is predicted."""
         return (
             f"compute times are scaled to a measured step, {human(self.step_time, TIME)} on "
             f"{self.nodes} node(s) ({self.source}). "
@@ -105,8 +105,9 @@ class MeasuredCell(ScaledCompute):
     source: str = Field(min_length=1, description="Where the measurement is from.")
 
     def factor(self, computed: float, fit: Fit) -> float:
-        """The measured step over the computed one: a cell by itself sends no gradients."""
-        # GPUs that split a model go at the pace of the slowest kind, which is what was measured.
+        """Return the measured step over the computed one: a single cell exchanges no gradients."""
+        # GPUs that split a model run at the pace of the slowest kind, which the measurement
+        # includes.
         return self.step_time / computed
 
     @property
@@ -115,13 +116,13 @@ class MeasuredCell(ScaledCompute):
         return self.source
 
     def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
-        """The step of a cell, of the same batch."""
+        """Return the step of a cell, of the same batch."""
         inside = min(self.cell, _fullest(cluster))
         return (KnownRun(nodes=self.cell // inside, gpus_per_node=inside, batch=batch),)
 
     @property
     def description(self) -> str:
-        """What is measured, and what is predicted."""
+        """A sentence on what is measured, and what is predicted."""
         return (
             f"cells of {self.cell} GPUs take the measured {human(self.step_time, TIME)} "
             f"({self.source}); what they exchange is predicted."
@@ -129,7 +130,7 @@ class MeasuredCell(ScaledCompute):
 
 
 class ComputeScale(ScaledCompute):
-    """Compute times as computed, times a factor that is known."""
+    """Computed times multiplied by a known factor."""
 
     compute_scale: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         description="What compute times are multiplied by."
@@ -143,16 +144,16 @@ class ComputeScale(ScaledCompute):
     )
 
     def factor(self, computed: float, fit: Fit) -> float:
-        """The one that is given."""
+        """Return the given factor."""
         return self.compute_scale
 
     def known_on(self, cluster: ClusterConfig, batch: int) -> tuple[KnownRun, ...]:
-        """Those that are given."""
+        """Return the given runs."""
         return self.known
 
     @property
     def description(self) -> str:
-        """The factor, and where it is from."""
+        """The factor and its source, as a sentence."""
         return f"compute times are the catalogue's times {self.compute_scale:g} ({self.source})."
 
 

@@ -1,6 +1,6 @@
-"""The scenario: one experiment, as its YAML file says it.
+"""The scenario: one experiment, as described by its YAML file.
 
-Each kind's own model stands beside the kind.
+The model of each kind is defined in the module of that kind.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _Calibration = Literal["catalogue"] | MeasuredStep | ComputeScale | MeasuredCell
 
 
 def _cluster_or_testbed(schema: dict[str, Any]) -> None:
-    """In the JSON Schema: one of the two must be there."""
+    """Require one of the two in the JSON Schema."""
     schema["required"].remove("cluster")
     schema["anyOf"] = [{"required": ["cluster"]}, {"required": ["testbed"]}]
 
@@ -126,12 +126,12 @@ class Scenario(Config):
     @model_validator(mode="wrap")
     @classmethod
     def _as_a_whole(cls, data: Any, fields: ModelWrapValidatorHandler[Scenario]) -> Scenario:
-        """What concerns several fields: the testbed's cluster before them, the cells after them."""
+        """Take the cluster from the testbed before validation, and check cells afterwards."""
         says_no_cluster = isinstance(data, dict) and data.get("cluster") is None
         if says_no_cluster and data.get("testbed") is not None:
             data = {**data, "cluster": _cluster_of(data["testbed"])}
         scenario = fields(data)
-        # Only what was measured of cells says how large they are.
+        # Only calibrations measured on cells have a cell size.
         if getattr(scenario.calibration, "cell", 1) > 1:
             scenario._check_cells()
         return scenario
@@ -151,7 +151,7 @@ class Scenario(Config):
     @classmethod
     def _divided(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
         cluster = info.data.get("cluster")
-        # Fields are checked in their order: the cluster is here by now, unless it was refused.
+        # Fields are validated in order: the cluster is set by now, unless it was refused.
         if workload.global_batch is None or cluster is None:
             return workload
         return workload.resolved(cluster.ranks)
@@ -173,7 +173,7 @@ class Scenario(Config):
     @field_validator("calibration")
     @classmethod
     def _of_a_transport(cls, calibration: Any) -> Any:
-        """Profiles of kinds that are not known say nothing of a scenario."""
+        """Refuse profiles of unknown kinds."""
         if isinstance(calibration, CalibrationProfile):
             calibration.transport()
             for spread in calibration.spreads:
@@ -181,7 +181,7 @@ class Scenario(Config):
         return calibration
 
     def _check_cells(self) -> None:
-        """Cells exchange what each of their GPUs holds, by all-reduces."""
+        """Check that cells exchange by all-reduces, and divide the GPUs."""
         cell, strategy = self.cell, self.strategy
         if self.cluster.ranks % cell:
             raise ValueError(
@@ -200,14 +200,14 @@ class Scenario(Config):
 
     @property
     def cell(self) -> int:
-        """GPUs that split a model among them: 1 but for measured cells."""
-        # Only what was measured of cells says how large they are.
+        """GPUs that split a model among them: 1 except for measured cells."""
+        # Only calibrations measured on cells have a cell size.
         cell: int = getattr(self.scaling, "cell", 1)
         return cell
 
     @property
     def scaling(self) -> ScaledCompute | None:
-        """What compute times are scaled to or by, where the calibration says so."""
+        """The scaling of compute times, where the calibration has one."""
         calibration, profile = self.calibration, self.profile
         if profile is not None and profile.compute_scale is not None:
             return ComputeScale(
@@ -217,10 +217,10 @@ class Scenario(Config):
 
     @property
     def condition(self) -> Condition:
-        """How the cluster is kept: as said, or by the tier of the software.
+        """The condition of the cluster: as given, or from the tier of the software.
 
-        What was measured of it has its condition in it. What ordinary clusters make of steps is
-        known of all-reduces and of sharding alone.
+        A measured profile already includes its condition. The effect of ordinary clusters on steps
+        is known only for all-reduces and sharding.
         """
         profile = self.profile
         measured = profile is not None and bool(
@@ -234,7 +234,7 @@ class Scenario(Config):
 
     @property
     def known_runs(self) -> tuple[KnownRun, ...]:
-        """The measured runs that the calibration was fitted to, where it says which."""
+        """The measured runs that the calibration was fitted to, where it names them."""
         profile, scaling = self.profile, self.scaling
         if profile is not None and profile.step is not None:
             return profile.known
@@ -243,12 +243,12 @@ class Scenario(Config):
 
     @property
     def fitted_to(self) -> str | None:
-        """Where the step was measured that compute times are fitted to; None where none was."""
+        """The source of the measured step that compute times are fitted to; None without one."""
         return None if self.scaling is None else self.scaling.fitted_to
 
     @property
     def profile(self) -> CalibrationProfile | None:
-        """What was measured of messages, collectives, layers or ranks, where a profile says it."""
+        """The profile of measured messages, collectives, layers or ranks, where one is given."""
         calibration = self.calibration
         return calibration if isinstance(calibration, CalibrationProfile) else None
 
@@ -258,14 +258,14 @@ class Scenario(Config):
         return self.cluster.ranks * self.workload.samples_per_gpu
 
     def build_model(self) -> Model:
-        """The model that workers train, with the layer times that the calibration has of it."""
+        """Return the model that workers train, with the calibration's layer times for it."""
         profile = self.profile
-        # All workers train one model: a kind of GPU without such a kernel decides for all.
+        # All workers train one model: one kind of GPU without such a kernel decides for all.
         flash = all(part.accelerator.flash_attention for part in self.cluster.parts)
         model = self.workload.build(flash=flash)
         if profile is None:
             return model
-        # Layers tell which model a profile is of: names of models are spelt in too many ways.
+        # Identify the profile's model by its layers, since names of models are spelt in many ways.
         names = [layer.name for layer in model.layers]
         words = self.workload.words
         software = {"execution": words.execution, "memory_format": words.memory_format}
@@ -277,14 +277,15 @@ class Scenario(Config):
                 "workload.trainable: must be all where the calibration has measured the layers' "
                 "times, which are of a step that trains all"
             )
-        # Layers were measured by themselves; ranks that compute at once slow one another down.
+        # Layers were measured on an otherwise idle node; ranks that compute at once slow each other
+        # down.
         pace = 1.0 if self._spread is None else self._spread.pace
         wrapper = self.strategy.wrapper if self.cluster.ranks > 1 else None
         return replace(model, measured=_times(found, self.workload, pace, wrapper))
 
     @property
     def measured_jitter(self) -> JitterConfig | None:
-        """How far ranks that compute at once are apart, where the calibration has measured it."""
+        """The measured spread between ranks that compute at once, where the calibration has it."""
         return None if self._spread is None else _jitter_of(self._spread)
 
     @property
@@ -293,7 +294,7 @@ class Scenario(Config):
 
 
 def _cluster_of(testbed: Any) -> ClusterConfig:
-    """The testbed's; of one that is wrong any, so that the testbed alone is spoken of."""
+    """Return the testbed's cluster; any cluster if it is invalid, which is reported elsewhere."""
     try:
         config = TestbedConfig.model_validate(testbed)
     except ValidationError:
@@ -302,7 +303,7 @@ def _cluster_of(testbed: Any) -> ClusterConfig:
 
 
 def _jitter_of(spread: RankSpread) -> JitterConfig | None:
-    """A spread's jitter as a scenario has it. Raises ValueError where it is none."""
+    """Return a spread's jitter as a scenario's. Raises ValueError where it is invalid."""
     try:
         return DisturbanceConfig.model_validate({"jitter": spread.jitter}).jitter
     except ValidationError as error:
@@ -313,10 +314,10 @@ def _jitter_of(spread: RankSpread) -> JitterConfig | None:
 def _times(
     found: MeasuredModel, workload: WorkloadConfig, pace: float, wrapper: str | None
 ) -> MeasuredTimes:
-    """A profile's layer times and, where it has this optimiser by these kernels, its update's.
+    """Return a profile's layer times, and its update's if it has this optimiser by these kernels.
 
-    They are what they take at ``pace``: so many times as long as they were measured. Layers take
-    in equal shares what the ``wrapper`` takes besides.
+    All times are multiplied by ``pace``. The ``wrapper``'s extra time is divided equally over the
+    layers.
     """
     kernels = workload.words.optimizer_kernels
     same = found.software.get("optimizer_kernels", kernels) == kernels

@@ -1,4 +1,4 @@
-"""What may stand at a path of a scenario, read off the annotations of the pydantic models."""
+"""The types allowed at a path of a scenario, from the annotations of the pydantic models."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dpsim.scenario.document import Node, Path
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The types that one value may have, ``given``, or models by their ``kinds_on_demand``.
+    """The types that one value may have: ``given``, or models by their ``kinds_on_demand``.
 
-    With a discriminator they are the models between which its key (``kind``) chooses.
+    With a discriminator they are the models that its key (``kind``) selects from.
     """
 
     given: tuple[Any, ...] = ()
@@ -29,20 +29,20 @@ class Shape:
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """Those types."""
+        """The allowed types."""
         kinds = self.kinds_on_demand
         return self.given if kinds is None else tuple(kinds.models().values())
 
     def alternatives(self) -> Iterator[Shape]:
-        """Each option as a shape of its own.
+        """Return each option as a separate shape.
 
-        A discriminated union may stand as one option of a plain one.
+        A discriminated union may be one option of a plain union.
         """
         return (shape_of(option) for option in self.options)
 
     def models(self) -> list[type[BaseModel]]:
-        """The models among the options, in the order in which they are written."""
-        # A shape of one option is its own alternative: only several are gone into.
+        """Return the models among the options, in the order in which they are written."""
+        # A shape of one option is its own alternative: recurse only into several.
         if self.discriminator is None and len(self.options) != 1:
             return [model for shape in self.alternatives() for model in shape.models()]
         return [
@@ -52,7 +52,7 @@ class Shape:
         ]
 
     def kinds(self) -> dict[str, type[BaseModel]]:
-        """Model by its value of the discriminator; empty without one."""
+        """Return the models by their values of the discriminator; empty without one."""
         key = self.discriminator
         if self.kinds_on_demand is not None:
             return self.kinds_on_demand.models()
@@ -65,13 +65,13 @@ class Shape:
         }
 
     def kind(self, name: str) -> type[BaseModel] | None:
-        """The model of one kind; None where there is none of this name."""
+        """Return the model of one kind; None where there is none of this name."""
         if self.kinds_on_demand is not None:
             return self.kinds_on_demand.model(name)
         return self.kinds().get(name)
 
     def names(self) -> list[str]:
-        """The values of all literals and enumerations among the options, as text."""
+        """Return the values of all literals and enumerations among the options, as text."""
         if len(self.options) != 1:
             return [name for shape in self.alternatives() for name in shape.names()]
         option = self.options[0]
@@ -82,13 +82,13 @@ class Shape:
         return []
 
     def fields(self) -> dict[str, FieldInfo]:
-        """Field by its key in the file, over all models among the options."""
+        """Return the fields by their keys in the file, over all models among the options."""
         return {key: field for model in self.models() for key, field in fields_of(model).items()}
 
     def choose(self, label: str) -> Shape:
-        """The option that pydantic calls ``label`` in an error's ``loc``.
+        """Return the option that pydantic calls ``label`` in an error's ``loc``.
 
-        An empty shape where that cannot be told.
+        Returns an empty shape where it is unknown.
         """
         if self.discriminator is not None:
             kind = self.kind(label)
@@ -96,7 +96,7 @@ class Shape:
         return next((shape for shape in self.alternatives() if _is_called(shape, label)), Shape())
 
     def select(self, node: Node | None) -> Shape:
-        """The same shape, narrowed to the kind that the mapping ``node`` says it is."""
+        """Return the shape narrowed to the kind that the mapping ``node`` selects."""
         union = self.union()
         mapping = node.value if node is not None else None
         if union is None or union.discriminator is None or not isinstance(mapping, dict):
@@ -106,7 +106,7 @@ class Shape:
         return Shape((chosen,)) if chosen else self
 
     def union(self) -> Shape | None:
-        """The discriminated union here, also where it is one option among others."""
+        """Return the discriminated union here, also where it is one option among others."""
         if self.discriminator is not None or len(self.given) < 2:
             return self if self.discriminator is not None else None
         return next(
@@ -114,9 +114,9 @@ class Shape:
         )
 
     def below(self, part: str | int) -> Shape:
-        """What may stand under a key or a list index; an empty shape where that is not known."""
+        """Return the shape under a key or a list index; an empty shape where it is unknown."""
         if isinstance(part, str):
-            # Of models with the same key the last counts, as in `fields`.
+            # Of models with the same key the last one is used, as in `fields`.
             for model in reversed(self.models()):
                 if part in (shapes := _field_shapes(model)):
                     return shapes[part]
@@ -126,16 +126,16 @@ class Shape:
 
     @property
     def any_key(self) -> bool:
-        """Whether keys that no model names may stand here.
+        """Whether keys that no model names are allowed here.
 
-        In free mappings, and where nothing is known.
+        True for free mappings, and where the type is unknown.
         """
         return not self.models() or any(_item_shape(option, "") for option in self.options)
 
 
 def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
-    """The shape that an annotation allows; ``None`` among its options is left out."""
-    # Annotated may stand in Annotated, where an alias is annotated again: the outer one counts.
+    """Return the shape that an annotation allows; ``None`` among its options is left out."""
+    # Annotated may be nested, where an alias is annotated again: the outer one takes precedence.
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         discriminator = discriminator or next(filter(None, map(_discriminator, metadata)), None)
@@ -150,7 +150,7 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
 
 
 def shape_at(root: Node, model: type[BaseModel], path: Path) -> Shape:
-    """What may stand at a path of the values of a ``model``, by the kinds that they say."""
+    """Return the shape at a path of the values of a ``model``, following the kinds they select."""
     node, shape = root, shape_of(model)
     for part in path:
         shape = shape.select(node).below(part)
@@ -160,23 +160,23 @@ def shape_at(root: Node, model: type[BaseModel], path: Path) -> Shape:
 
 @cache
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """A model's fields by their keys in the file."""
+    """Return a model's fields by their keys in the file."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 @cache
 def _field_shapes(model: type[BaseModel]) -> dict[str, Shape]:
-    """The shape of each field by its key in the file: every scenario asks for them anew."""
+    """Return the shape of each field by its key in the file, cached for all scenarios."""
     return {key: _field_shape(field) for key, field in fields_of(model).items()}
 
 
 def _field_shape(field: FieldInfo) -> Shape:
-    # What stood beside the annotation has been taken apart from it.
+    # pydantic has moved the annotation's metadata into the field.
     return _on_demand(field.metadata) or shape_of(field.annotation, _discriminator(field))
 
 
 def _on_demand(metadata: Sequence[object]) -> Shape | None:
-    """The shape of a union whose models are imported on demand; None where there is none."""
+    """Return the shape of a union whose models are imported on demand; None where there is none."""
     kinds = next((each for each in metadata if isinstance(each, Kinds)), None)
     return None if kinds is None else Shape((), kinds.key, kinds)
 
@@ -188,7 +188,7 @@ def _discriminator(metadata: object) -> str | None:
 
 
 def _item_shape(option: Any, part: str | int) -> Shape | None:
-    """What a list or a free mapping holds."""
+    """Return the shape of the items of a list or a free mapping."""
     origin, arguments = get_origin(option), get_args(option)
     if not (isinstance(origin, type) and issubclass(origin, Collection) and arguments):
         return None
@@ -203,14 +203,14 @@ def _item_shape(option: Any, part: str | int) -> Shape | None:
 
 
 def _is_called(shape: Shape, label: str) -> bool:
-    """Whether pydantic's ``label`` of a union's member means ``shape``.
+    """Return whether pydantic's ``label`` of a union's member means ``shape``.
 
-    Such as ``function-after[check(), Inline]``.
+    An example of a label is ``function-after[check(), Inline]``.
     """
     if shape.discriminator is not None:
         return label.startswith("tagged-union")
     if shape.models():
-        # Labels are made of Python's names, and are all that pydantic tells of a union's member.
+        # Labels consist of Python names, and are all that pydantic reports about a union's member.
         return any(model.__name__ in label for model in shape.models())
     origin = get_origin(shape.options[0]) if shape.options else None
     if origin is Literal:

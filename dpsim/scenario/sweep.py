@@ -1,4 +1,4 @@
-"""A scenario's ``sweep``: which fields vary, over which values, and how these are combined."""
+"""A scenario's ``sweep``: the varied fields, their values, and how these are combined."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ParameterConfig(Config):
                 f"{' and '.join(ends) or 'neither'}"
             )
         if self.values is not None and (ends or self.log or self.unit):
-            # Values carry their own units, and have nothing between them to draw.
+            # Values have their own units, and no range between them to draw from.
             of_a_range = [*ends, *["log"] * self.log, *["unit"] * bool(self.unit)]
             raise ValueError(
                 f"must have values without {', '.join(of_a_range)}, which make a range"
@@ -104,7 +104,7 @@ class SweepConfig(Config):
                     f"{path[:_LONGEST_PATH]!r}"
                 )
         for path in parameters:
-            # A sweep that varied itself would have no end.
+            # A sweep that varied itself would never end.
             section = re.split(r"[.\[]", path)[0]
             if section == "sweep":
                 raise ValueError(
@@ -114,7 +114,7 @@ class SweepConfig(Config):
 
     @model_validator(mode="after")
     def _fits_the_method(self) -> SweepConfig:
-        # Either without the other would be passed over in silence.
+        # Either without the other would be silently ignored.
         if (self.samples is not None) != (self.method == "random"):
             if self.samples is None:
                 raise ValueError("must have samples with method random, but got none")

@@ -1,6 +1,6 @@
-"""pydantic's errors in plain words.
+"""Plain wording of pydantic's errors.
 
-They say which rule was broken, what was given, and the nearest name that is known.
+It states the broken rule, the given value, and the nearest known name.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class _Located:
 
     error: ErrorDetails
     path: Path
-    # The unions without discriminator that it came through, and by which member.
+    # The unions without discriminator on the way, and the member taken in each.
     branches: tuple[tuple[Path, str], ...]
-    shape: Shape  # what may stand at the path
-    parent: Shape  # what may stand around it, before a kind is chosen
-    model: Shape  # the same, after that
+    shape: Shape  # the types allowed at the path
+    parent: Shape  # the types allowed around it, before a kind is selected
+    model: Shape  # the same, after a kind is selected
 
     @property
     def type(self) -> str:
@@ -75,7 +75,7 @@ class _Located:
 
 
 def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node) -> list[Problem]:
-    """What is wrong with the values under ``root``, as pydantic said of them for ``model``."""
+    """Return the problems of the values under ``root``, from pydantic's errors for ``model``."""
     return _settled([_locate(error, model, root) for error in errors], root, 0)
 
 
@@ -84,16 +84,16 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
     path: Path = ()
     branches: tuple[tuple[Path, str], ...] = ()
     for part in error["loc"]:
-        # pydantic's mark for the key itself; the part before it is that key.
+        # pydantic's marker for the key itself; the part before it is that key.
         if part == "[key]":
             continue
         if isinstance(part, str) and len(shape.options) > 1:
-            # The tag or the label of a union's member: it stands in no file.
+            # The tag or label of a union's member, which is not in the file.
             if shape.discriminator is None:
                 branches += ((path, part),)
             shape = shape.choose(part)
         elif shape.options or root.nearest(path).child(part):
-            # Otherwise it is a tag or a label where nothing is known.
+            # Otherwise it is a tag or a label where the type is unknown.
             parent, chosen = whole, shape
             if not _is_bare(part, root.at(path)):
                 path += (part,)
@@ -102,14 +102,14 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
 
 
 def _is_bare(part: object, given: Node | None) -> bool:
-    """Whether the file has a value without its source, and so no key ``value``."""
+    """Return whether the file has a value without its source, and so no key ``value``."""
     return part == "value" and given is not None and not isinstance(given.value, dict)
 
 
 def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
-    """Problems of errors, with one opinion for each union.
+    """Return the problems of errors, reduced to one for each union.
 
-    That of the member which fits best, or all of them in one.
+    It is the problem of the best-matching member, or all members' problems joined.
     """
     result = [_problem(one, root) for one in found if len(one.branches) <= level]
     unions: dict[Path, dict[str, list[_Located]]] = defaultdict(lambda: defaultdict(list))
@@ -118,7 +118,7 @@ def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
             path, label = one.branches[level]
             unions[path][label].append(one)
     for path, members in unions.items():
-        # A member whose errors are all below the union had the right type: it is what was meant.
+        # A member whose errors are all below the union had the right type, and is the intended one.
         meant = [errors for errors in members.values() if all(_is_below(path, e) for e in errors)]
         if meant:
             result += _settled(min(meant, key=len), root, level + 1)
@@ -135,7 +135,7 @@ def _is_below(path: Path, found: _Located) -> bool:
 
 
 def _joined(alternatives: list[Problem]) -> Problem:
-    """One problem that names every way out: ``must be text or a mapping, but got 5``."""
+    """Return one problem that lists all rules: ``must be text or a mapping, but got 5``."""
     first = alternatives[0]
     head, _, tail = first.rule.partition(", but got ")
     rules = [head]
@@ -165,13 +165,13 @@ def _problem(found: _Located, root: Node) -> Problem:
         return Problem(node.place, path, "is missing")
     if found.type == "value_error" and given:
         return Problem(_changed(given), path, _rule(found, given))
-    # What a name stands for may be wrong where the file has only the name.
+    # A referenced entry may be wrong where the file has only its name.
     wrong = given or Node(_shown(found.error["input"]), node.place)
     return Problem(node.place, path, _rule(found, wrong))
 
 
 def _rule(found: _Located, given: Node) -> str:
-    """The rule that ``given`` breaks, with the value."""
+    """Return the rule that ``given`` breaks, with the value."""
     context = found.error.get("ctx", {})
     if found.type in ("value_error", "assertion_error"):
         return _own(str(context.get("error", found.error["msg"])), given)
@@ -186,7 +186,7 @@ def _rule(found: _Located, given: Node) -> str:
 
 
 def broken_rule(error: ErrorDetails) -> str:
-    """The rule that a value on its own breaks, such as an option's, with the value."""
+    """Return the rule that a single value breaks, such as an option's, with the value."""
     return f"{_in_words(error)}, but got {show(_shown(error['input']))}"
 
 
@@ -197,9 +197,9 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _changed(node: Node) -> Place:
-    """A mapping's place, or that of the one override inside.
+    """Return a mapping's place, or the place of the only override inside.
 
-    What it holds together was right before.
+    Without the override its values were valid together.
     """
     inside = {place for place in _places(node) if place.source != node.place.source}
     return inside.pop() if len(inside) == 1 else node.place
@@ -221,8 +221,8 @@ def _shown(value: object) -> Scalar:
 
 
 def _own(message: str, given: Node) -> str:
-    """A validator's message as it is, but for a value that it shows at endless length."""
-    # Validators quote what they were given, and cannot know how long that is.
+    """Return a validator's message, with a very long value in it shortened."""
+    # Validators quote their input, which may be of any length.
     long = repr(given.plain())
     return message.replace(long, show(given)) if len(long) > SHOWN_CHARACTERS + 2 else message
 
@@ -241,7 +241,7 @@ def _no_kind(union: Shape, tag: Node | None) -> str:
 
 
 def _also_called(union: Shape, given: Node) -> str | None:
-    """The kind that others call as ``given``, if there is one."""
+    """Return the kind that users also call ``given``, if there is one."""
     name = str(given.value).lower()
     kinds = union.kinds().items()
     return next((kind for kind, model in kinds if name in getattr(model, "also_called", ())), None)
@@ -249,7 +249,7 @@ def _also_called(union: Shape, given: Node) -> str | None:
 
 def _one_of(names: list[str], given: Node, meant: str | None = None) -> str:
     near = suggestion(meant or str(given.value)[:SHOWN_CHARACTERS], names)
-    # Without a near name the suggestion lists all names, which stand here already.
+    # Without a near name the suggestion lists all names, which this message already has.
     near = near if "did you mean" in near else ""
     if len(names) == 1:
         return f"must be {names[0]!r}, but got {show(given)}"
@@ -262,9 +262,9 @@ def _known(names: list[str]) -> str:
 
 
 def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
-    """That ``key`` is not known in ``parent``, and what was perhaps meant.
+    """Return the rule for a ``key`` unknown in ``parent``, with the likely intended key.
 
-    ``model`` was chosen of the parent's kinds.
+    ``model`` was selected from the parent's kinds.
     """
     kinds = [repr(kind) for kind, other in _kinds(parent).items() if key in fields_of(other)]
     if kinds:
@@ -277,9 +277,9 @@ def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
 
 
 def _deeper(key: str, shape: Shape) -> str | None:
-    """Where ``key`` is known, one or two levels below ``shape``; None where that is not one place.
+    """Return where ``key`` is known, one or two levels below ``shape``; None unless unique.
 
-    Sections of one kind come first: what they have is there in every file.
+    Sections of one kind come first: every file has their fields.
     """
     sections = {name: shape.below(name) for name in shape.fields()}
     having = {name: below for name, below in sections.items() if key in below.fields()}

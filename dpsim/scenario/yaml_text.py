@@ -1,9 +1,9 @@
-"""YAML text to nodes with places.
+"""Parse YAML text to nodes with places.
 
-YAML 1.2's core schema and nothing more, stopped early where a text would never end.
+Supports only YAML 1.2's core schema, and stops early on texts that expand without bound.
 
 Values are built from ruamel.yaml's events instead of by its own constructors, which recurse without
-a limit, expand aliases before anyone can count them, and read more than YAML 1.2 has (dates, merge
+a limit, expand aliases before they can be counted, and accept more than YAML 1.2 has (dates, merge
 keys, tags that build objects).
 """
 
@@ -20,10 +20,10 @@ from dpsim.scenario.document import Document, Node, Path, Place, Problem, Scalar
 if TYPE_CHECKING:
     from dpsim.base.errors import ScenarioError
 
-# Keys, values, lists and mappings, after aliases are expanded; a scenario has about 100.
+# Keys, values, lists and mappings, after alias expansion; a scenario has about 100.
 MAX_NODES = 100_000
 MAX_DEPTH = 100
-# Characters: ruamel reads a long tag in time that grows with the square of its length.
+# Characters: ruamel's time for a long tag grows with the square of its length.
 MAX_LINE = 100_000
 
 _CORE = "tag:yaml.org,2002:"
@@ -32,7 +32,7 @@ _TAGS = {
     "SequenceStartEvent": {f"{_CORE}seq", "!"},
     "MappingStartEvent": {f"{_CORE}map", "!"},
 }
-# What a text may hold besides YAML's printable characters is a sign of a binary file.
+# Characters outside YAML's printable ones indicate a binary file.
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORDS: dict[str, Scalar] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
 _WORDS |= dict.fromkeys(("true", "True", "TRUE"), True)
@@ -42,14 +42,14 @@ _OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
-_MAX_DIGITS = 400  # beyond the largest float, and short of what int() refuses
-# A word or a number alone, as most overrides are: it needs no parser, which takes 0.3 ms.
+_MAX_DIGITS = 400  # beyond the largest float, and below the limit of int()
+# A single word or number, as in most overrides: skips the parser, which takes 0.3 ms.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
-_MOST_KEPT = 1 << 14  # characters of a text whose nodes are kept
+_MOST_KEPT = 1 << 14  # characters of a text whose nodes are cached
 
 
 def from_text(text: str, source: str) -> Document:
-    """The mapping in a YAML text; ``source`` names the text in errors. Raises ScenarioError."""
+    """Return the mapping in a YAML text; errors name ``source``. Raises ScenarioError."""
     root = parse(text, source)
     if root is not None and isinstance(root.value, dict):
         return Document(source, root)
@@ -62,11 +62,11 @@ def from_text(text: str, source: str) -> Document:
 
 
 def parse(text: str, source: str, place: Place | None = None) -> Node | None:
-    """The one document in ``text``, or None when it holds none.
+    """Return the single document in ``text``, or None if there is none.
 
-    Each node's place is its line and column in ``source``, or ``place`` where the text stands in no
-    file. Raises ScenarioError for text that is not YAML, duplicate keys, several documents, unknown
-    tags, aliases that expand to more than 100,000 nodes, and nesting deeper than 100.
+    Each node's place is its line and column in ``source``, or ``place`` for text outside a file.
+    Raises ScenarioError for text that is not YAML, duplicate keys, several documents, unknown tags,
+    aliases that expand to more than 100,000 nodes, and nesting deeper than 100.
     """
     if _PLAIN.fullmatch(text):
         return Node(resolve(text), place or Place(source, 1))
@@ -75,14 +75,14 @@ def parse(text: str, source: str, place: Place | None = None) -> Node | None:
     return _kept(text, source, place)
 
 
-# A study reads its scenario once for each question that it asks of the file.
+# Cached, since a study parses its scenario once for each question about it.
 @lru_cache(maxsize=32)
 def _kept(text: str, source: str, place: Place | None) -> Node | None:
     return _Builder(text, source, place).document()
 
 
 class _Builder:
-    """Builds nodes from events, counting nodes and depth as it goes."""
+    """Builds nodes from events, and counts nodes and depth."""
 
     def __init__(self, text: str, source: str, place: Place | None) -> None:
         self.source = source
@@ -90,7 +90,7 @@ class _Builder:
         self.events = self._events(text)
         self.path: list[str | int] = []
         self.nodes = 0
-        # By name a node, how many nodes it holds, and its height; None while it is being built.
+        # By name a node, its number of nodes, and its height; None while it is being built.
         self.anchors: dict[str, tuple[Node, int, int] | None] = {}
 
     def document(self) -> Node | None:
@@ -117,7 +117,7 @@ class _Builder:
         self._check_characters(text)
         mark = None
         try:
-            # Events, not values: they have places, and counting them stops a bomb of aliases early.
+            # Events have places, and counting them stops an alias bomb early.
             for event in YAML(typ="safe", pure=True).parse(text):
                 mark = event.end_mark
                 yield event
@@ -128,11 +128,11 @@ class _Builder:
                     "must be indented with spaces, but got a tab", mark
                 ) from None
             said = _one_line(err.problem or err.context)
-            # ruamel names tokens as a tuple of one: ('<block end>',).
+            # ruamel shows tokens as a tuple of one: ('<block end>',).
             said = re.sub(r"\('(<[^']*>)',\)", r"\1", said)
             raise self._syntax_error(f"must be YAML, but {said[:200]}", mark) from None
         except Exception as err:
-            # Malformed escapes and directives reach chr(), int() and attributes of None.
+            # Malformed escapes and directives lead to chr(), int() and attributes of None.
             rule = f"must be YAML, but what follows cannot be read: {_one_line(err)[:200]}"
             raise self._syntax_error(rule, mark) from None
 
@@ -174,7 +174,7 @@ class _Builder:
             raise self._error(event, f"must be nested at most {MAX_DEPTH} deep, but got more", ())
 
     def _node(self, event: Any, depth: int) -> tuple[Node, int]:
-        """The node that starts with ``event``, and its height: 0 for a scalar."""
+        """Return the node that starts with ``event``, and its height: 0 for a scalar."""
         kind = type(event).__name__
         if kind == "AliasEvent":
             return self._alias(event, depth)
@@ -184,7 +184,7 @@ class _Builder:
             tag = str(event.tag).replace(_CORE, "!!")
             raise self._error(event, f"must have no such tag, but got {show(tag)}")
         if event.anchor:
-            # Named before it is built: an alias inside it would make it hold itself.
+            # Registered before it is built: an alias inside it would make it contain itself.
             self.anchors[event.anchor] = None
         value: Any
         if kind == "ScalarEvent":
@@ -206,7 +206,8 @@ class _Builder:
         if anchored is None:
             raise self._error(event, f"must not hold itself, but {show('*' + name)} does")
         node, nodes, height = anchored
-        # An alias counts as all that it stands for, which is how small files grow without end.
+        # An alias counts as all nodes that it stands for, since small files can expand without
+        # bound.
         self._count(event, nodes, depth + height)
         return replace(node, place=self._place(event.start_mark)), height
 
@@ -235,7 +236,7 @@ class _Builder:
             node, below = self._node(value, depth + 1)
             self.path.pop()
             key_place = self._place(event.start_mark)
-            # An empty value stands nowhere; ruamel puts it before whatever follows.
+            # An empty value has no place of its own; ruamel places it before the next token.
             empty = node.value is None and value.start_mark.index == value.end_mark.index
             place = key_place if empty else node.place
             nodes[key] = replace(node, key_place=key_place, place=place)
@@ -243,7 +244,7 @@ class _Builder:
         return nodes, height + 1
 
     def _key(self, event: Any, depth: int, nodes: dict[str, Node]) -> str:
-        """A key's text, as written: ``1`` and ``true`` are text too."""
+        """Return a key's text as written: ``1`` and ``true`` are text too."""
         if type(event).__name__ != "ScalarEvent":
             raise self._error(
                 event, "must have text as keys, but got an alias, a list or a mapping"
@@ -270,14 +271,14 @@ class _Builder:
         self._check_text(event)
         text = str(event.value)
         tag = (event.tag or "").rpartition(":")[2]
-        # implicit[0]: written without quotes, so that the text may mean something else.
+        # implicit[0]: written without quotes, so the text may have another type.
         if tag in ("str", "!") or not (tag or event.implicit[0]):
             return text
         if len(text) > _MAX_DIGITS and (_INTEGER.fullmatch(text) or _OCTAL_OR_HEX.fullmatch(text)):
             raise self._error(event, f"must have at most {_MAX_DIGITS} digits, but got {len(text)}")
         value = resolve(text)
         kind = {"null": None, "bool": bool, "int": int, "float": float}.get(tag, object)
-        # ``!!float 1`` is 1.0, though it is written as an integer.
+        # ``!!float 1`` is 1.0, though written as an integer.
         if kind is float and type(value) is int:
             return float(value)
         if tag and (value is not None if kind is None else type(value) is not kind):
@@ -294,7 +295,7 @@ def _one_line(said: object) -> str:
 
 
 def resolve(text: str) -> Scalar:
-    """What unquoted ``text`` means in YAML 1.2's core schema (section 10.3.2).
+    """Return the value of unquoted ``text`` in YAML 1.2's core schema (section 10.3.2).
 
     ``no`` is text and ``010`` is ten.
     """

@@ -1,6 +1,6 @@
 """How workers train together: what meets, when, beside what, and how it is packed.
 
-It knows workload and network, not scenarios.
+Depends on workload and network, not on scenarios.
 """
 
 from dpsim.strategy.combinations import RULES, Rule, refusal, rule_against

@@ -1,6 +1,6 @@
-"""Which strategies go together: data, one line a rule; what no rule speaks of works.
+"""Combinations of strategies that do not work, one rule per line; all others do.
 
-A rule asks each part what it is like, never for its name, so that it holds for new kinds too.
+Rules test the properties of each part, never its name, so they hold for new kinds too.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Parts(Protocol):
 
     @property
     def aggregation(self) -> Aggregation:
-        """How gradients meet."""
+        """How gradients are aggregated."""
 
     @property
     def sync(self) -> Sync:
-        """When they meet."""
+        """How workers synchronise."""
 
     @property
     def overlap(self) -> Overlap:
-        """What runs beside the passes."""
+        """How communication overlaps with the passes."""
 
     @property
     def compression(self) -> Codec:
-        """What is done to payloads."""
+        """How payloads are compressed."""
 
     @property
     def average_loss(self) -> bool:
@@ -46,11 +46,10 @@ S = TypeVar("S", bound=Parts)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Strategies that do not go together, and why: those of whose parts all that it asks is true.
+    """A combination that does not work, and why: it matches where all of its conditions hold.
 
-    ``field``: the one of the aggregation's fields that makes it so, where that is not its kind;
-    ``sync_field``: the same of the synchronisation.
-    ``loss``: it is about averaging the loss.
+    ``field``: the field of the aggregation that causes the conflict, where that is not its kind;
+    ``sync_field``: the same of the synchronisation. ``loss``: the rule is about averaging the loss.
     """
 
     why: str
@@ -64,19 +63,19 @@ class Rule:
 
     @property
     def asked(self) -> dict[str, Callable[[Any], bool]]:
-        """What it asks of which parts."""
-        # A part that a rule asks nothing of may be whatever it is.
+        """The conditions, by the part that they test."""
+        # A part without a condition may be of any kind.
         questions = {part: getattr(self, part) for part in PARTS}
         return {part: question for part, question in questions.items() if question is not None}
 
     def forbids(self, strategy: Parts) -> bool:
-        """Whether ``strategy`` is what the rule speaks of."""
+        """Return whether the rule matches ``strategy``."""
         if self.loss and not strategy.average_loss:
             return False
         return all(question(getattr(strategy, part)) for part, question in self.asked.items())
 
     def said(self, strategy: Parts) -> str:
-        """What of ``strategy`` does not go together, in the words of a scenario."""
+        """Return the conflicting parts of ``strategy``, in the words of a scenario."""
         words = [f"{part} {getattr(strategy, part).kind}" for part in self.asked]
         if self.field:
             words[0] = f"aggregation.{self.field} {getattr(strategy.aggregation, self.field)}"
@@ -157,7 +156,7 @@ def _is_chained(codec: Codec) -> bool:
     return codec.chained
 
 
-# In the order in which they are asked: a strategy that several forbid is refused for the first.
+# In the order in which they are tested: the first rule that matches gives the reason.
 RULES = (
     Rule(
         "gossip averages with given neighbours: it has no clock that all workers see, and nobody "
@@ -239,18 +238,18 @@ RULES = (
 
 
 def rule_against(strategy: Parts) -> Rule | None:
-    """The rule by which the parts of ``strategy`` do not go together, None where they do."""
+    """Return the first rule that the parts of ``strategy`` break, None if compatible."""
     return next((rule for rule in RULES if rule.forbids(strategy)), None)
 
 
 def refusal(strategy: Parts) -> str | None:
-    """Why the parts of ``strategy`` do not go together, in words; None where they do."""
+    """Return why the parts of ``strategy`` are incompatible, in words; None where they are not."""
     rule = rule_against(strategy)
     return None if rule is None else f"{rule.said(strategy)} means nothing: {rule.why}"
 
 
 def checked(strategy: S) -> S:
-    """The strategy itself. Raises ValueError where its parts do not go together."""
+    """Return the strategy itself. Raises ValueError where its parts are incompatible."""
     why = refusal(strategy)
     if why is not None:
         raise ValueError(why)

@@ -14,7 +14,7 @@ from dpsim.topology import Mesh
 
 
 class StrategyConfig(Config):
-    """How gradients meet, when, and what runs beside what."""
+    """How gradients are aggregated, when, and what overlaps."""
 
     aggregation: AggregationConfig = Field(
         default=AllReduceConfig(kind="allreduce"), description="How gradients meet."
@@ -36,7 +36,7 @@ class StrategyConfig(Config):
 
     @property
     def inexact(self) -> list[str]:
-        """What makes other updates than plain synchronous training, in words; empty if nothing.
+        """The parts that change updates compared with plain synchronous training, in words.
 
         Plain training applies the gradients of all workers, on the newest parameters, uncompressed.
         """
@@ -51,7 +51,7 @@ class StrategyConfig(Config):
 
     @property
     def wrapper(self) -> str | None:
-        """What torch wraps the model in for it: ddp, fsdp2, or None where nothing need."""
+        """The torch wrapper of the model: ddp, fsdp2, or None where none is needed."""
         stage = self.aggregation.sharding_stage
         if stage is not None:
             return "ddp" if stage == 1 else "fsdp2"
@@ -59,5 +59,5 @@ class StrategyConfig(Config):
         return "ddp" if beside and self.aggregation.all_reduce is not None else None
 
     def peers(self, mesh: Mesh) -> Mesh:
-        """Of the workers of ``mesh`` those who exchange gradients: all, or those of a group."""
+        """Return the workers of ``mesh`` that exchange gradients: all, or one group."""
         return Mesh(self.sync.group_size(mesh), None) if self.sync.has_groups else mesh

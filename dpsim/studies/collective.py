@@ -37,14 +37,14 @@ _MOST_BYTES = 2**50
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRow:
-    """One size of one algorithm.
+    """The times of one algorithm at one size.
 
-    Seconds from time 0 until the last rank is done, rates in B/s, traffic in bytes.
+    Times are in s from time 0 until the last rank is done, rates in B/s, traffic in bytes.
 
     ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
-    ``max_utilisation``: of the busiest link, the share of its rate over that time. ``interval``:
-    of the time; None on a switch that is described by its numbers. ``kin``: the measured machines
-    that corrected it; None of models that are corrected by none.
+    ``max_utilisation`` is the busiest link's share of its rate over that time. ``interval`` is the
+    interval of the time; None on a switch that is described by its numbers. ``kin`` are the
+    measured machines whose residuals correct the model; None for a model without such a correction.
     """
 
     bytes: int
@@ -62,7 +62,7 @@ class CollectiveRow:
     kin: tuple[str, ...] | None
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields by name; what the interval extrapolates stands beside it."""
+        """Return the fields by name, with the interval's ``extrapolated`` beside them."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "interval"}
         fields["kin"] = None if self.kin is None else list(self.kin)
         if self.interval is None:
@@ -73,7 +73,7 @@ class CollectiveRow:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTimes(Shown):
-    """Sizes of one or several algorithms, in the order asked for."""
+    """The times of one or several algorithms over sizes, in the order asked for."""
 
     rows: tuple[CollectiveRow, ...]
 
@@ -82,7 +82,7 @@ class CollectiveTimes(Shown):
         return f"<CollectiveTimes of {len(self.rows)} sizes by {names}>"
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim collective``."""
+        """Return the JSON object of ``dpsim collective``."""
         rows = [row.to_json() for row in self.rows]
         return {"schema_version": 1, "kind": "collective", "rows": rows}
 
@@ -101,10 +101,10 @@ def collective_rows(
 ) -> Iterator[CollectiveRow]:
     """Time every algorithm at every size (bytes of a rank's vector) on ``network``.
 
-    Ranks enter at ``starts`` (s), or together.
+    Ranks enter at ``starts`` (s), by default all at time 0.
     """
     begin = np.zeros(network.ranks) if starts is None else starts
-    # Of ranks that start together closed forms tell the time, too, which are the cheapest.
+    # Closed forms are the cheapest models, but hold only for ranks that start together.
     needs = Ability.NONE if starts is None else Ability.OWN_STARTS
     bus_factor = OPERATIONS[operation].bus_factor(network.ranks)
     for name in algorithms:
@@ -130,14 +130,14 @@ def _row(
     begin: FloatArray,
     bus_factor: float,
 ) -> CollectiveRow:
-    """One size, all of whose ranks enter at ``begin`` (s)."""
+    """Time one size on ranks that enter at ``begin`` (s)."""
     outcome = model.finish(begin, size)
     time = float(outcome.finishes.max())
     rate = size / time if time > 0 else 0.0
-    # Seconds that the busiest link needs for what it carried; over the whole time a share.
+    # Seconds that the busiest link takes for its bytes; divided by the whole time, its utilisation.
     busy = float((outcome.loads / model.network.capacities).max(initial=0.0))
     moved = model.traffic(size)
-    # What models were measured on are clusters, and no switches described by their numbers.
+    # Models were measured on clusters, not on switches described by their numbers.
     measured = isinstance(model.network, Cluster)
     return CollectiveRow(
         bytes=size,
@@ -150,7 +150,7 @@ def _row(
         bytes_sent_and_received_busiest=moved.busiest_both_ways,
         bytes_sent_total=moved.total,
         library=library,
-        # From the first start on: nothing could be carried before it.
+        # Counted from the first start: nothing is sent before it.
         max_utilisation=busy / (time - float(begin.min())) if busy else 0.0,
         interval=model.doubt(size).around(time) if measured else None,
         kin=model.kin,
@@ -160,7 +160,7 @@ def _row(
 def named_cluster(
     name: str, nodes: int | None, overrides: Sequence[str] = ()
 ) -> tuple[Cluster, float]:
-    """Return the cluster of `named_scenario`, and the seconds per byte that its GPUs reduce."""
+    """Return the cluster of `named_scenario` and its GPUs' reduction cost, in seconds per byte."""
     config = named_scenario(name, nodes, overrides).cluster
     return build_cluster(config), reduction_cost(config.accelerator)
 
@@ -169,7 +169,8 @@ def named_scenario(name: str, nodes: int | None, overrides: Sequence[str] = ()) 
     """Return the scenario in the file ``name``, or one on nodes of that name.
 
     ``nodes`` replaces the file's number of nodes; 1 for a node's name. ``overrides``: ``key=value``
-    of its cluster or run. Raises DpsimError for neither a file nor a node, and for other fields.
+    of its cluster or run. Raises DpsimError if ``name`` is neither a file nor a node, and for
+    overrides of other fields.
     """
     for text in overrides:
         if not chosen_path(text).startswith(("cluster.", "run.")):
@@ -177,8 +178,8 @@ def named_scenario(name: str, nodes: int | None, overrides: Sequence[str] = ()) 
     if name.endswith((".yaml", ".yml")):
         own = [] if nodes is None else [f"cluster.nodes={nodes}"]
         return load_scenario(name, [*own, *overrides])
-    known_nodes()[name]  # one that is not known is said to be that
-    # The model has no part in a collective alone, but every scenario has one.
+    known_nodes()[name]  # raises for an unknown node
+    # A scenario requires a model, though a single collective does not use it.
     values = {
         "name": name,
         "cluster": {"nodes": nodes or 1, "node": name},
@@ -188,20 +189,20 @@ def named_scenario(name: str, nodes: int | None, overrides: Sequence[str] = ()) 
 
 
 def chosen_path(override: str) -> str:
-    """Return the full path of a ``key=value``."""
+    """Return the full path of a ``key=value`` override."""
     return full_path(override.partition("=")[0].strip(), Scenario)
 
 
 def exponential_starts(ranks: int, mean: float, seed: int) -> FloatArray:
-    """A start time for each rank, in s: independent exponential draws of that mean."""
+    """Return exponentially distributed start times of the ranks, with the given mean (s)."""
     return np.random.default_rng(seed).exponential(mean, ranks)
 
 
 def parse_size(text: str) -> int:
-    """Bytes in ``text``, as nccl-tests writes them or with a unit.
+    """Parse a size in bytes, written as nccl-tests does or with a unit.
 
-    nccl-tests' ``8``, ``4K``, ``128M`` and ``8G`` are binary; units are as in ``100 MB`` or
-    ``1 MiB``. Raises DpsimError for anything else, and for more than 1 PiB.
+    nccl-tests' ``8``, ``4K``, ``128M`` and ``8G`` are binary; units are as in ``100 MB`` or ``1
+    MiB``. Raises DpsimError for anything else, and for more than 1 PiB.
     """
     match = re.fullmatch(r"\s*(\d{1,16})\s*([kKmMgGtT]?)\s*", text)
     size = int(match[1]) * _BINARY[match[2].lower()] if match else round(parse(text, DATA))
@@ -211,9 +212,9 @@ def parse_size(text: str) -> int:
 
 
 def size_range(begin: int, end: int, factor: float) -> list[int]:
-    """Sizes from ``begin`` to ``end``, each ``factor`` times the one before.
+    """Return the sizes from ``begin`` to ``end``, each ``factor`` times the one before.
 
-    Raises DpsimError where that would not end.
+    Raises DpsimError for a range that is empty, never ends or has more than 10,000 sizes.
     """
     if begin > end:
         raise DpsimError(f"must begin at most at the end ({end} bytes), but got {begin} bytes")
@@ -224,7 +225,7 @@ def size_range(begin: int, end: int, factor: float) -> list[int]:
         )
     sizes = [begin]
     while sizes[-1] * factor <= end:
-        # A factor close to 1 would round a small size to itself, again and again.
+        # With a factor close to 1, rounding could repeat a small size forever.
         sizes.append(max(round(sizes[-1] * factor), sizes[-1] + 1))
         if len(sizes) > 10_000:
             raise DpsimError(

@@ -1,6 +1,6 @@
-"""One scenario many ways, or several side by side.
+"""Compare variants of one scenario, several scenarios, or numbers of nodes.
 
-Variants of a scenario, whole scenarios, and nodes counted up; ranked by what counts.
+Variants are ranked by one figure, such as the time per sample.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from dpsim.studies.variants import Variant, variants
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What variants are ranked by: the least comes first. ``read``: None where it is not known.
+    """A figure by which variants are ranked, smallest first.
 
-    ``of_time``: it is in proportion to the step, and so are the models' errors of it. ``of_money``:
-    it can be compared in one currency alone.
+    ``read`` returns the figure of a result, None if it is unknown. ``of_time``: the figure is
+    proportional to the step time, and so are its model errors. ``of_money``: the figure is a price,
+    so it can only be compared within one currency.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Ranking:
 
 
 def _gpu_time(result: Result) -> float | None:
-    """GPU seconds of a sample, which every price multiplies alike."""
+    """Return the GPU seconds per sample, to which every price is proportional."""
     return result.workers / result.throughput_samples_per_s
 
 
@@ -75,22 +76,22 @@ RANKINGS: Registry[Ranking] = Registry(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """A variant: the ``values`` set in the file by path, none for the file as it is.
+    """A simulated variant; ``values`` are its overrides by path, none for the file as it is.
 
-    Where several files are compared, ``file`` is the first of them.
+    If several files are compared, the first value is ``file``.
     """
 
     values: Variant
     result: Result
 
     def to_json(self) -> dict[str, Any]:
-        """A row of ``dpsim compare --json``."""
+        """Return a row of ``dpsim compare --json``."""
         return {"variant": self.values, **self.result.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A variant that cannot be simulated, and why: it does not fit in memory, say."""
+    """A variant that cannot be simulated, and the reason, such as too little memory."""
 
     values: Variant
     reason: str
@@ -100,13 +101,13 @@ class LeftOut:
         return f"left out: {values or 'the file as it is'}: {self.reason}"
 
     def to_json(self) -> dict[str, Any]:
-        """One of ``left_out`` of ``dpsim compare --json``."""
+        """Return an entry of ``left_out`` in ``dpsim compare --json``."""
         return {"variant": self.values, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Shown):
-    """Variants of scenarios, best first by ``ranking``; what it is not known of comes last."""
+    """Simulated variants, best first by ``ranking``; variants with an unknown figure come last."""
 
     rows: tuple[Compared, ...]
     ranking: Ranking
@@ -119,29 +120,29 @@ class Comparison(Shown):
 
     @property
     def best(self) -> Compared:
-        """The first."""
+        """The best variant."""
         return self.rows[0]
 
     def change(self, row: Compared) -> float | None:
-        """What a variant is ranked by over that of the best, less 1; None where it is not known."""
+        """Return a variant's figure relative to the best's, minus 1; None if it is unknown."""
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
-        # A best of 0, such as no bytes sent, has no ratio.
+        # A best of 0, such as no bytes sent, allows no ratio.
         return None if not best or own is None else own / best - 1
 
     def is_best_too(self, row: Compared) -> bool | None:
-        """Whether the models' errors leave open if a variant is better than the best.
+        """Return whether a variant may be as good as the best within the models' errors.
 
-        None where it is ranked by what has no such error.
+        None if the ranking's figure has no such error.
         """
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
-        # Intervals are of ratios, and to a price of 0 there is none.
+        # Intervals are of ratios, which a price of 0 does not allow.
         if not self.ranking.of_time or not best or not own:
             return None
         return self.best.result.alike(row.result, best, own)
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known of the order, a sentence each."""
+        """Remarks on the order, a sentence each."""
         alike = [row for row in self.rows[1:] if self.is_best_too(row)]
         said = []
         if alike:
@@ -158,7 +159,7 @@ class Comparison(Shown):
         return said + [str(each) for each in self.left_out]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim compare``."""
+        """Return the JSON object of ``dpsim compare``."""
         rows = [{**row.to_json(), "is_best_too": self.is_best_too(row)} for row in self.rows]
         return {
             "schema_version": 1,
@@ -182,15 +183,14 @@ def compare(
 ) -> Comparison:
     """Simulate variants of the scenario at ``path`` and rank them.
 
-    ``vary``: ``key=a,b`` texts, all of whose combinations are variants. ``alternatives``:
-    ``key=a,key=b`` texts, each of which is a variant of its own beside the file as it is (and
-    beside every combination, where there are such). ``others``: more scenario files, of which the
-    same variants are ranked among those of the first. ``by``: one of `RANKINGS`. ``overrides``:
-    ``key=value`` of all variants. ``progress`` gets the number of variants done. Variants that
-    cannot be simulated are left out.
+    ``vary``: ``key=a,b`` texts; every combination of their values is a variant. ``alternatives``:
+    ``key=a,key=b`` texts, each a variant of its own beside the file as it is and beside every
+    combination. ``others``: more scenario files, whose variants are ranked together with those of
+    the first. ``by``: one of `RANKINGS`. ``overrides``: ``key=value`` of all variants. ``progress``
+    gets the number of variants done. Variants that cannot be simulated are left out.
 
-    Raises DpsimError for a bad text and where all are left out, ScenarioError for a variant that is
-    no scenario.
+    Raises DpsimError for a bad text and if every variant is left out, ScenarioError for a variant
+    that is not a valid scenario.
     """
     ranking = RANKINGS[by]
     chosen = variants(vary, alternatives)
@@ -210,7 +210,7 @@ def compare(
 
 
 def _check_currency(by: str, results: Iterable[Result]) -> None:
-    """Raises DpsimError for prices in several currencies."""
+    """Raise DpsimError for prices in several currencies."""
     currencies = {result.spending.currency for result in results}
     if len(currencies) > 1:
         raise DpsimError(
@@ -221,17 +221,17 @@ def _check_currency(by: str, results: Iterable[Result]) -> None:
 
 def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:
     figure = ranking.read(row.result)
-    # What nothing is known of comes last, in the order given: sorting is stable.
+    # Variants with an unknown figure come last, in the given order: sorting is stable.
     return figure is None, figure or 0.0
 
 
 def _loaded(
     path: str | os.PathLike[str], chosen: Iterable[Variant], overrides: Iterable[str]
 ) -> list[tuple[Variant, Scenario]]:
-    """The scenario at ``path`` once per variant.
+    """Load the scenario at ``path`` once per variant.
 
-    Raises ScenarioError for a variant that is not a scenario: a mistake in the last is to show
-    before minutes are spent on those before it.
+    Raises ScenarioError for an invalid variant; loading all first shows a mistake in the last one
+    before minutes are spent on the others.
     """
     fixed = list(overrides)
     scenarios = []
@@ -244,9 +244,9 @@ def _loaded(
 def _simulated(
     scenarios: list[tuple[Variant, Scenario]], progress: Callable[[int], None]
 ) -> tuple[list[Compared], list[LeftOut]]:
-    """Simulate each, of which some may be left out; ``progress`` gets the number done.
+    """Simulate each variant and collect the failed ones; ``progress`` gets the number done.
 
-    Raises DpsimError where none can be simulated.
+    Raises DpsimError if none can be simulated.
     """
     found: list[Compared] = []
     errors: list[tuple[Variant, DpsimError]] = []
@@ -279,12 +279,12 @@ class Scaling(Shown):
 
     @property
     def saturates_at_nodes(self) -> int | None:
-        """The number of nodes of the highest throughput, None where that is the last one."""
+        """The number of nodes of the highest throughput, None if that is the largest number."""
         reached = (result.throughput_samples_per_s for result in self.results)
         return saturation(list(zip(self.nodes, reached, strict=True)))
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim scale``."""
+        """Return the JSON object of ``dpsim scale``."""
         rows = [
             {"nodes": count, **result.to_json()}
             for count, result in zip(self.nodes, self.results, strict=True)
@@ -307,22 +307,21 @@ def scale(
 ) -> Scaling:
     """Simulate the scenario at ``path`` on each number of nodes.
 
-    ``overrides``: ``key=value`` of all. ``progress`` gets how many are done. Raises ScenarioError
-    where one of them is no scenario, DpsimError where none can be simulated.
+    ``overrides``: ``key=value`` for all of them. ``progress`` gets the number done. Raises
+    ScenarioError for an invalid scenario, DpsimError if none can be simulated.
     """
     chosen = [{"cluster.nodes": str(count)} for count in nodes]
     rows, left_out = _simulated(_loaded(path, chosen, overrides), progress)
-    # Not those asked for: some may have been left out.
+    # Not ``nodes``: some may have been left out.
     counts = tuple(int(row.values["cluster.nodes"]) for row in rows)
     return Scaling(counts, tuple(row.result for row in rows), tuple(left_out))
 
 
 def saturation(curve: list[tuple[int, float]]) -> int | None:
-    """The number of nodes of the highest throughput, None where that is the last one.
+    """Return the number of nodes of the highest throughput, None if that is the largest number.
 
-    ``curve`` is of (nodes, samples/s).
+    ``curve`` has pairs of (nodes, samples/s).
     """
-    # Of equal throughputs max takes the first, so a curve that stays flat saturates where it begins
-    # to.
+    # max takes the first of equal throughputs, so a flat curve saturates at its start.
     nodes, _ = max(curve, key=lambda point: point[1])
     return None if nodes == max(point[0] for point in curve) else nodes

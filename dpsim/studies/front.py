@@ -1,4 +1,4 @@
-"""The front of time against cost: what no other configuration beats in both."""
+"""The Pareto front of time against cost."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ T = TypeVar("T")
 def pareto_front(
     points: Iterable[T], time: Callable[[T], float], cost: Callable[[T], float]
 ) -> list[T]:
-    """The points that no other is at least as good as in both and better in one; the fastest first.
+    """Return the Pareto-optimal points, fastest first.
 
-    Of equal ones, the first.
+    No other point is at least as good in both time and cost and better in one. Of equal points, the
+    first is kept.
     """
     front: list[T] = []
     for point in sorted(points, key=lambda each: (time(each), cost(each))):

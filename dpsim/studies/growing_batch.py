@@ -1,9 +1,9 @@
-"""A batch that grows through a training instead of a learning rate that falls.
+"""Growing the batch during training instead of decaying the learning rate.
 
-Both have the same test accuracy after the same number of epochs (Smith, Kindermans, Ying and Le,
-"Don't decay the learning rate, increase the batch size", ICLR 2018): what a larger batch gains is
-fewer updates, each of which communicates as much. The epochs at which rates used to fall are those
-of the 90-epoch schedule of He et al. and Goyal et al. for ImageNet: 30, 60 and 80.
+Both reach the same test accuracy after the same number of epochs (Smith, Kindermans, Ying and Le,
+"Don't decay the learning rate, increase the batch size", ICLR 2018). A larger batch needs fewer
+updates, each of which communicates as much. The batch grows at the epochs at which the 90-epoch
+ImageNet schedule of He et al. and Goyal et al. decays the rate: 30, 60 and 80.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EPOCHS = (30, 30, 20, 10)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """``epochs`` at one batch: the global batch, updates, and seconds that they take."""
+    """A number of epochs with one batch: the global batch, its updates and their time (s)."""
 
     epochs: int
     global_batch: int
@@ -30,14 +30,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The same epochs with the batch that the scenario has, and with one that grows."""
+    """The same epochs with a constant batch and with a growing one."""
 
     constant: tuple[Stage, ...]
     growing: tuple[Stage, ...]
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """How long each takes."""
+        """The duration of both trainings (s), constant first."""
         return _total(self.constant), _total(self.growing)
 
 
@@ -48,10 +48,10 @@ def growing_batch(
     epochs: tuple[int, ...] = EPOCHS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Growth:
-    """Train over ``samples`` an epoch, each stage with ``factor`` times the batch before.
+    """Simulate training over ``samples`` per epoch; each stage multiplies the batch by ``factor``.
 
-    A batch that memory does not hold is accumulated over passes. Raises DpsimError where a batch
-    of one pass does not fit either.
+    A batch that does not fit in memory is accumulated over several passes. Raises DpsimError if
+    that does not fit either.
     """
     if factor < 1:
         raise DpsimError(f"factor must be at least 1, but got {factor}")
@@ -67,13 +67,13 @@ def growing_batch(
 
 
 def _at(scenario: Scenario, times: int) -> Result:
-    """The scenario with ``times`` its batch, in one pass or in several."""
+    """Simulate the scenario with ``times`` its batch, in one pass or accumulated over several."""
     workload = scenario.workload
     larger = workload.model_copy(update={"batch_per_gpu": times * workload.batch_per_gpu})
     try:
         return simulate(scenario.model_copy(update={"workload": larger}))
     except DpsimError:
-        # As many samples in more passes of the old batch, which takes no more memory.
+        # The same samples in more passes of the old batch, which needs no more memory.
         passes = times * workload.gradient_accumulation
         more = workload.model_copy(update={"gradient_accumulation": passes})
         return simulate(scenario.model_copy(update={"workload": more}))

@@ -1,7 +1,7 @@
-"""Strategies over time, with the same computing: what to put beside one another, and their lanes.
+"""Timelines of synchronisation strategies on the same compute times.
 
-Draws of compute times depend on the seed, the worker and the step alone, so that strategies of one
-scenario differ in nothing but when workers wait for what.
+Compute times are drawn by seed, worker and step alone, so that strategies of one scenario differ
+only in when workers wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Strategies = Mapping[str, Mapping[str, Any]]
 _SERVERS = {"aggregation": {"kind": "parameter-server"}, "overlap": {"kind": "buckets"}}
 _REDUCED = {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": "buckets"}}
 
-# By what they are called: the value of a scenario's ``strategy``.
+# By name: the value of a scenario's ``strategy``.
 SYNCHRONISED: Strategies = {
     "BSP": {**_REDUCED, "sync": {"kind": "bsp"}},
     "backup workers": {**_SERVERS, "sync": {"kind": "backup"}},
@@ -50,7 +50,7 @@ class Lane:
 
 
 def lane(name: str, scenario: Scenario, workers: int = WORKERS) -> Lane:
-    """The first ``workers`` of ``scenario`` over all of its steps. Raises DpsimError."""
+    """Return the timeline of the first ``workers`` over all steps. Raises DpsimError."""
     run = run_scenario(scenario, Recording(steps=None, workers=workers), settle=False)
     return Lane(name, tuple(tuple(run.intervals(step, workers)) for step in run.recorded))
 
@@ -60,11 +60,11 @@ Seen = Literal["guaranteed", "own", "in the window", "not yet"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What ``worker`` saw of everybody's updates as it read parameters for its step ``clock``.
+    """The updates visible to ``worker`` when it reads parameters for its step ``clock``.
 
-    ``seen`` has a row for each worker and an entry for each of its steps so far. SSP promises all
-    updates up to step ``clock - staleness - 1``; a worker always has its own; what else is there is
-    what has come by chance, and some of the window has not (Ho et al., NeurIPS 2013, figure 1).
+    ``seen`` has a row for each worker and an entry for each of its steps so far. SSP guarantees all
+    updates up to step ``clock - staleness - 1`` and a worker's own; later ones may or may not have
+    arrived (Ho et al., NeurIPS 2013, figure 1).
     """
 
     worker: int
@@ -74,7 +74,7 @@ class Window:
 
 
 def windows(scenario: Scenario, worker: int) -> tuple[Window, ...]:
-    """What ``worker`` sees at each step that it begins, in one run of ``scenario``, which is SSP's.
+    """Return the updates visible to ``worker`` at each step of one run of an SSP ``scenario``.
 
     Raises DpsimError as `run_scenario` does.
     """
@@ -90,7 +90,7 @@ def windows(scenario: Scenario, worker: int) -> tuple[Window, ...]:
 def _rows(
     gradients: Gradients, worker: int, workers: int, clock: int, staleness: int
 ) -> tuple[tuple[Seen, ...], ...]:
-    """What each of ``workers`` had sent, seen by ``worker`` as it begins step ``clock``."""
+    """Classify the updates of each of ``workers`` as ``worker`` sees them at step ``clock``."""
     its = (gradients.worker == worker) & (gradients.clock == clock)
     # Versions count updates: version `read` holds the updates below it.
     read, when = int(gradients.read[its][0]), float(gradients.begun[its][0])
@@ -108,7 +108,7 @@ def _rows(
 
 
 def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:
-    """What an update is to a reader, given whether the parameters that were read have it."""
+    """Classify an update for a reader; ``is_in`` says whether the read parameters include it."""
     if not is_in:
         return "not yet"
     if is_own:

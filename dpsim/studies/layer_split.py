@@ -1,12 +1,13 @@
-"""Splitting a model by layers instead of its batch: what lies past the limit of data parallelism.
+"""Layer parallelism: splitting a model by layers instead of its batch.
 
 Each device holds a run of layers, and a batch goes through all devices. Naive: one device works at
 a time. Pipelined (GPipe): k micro-batches follow one another, all forward, then all backward; then
 each device updates its own weights. With equal stages and free transfers the devices are idle for
-(p - 1) / (k + p - 1) of (k + p - 1) (f + b). What crosses a cut travels over the route from one
-device to the next, beside the passes, one micro-batch at a time; each cut has its route to itself.
-Activations of all samples stay until their backward pass. Weights that two stages share (a tied
-output layer) are not exchanged. Source: Huang et al., "GPipe", NeurIPS 2019.
+(p - 1) / (k + p - 1) of (k + p - 1) (f + b). Activations and gradients that cross a cut travel over
+the route from one device to the next, overlapped with the passes, one micro-batch at a time; each
+cut has a route of its own. Activations of all samples stay until their backward pass. Weights that
+two stages share (a tied output layer) are not exchanged. Source: Huang et al., "GPipe", NeurIPS
+2019.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from dpsim.workload import MOST_SAMPLES, WIDTH, Model
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A device's layers ``first`` to ``end`` (not included).
+    """The layers ``first`` to ``end`` (exclusive) on one device.
 
-    Seconds of a micro-batch's passes and of the update, its memory (B).
+    Holds the seconds of a micro-batch's passes and of the update, and the memory (B).
 
-    ``sent``: bytes of a micro-batch that go on to the next stage, and come back as gradients; 0 of
-    the last.
+    ``sent`` is the bytes of a micro-batch's activations sent to the next stage, and of the
+    gradients that come back; 0 for the last stage.
     """
 
     first: int
@@ -48,7 +49,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """The way from one device to the next: ``latency`` (s) and ``rate`` (B/s)."""
+    """The route from one device to the next: ``latency`` (s) and ``rate`` (B/s)."""
 
     latency: float
     rate: float
@@ -56,9 +57,9 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """A step: when each stage ends each micro-batch, and when all have updated.
+    """The times of a step: the end of each micro-batch on each stage, and of all updates.
 
-    Forward and backward have shape (stages, micro-batches).
+    ``forward`` and ``backward`` have shape (stages, micro-batches).
     """
 
     forward: FloatArray
@@ -76,31 +77,29 @@ class LayerSplit:
 
     @property
     def idle(self) -> float:
-        """The share of the devices' time in which they do nothing."""
+        """The share of the devices' time in which they are idle."""
         busy = sum(
             self.micro_batches * (stage.forward + stage.backward) + stage.update
             for stage in self.stages
         )
-        # Rounded, one device that never waits comes to less than nothing.
+        # Rounding can take one device that never waits slightly below 0.
         return max(0.0, 1 - busy / (len(self.stages) * self.pipeline.step))
 
     @property
     def bytes_sent(self) -> float:
-        """Bytes that all devices send in a step, both ways."""
+        """The bytes that all devices send in a step, in both directions."""
         return 2 * self.micro_batches * sum(stage.sent for stage in self.stages)
 
     @property
     def memory(self) -> MemoryUse:
-        """What the fullest device holds."""
+        """The memory of the fullest device."""
         return max((stage.memory for stage in self.stages), key=lambda use: use.held.total)
 
 
 def balanced(seconds: FloatArray, parts: int) -> list[int]:
-    """Where to cut a row of work into ``parts`` runs so that the longest is as short as can be.
+    """Cut a row of work into ``parts`` runs so that the longest run is as short as possible.
 
-    The answer is the end of each run.
-
-    Raises DpsimError where there are fewer pieces than parts.
+    Return the end of each run. Raises DpsimError if there are fewer pieces than parts.
     """
     if parts > len(seconds):
         raise DpsimError(
@@ -116,24 +115,24 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
     for run in range(1, parts):
         # options[j, i]: the longest run if the last one goes from piece i to piece j.
         options = np.maximum(longest[None, :], before[:, None] - before[None, :])
-        options[np.triu_indices(len(before))] = np.inf  # a run is not empty
-        # Nor are the runs before it, which need a piece each.
+        options[np.triu_indices(len(before))] = np.inf  # no run is empty
+        # The runs before it need at least a piece each.
         options[:, :run] = np.inf
         cuts.append(options.argmin(axis=1))
         longest = options.min(axis=1)
     ends = [len(seconds)]
-    # Back from the end: each table of cuts says where the run that ends there begins.
+    # Backtrack from the end: each table of cuts says where the run that ends there begins.
     for cut in reversed(cuts):
         ends.insert(0, int(cut[ends[0]]))
     return ends
 
 
 def pipelined(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) -> Pipeline:
-    """Times of a step of ``micro_batches``; ``hops`` lead from each of ``stages`` to the next."""
+    """Time a step of ``micro_batches``; ``hops`` lead from each of ``stages`` to the next."""
     ways = [(hop, stage.sent) for hop, stage in zip(hops, stages[:-1], strict=True)]
     forward = _pass([stage.forward for stage in stages], ways, np.zeros(len(stages)), micro_batches)
-    # Backwards the last stage comes first. Each begins when its last forward pass is done: GPipe
-    # does not mix the two.
+    # The backward pass starts at the last stage. Each stage begins it after its last forward pass:
+    # GPipe does not mix the two.
     backwards = [stage.backward for stage in reversed(stages)]
     backward = _pass(backwards, ways[::-1], forward[::-1, -1], micro_batches)[::-1]
     ends = backward[:, -1]
@@ -147,9 +146,9 @@ def _pass(
     free: FloatArray,
     micro_batches: int,
 ) -> FloatArray:
-    """When each stage, from ``free`` on, ends each micro-batch.
+    """Return when each stage ends each micro-batch; a stage starts at ``free`` at the earliest.
 
-    It takes one after the other as they arrive from the stage before.
+    A stage processes micro-batches one after the other as they arrive from the stage before.
     """
     ends = np.zeros((len(seconds), micro_batches))
     arrived = np.zeros(micro_batches)
@@ -163,11 +162,9 @@ def _pass(
 
 
 def _sent(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
-    """When messages of ``nbytes`` arrive that follow one another over ``hop``.
-
-    They are ready at ``ready``.
-    """
-    # A message leaves when the link has sent the one before; latency delays all, and blocks none.
+    """Return when messages of ``nbytes``, ready at ``ready``, arrive over ``hop`` in turn."""
+    # A message leaves when the link has sent the one before; latency delays messages, but does not
+    # occupy the link.
     free, arrived = 0.0, np.zeros(len(ready))
     for number, there in enumerate(ready):
         free = max(free, float(there)) + nbytes / hop.rate
@@ -176,10 +173,10 @@ def _sent(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
 
 
 def on_devices(scenario: Scenario, devices: int) -> Scenario:
-    """The scenario's global batch on that many of its devices, in one pass, undisturbed.
+    """Put the scenario's global batch on that many devices, in one pass, without disturbance.
 
-    Raises DpsimError for more devices than there are, for nodes not full or not alike, and where
-    the batch does not divide.
+    Raises DpsimError for more devices than the cluster has, for partly used or unequal nodes, and
+    if the batch does not divide.
     """
     config, batch = scenario.cluster, scenario.global_batch
     if scenario.calibration != "catalogue":
@@ -203,8 +200,8 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
             f"leave {batch // devices:,}"
         )
 
-    # One worker per device with an equal share of the batch: the data-parallel step that the
-    # split is compared with, on the same devices.
+    # One worker per device with an equal share of the batch: the data-parallel step on the same
+    # devices, with which the split is compared.
     changes = {
         "batch_per_gpu": batch // devices,
         "global_batch": None,
@@ -217,14 +214,14 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
         "testbed": None,
         "workload": {**dict(scenario.workload), **changes},
         "disturbance": {},
-        # The whole model need not fit one device: that is what a split is for.
+        # The split exists for models that do not fit on one device.
         "run": {**dict(scenario.run), "allow_out_of_memory": True},
     }
     return Scenario.model_validate({**dict(scenario), **plain})
 
 
 def _of(config: ClusterConfig, devices: int) -> ClusterConfig:
-    """The first devices of a cluster of equal nodes."""
+    """Return the first devices of a cluster of equal nodes."""
     per_node = config.ranks // config.nodes
     if devices > per_node and devices % per_node:
         raise DpsimError(f"devices: must fill nodes of {per_node}, but got {devices}")
@@ -240,7 +237,7 @@ def _divides(what: str, batch: int, parts: int) -> None:
 
 
 def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSplit:
-    """The scenario's model split over ``devices`` of its cluster.
+    """Split the scenario's model over ``devices`` of its cluster.
 
     The global batch is cut into ``micro_batches``. Cuts are between blocks of the network, where
     they balance time best. Raises DpsimError as `on_devices` does.
@@ -265,14 +262,14 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
     model, gpu = scenario.build_model(), scenario.cluster.accelerator
     timed = partial(learner_times, scenario, model, gpu, batch // micro_batches)
     times = timed()
-    # Between blocks one tensor crosses. Within one a residual path or a branch would cross as well.
+    # One tensor crosses between blocks. Within a block a residual path or a branch would cross too.
     blocks = model.blocks
     passes = times.forward + times.backward
     work = np.array([passes[first:end].sum() for first, end in blocks])
     borders = [0, *(blocks[end - 1][1] for end in balanced(work, devices))]
     own = np.array([layer.trained_weights for layer in model.layers], dtype=np.float64)
 
-    # Bytes that an element of a sample's activations has in a whole micro-batch.
+    # Bytes per activation element of a sample, for a whole micro-batch.
     width = WIDTH[scenario.workload.precision] * batch // micro_batches
     return tuple(
         Stage(
@@ -289,29 +286,29 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
 
 
 def _crossing(model: Model, cut: int) -> int:
-    """Elements of a sample that cross a cut: as many as the last tensor kept before it has."""
-    # Layers that work in place keep nothing, and hand on what came to them.
+    """Return the elements per sample that cross a cut: the last stored tensor before it."""
+    # In-place layers store nothing and pass on their input's size.
     return next(
         (layer.activations for layer in reversed(model.layers[:cut]) if layer.activations), 0
     )
 
 
 def _memory(scenario: Scenario, model: Model, first: int, end: int, batch: int) -> MemoryUse:
-    """What a device with these layers holds, activations of the whole batch included."""
+    """Return the memory of a device with these layers and the activations of the whole batch."""
     part = replace(model, layers=model.layers[first:end], measured=None)
     use = memory_use(scenario, part)
     # GPipe runs all micro-batches forward first, so activations of the whole batch are held at
-    # once. Each stage has its weights to itself: there is nobody to shard them with.
+    # once. Each stage is alone with its weights, so nothing is sharded.
     return use.changed(batch=batch, workers=1, stage=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """One way to train a global batch on ``devices`` GPUs, and a step of it.
+    """One way to train a global batch on ``devices`` GPUs, and its step.
 
-    ``micro_batches``: of a model that is split by layers, None for data parallelism. ``idle``: the
-    share of the GPUs' time in which they do not compute. ``bytes_sent``: by all of them.
-    ``memory``: of the fullest GPU.
+    ``micro_batches`` is the number for a model split by layers, None for data parallelism. ``idle``
+    is the share of the GPUs' time without computing. ``bytes_sent`` is the total of all GPUs.
+    ``memory`` is of the fullest GPU.
     """
 
     devices: int
@@ -324,16 +321,16 @@ class Arrangement:
 
     @property
     def way(self) -> str:
-        """What is divided among the GPUs, the data or the layers."""
+        """The name of the split: by data or by layers."""
         return "data-parallel" if self.micro_batches is None else "layer-split"
 
     @property
     def throughput_samples_per_s(self) -> float:
-        """Samples of all GPUs."""
+        """The samples per second of all GPUs together."""
         return self.global_batch / self.step_time_s
 
     def to_json(self) -> dict[str, Any]:
-        """A row of ``dpsim layer-split --json``."""
+        """Return a row of ``dpsim layer-split --json``."""
         return {
             "devices": self.devices,
             "way": self.way,
@@ -350,16 +347,16 @@ class Arrangement:
 def arrangements(
     scenario: Scenario, devices: int, micro_batches: Sequence[int]
 ) -> list[Arrangement]:
-    """Data parallelism on ``devices`` GPUs, then the model split over them, by micro-batches.
+    """Simulate data parallelism on ``devices`` GPUs, then layer splits by micro-batches.
 
-    Raises DpsimError where the global batch or the model cannot be divided so.
+    Raises DpsimError if the global batch or the model cannot be divided so.
     """
     batch = scenario.global_batch
     together = simulate(on_devices(scenario, devices))
-    # Only results that tests make by hand have none.
+    # Only results made by hand in tests have no memory.
     assert together.memory is not None
     step = together.step_time_s["mean"]
-    # Whatever is not computing, as `LayerSplit.idle` has it.
+    # Everything but computing, as in `LayerSplit.idle`.
     idle = max(0.0, 1 - together.parts_s["compute"] / step)
     sent = together.traffic.sent_in_total
     found = [Arrangement(devices, None, batch, step, idle, sent, together.memory)]

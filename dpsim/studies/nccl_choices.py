@@ -1,7 +1,7 @@
-"""With which algorithm and protocol NCCL would be fastest at each size, by this model.
+"""The fastest algorithm and protocol of NCCL at each size, by this model.
 
-NCCL chooses by estimates of its own. Where the model finds another choice faster, a tuner plugin
-can make NCCL take it.
+NCCL chooses by estimates of its own. A tuner plugin can make it take a choice that the model finds
+faster.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from dpsim.base.lazy import Shown
 from dpsim.network.libraries.nccl import NcclModel
 from dpsim.topology import Cluster
 
-# A choice that gains less stays NCCL's own: models err by more, and rows would change at each size.
+# Below this gain NCCL's own choice stays: model errors are larger, and rows would change at each
+# size.
 _LEAST_GAIN = 0.05
-_HELD_TO = ("ring", "tree", "in-network")  # as `NcclModel` names what NCCL can be held to
+_HELD_TO = ("ring", "tree", "in-network")  # restrictions that `NcclModel` knows
 
 
 @dataclass(frozen=True, slots=True)
 class SizeChoice:
-    """What to take from ``smallest`` to ``largest`` bytes, both included.
+    """The choice for sizes from ``smallest`` to ``largest`` bytes, both included.
 
-    ``nccl``: what NCCL takes by itself at these sizes. ``gain``: how much less time
-    the choice takes than NCCL's own, the most over these sizes, as a fraction; 0 where it is that.
+    ``nccl`` is NCCL's own choice at these sizes. ``gain`` is the largest relative saving of time
+    over NCCL's own choice at these sizes; 0 if both are the same.
     """
 
     smallest: int
@@ -39,7 +40,7 @@ class SizeChoice:
 
 @dataclass(frozen=True, slots=True)
 class NcclChoices(Shown):
-    """The choices for one operation, from the smallest size on, of ``nodes`` and ``ranks``."""
+    """The choices for one operation on ``nodes`` and ``ranks``, from the smallest size up."""
 
     operation: str
     nodes: int
@@ -51,17 +52,17 @@ class NcclChoices(Shown):
         return f"<NcclChoices for {self.operation}: {changed} of {len(self.rows)} not NCCL's own>"
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim collective --nccl-tuner``."""
+        """Return the JSON object of ``dpsim collective --nccl-tuner``."""
         return {"schema_version": 1, "kind": "nccl-tuner", **asdict(self)}
 
 
 def nccl_choices(
     cluster: Cluster, sizes: Iterable[int], operation: str = "all-reduce", itemsize: int = 4
 ) -> NcclChoices:
-    """The fastest choice at each of ``sizes`` (bytes, rising, above 0).
+    """Return the fastest choice at each of ``sizes`` (bytes, rising, above 0).
 
-    What is best at a size holds up to the next one. Raises DpsimError as `NcclModel` does, and
-    where there is nothing to choose.
+    The best choice at a size holds up to the next one. Raises DpsimError as `NcclModel` does, and
+    if the operation allows only one choice.
     """
     models = list(_models(cluster, operation, itemsize))
     machine = models[0].machine
@@ -81,9 +82,9 @@ def nccl_choices(
 
 
 def _models(cluster: Cluster, operation: str, itemsize: int) -> Iterator[NcclModel]:
-    """NCCL as it chooses, and held to each algorithm that it can run here."""
+    """Yield NCCL with its own choice, then restricted to each algorithm that it can run here."""
     yield NcclModel(cluster, operation=operation, itemsize=itemsize)
-    # The other operations have one algorithm each, which is what NCCL takes.
+    # The other operations have one algorithm each.
     for name in _HELD_TO if operation == "all-reduce" else ():
         try:
             yield NcclModel(cluster, operation=operation, restriction=name, itemsize=itemsize)
@@ -92,9 +93,9 @@ def _models(cluster: Cluster, operation: str, itemsize: int) -> Iterator[NcclMod
 
 
 def _best(models: list[NcclModel], nbytes: int) -> SizeChoice:
-    """The choice at one size; no algorithm where there is nothing to choose."""
+    """Return the choice at one size; ``algorithm`` is empty if there is only one way."""
     chosen = models[0].explain(nbytes)
-    # Each algorithm's channels load the fabric in their own way, so that its own model prices it.
+    # Each algorithm's channels load the fabric differently, so its own model prices it.
     held = models[1:] or models
     rivals = [rival for model in held for rival in model.explain(nbytes).rivals]
     if not rivals:
@@ -109,6 +110,6 @@ def _best(models: list[NcclModel], nbytes: int) -> SizeChoice:
 
 
 def _together(alike: list[SizeChoice]) -> SizeChoice:
-    """Neighbouring sizes with the same choice as one."""
+    """Merge neighbouring sizes with the same choice."""
     gain = max(row.gain for row in alike)
     return replace(alike[0], largest=alike[-1].largest, gain=gain)

@@ -1,6 +1,4 @@
-"""Batch-size studies.
-
-More workers with the same global batch or the same batch each, larger batches on the same workers.
+"""Batch-size studies: more workers with a fixed global or per-worker batch, or larger batches.
 
 Strong scaling keeps the global batch: each worker computes less, and communication stays. Weak
 scaling keeps each worker's batch: steps stay as long, and the larger global batch needs fewer
@@ -19,14 +17,14 @@ from dpsim.base.errors import DpsimError, without_ways_out
 from dpsim.engine import Result, TimeToTarget, Training, time_to_target, try_simulate
 from dpsim.scenario import Scenario, load_scenario
 
-_HELPS = 1.05  # more workers that gain less than this no longer help
+_HELPS = 1.05  # a smaller gain from more workers counts as none
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPoint:
-    """One number of nodes and one batch, with its result.
+    """The result for one number of nodes and one batch.
 
-    ``to_target`` is what training to the target takes, None where no constants are known.
+    ``to_target`` is the training to the target, None if no convergence constants are known.
     """
 
     nodes: int
@@ -37,16 +35,16 @@ class BatchPoint:
 
     @property
     def global_batch(self) -> int:
-        """Samples of a step."""
+        """The samples of a step."""
         return self.result.workers * self.result.batch_per_worker
 
     @property
     def training(self) -> Training | None:
-        """What training to the target takes, None where that is not known at this batch."""
+        """The training to the target, None if it is unknown at this batch."""
         return None if self.to_target is None else self.to_target.training
 
     def to_json(self) -> dict[str, Any]:
-        """A row of ``dpsim scale --by``: the object of ``dpsim run``, and what was varied."""
+        """Return a row of ``dpsim scale --by``: that of ``dpsim run`` with the varied fields."""
         return {
             **self.result.to_json(),
             "nodes": self.nodes,
@@ -59,9 +57,9 @@ class BatchPoint:
 
 @dataclass(frozen=True, slots=True)
 class BatchStudy:
-    """Points in the order of their nodes, then batches.
+    """Points ordered by nodes, then batch.
 
-    ``left_out`` says in words what could not be simulated.
+    ``left_out`` states what could not be simulated, and why.
     """
 
     points: tuple[BatchPoint, ...]
@@ -69,14 +67,11 @@ class BatchStudy:
 
     @property
     def compares_time_to_target(self) -> bool:
-        """Whether times to the target are compared, since steps to it are known.
-
-        Otherwise throughput is.
-        """
+        """Whether times to the target are known and compared; otherwise throughput is."""
         return any(point.training is not None for point in self.points)
 
     def pace(self, point: BatchPoint) -> float:
-        """What is compared: targets per second (0: not known), or samples per second."""
+        """Return the compared rate: targets per second (0 if unknown), or samples per second."""
         if not self.compares_time_to_target:
             return point.result.throughput_samples_per_s
         return 0.0 if point.training is None else 1 / point.training.time_s
@@ -93,14 +88,14 @@ class BatchStudy:
     def stops_helping_at_nodes(self) -> int | None:
         """The number of nodes from which the next larger one gains less than 5 %.
 
-        None where each gains more. What is not known gains nothing.
+        None if each gains more. A point with an unknown time gains nothing.
         """
         best = [(point.nodes, self.pace(point)) for point in self.best_by_nodes]
         ends = (nodes for (nodes, pace), (_, later) in pairwise(best) if later < _HELPS * pace)
         return next(ends, None)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim scale --by``, without its schema version."""
+        """Return the JSON object of ``dpsim scale --by``, without its schema version."""
         return {
             "compared": "time to target" if self.compares_time_to_target else "throughput",
             "rows": [point.to_json() for point in self.points],
@@ -126,15 +121,15 @@ def batch_study(
     fixed_global_batch: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> BatchStudy:
-    """Simulate a scenario with each number of nodes and each batch per GPU.
+    """Simulate the scenario at ``path`` with each number of nodes and each batch per GPU.
 
-    It is the one at ``path``; without batches they are the scenario's own.
+    Without batches, the scenario's own is used. With ``fixed_global_batch``, or for a scenario that
+    states its global batch, that is divided among the workers instead, reducing accumulated passes
+    first. Numbers of workers that do not divide it are left out, as is anything that does not fit
+    in memory.
 
-    With ``fixed_global_batch``, or a scenario that states its global batch, that is divided among
-    the workers instead, accumulated passes first; numbers of workers that do not divide it are left
-    out, and so is what does not fit in memory.
-    ``progress`` gets the number of points done. Raises ScenarioError for a file that is no
-    scenario, DpsimError where nothing can be simulated.
+    ``progress`` gets the number of points done. Raises ScenarioError for an invalid scenario file,
+    DpsimError if nothing can be simulated.
     """
     fixed = list(overrides)
     base = load_scenario(path, fixed)
@@ -164,15 +159,14 @@ class _LeftOutError(DpsimError):
 
 
 def _batch(batch: int | None) -> list[str]:
-    """The override for a batch per GPU and pass; none for the scenario's own."""
+    """Return the override for a batch per GPU and pass; none for the scenario's own batch."""
     return [] if batch is None else [f"workload.batch_per_gpu={batch}"]
 
 
 def _shares(base: Scenario, nodes: int) -> list[str]:
-    """The overrides with which so many nodes keep the scenario's global batch.
+    """Return the overrides that keep the scenario's global batch on ``nodes`` nodes.
 
-    Passes are as long as they were, and fewer or more of them, as far as that goes: then passes are
-    shorter.
+    The number of passes changes first; passes get shorter only if that is not enough.
     """
     workers, workload = base.cluster.with_nodes(nodes).ranks, base.workload
     together = base.global_batch
@@ -181,7 +175,7 @@ def _shares(base: Scenario, nodes: int) -> list[str]:
         raise _LeftOutError(
             f"{nodes} nodes: {workers:,} workers do not divide a global batch of {together:,}"
         )
-    # The largest pass up to the file's own that divides the share; 1 always does.
+    # The largest batch up to the file's own that divides the share; 1 always does.
     batch = next(size for size in range(workload.batch_per_gpu, 0, -1) if share % size == 0)
     return [
         f"workload.batch_per_gpu={batch}",
@@ -193,7 +187,7 @@ def _point(
     path: str | os.PathLike[str], overrides: list[str], nodes: int, shares: list[str]
 ) -> BatchPoint:
     own = [f"cluster.nodes={nodes}", *shares]
-    # A scenario that is none is a mistake to be told; one that has no prediction is left out.
+    # An invalid scenario is an error; one without a prediction is left out.
     scenario = load_scenario(path, [*overrides, *own])
     result = try_simulate(scenario)
     if isinstance(result, DpsimError):

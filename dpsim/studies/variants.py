@@ -12,7 +12,7 @@ Variant = dict[str, str]
 
 
 def parse_vary(text: str) -> tuple[str, list[str]]:
-    """``key=a,b,c`` as the key and its values; commas inside brackets or braces belong to a value.
+    """Split ``key=a,b,c`` into key and values; commas within brackets or braces do not split.
 
     Raises DpsimError.
     """
@@ -27,10 +27,10 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
 
 
 def parse_alternative(text: str) -> Variant:
-    """``key=value,key=value`` as values by path.
+    """Parse ``key=value,key=value`` into values by path.
 
-    ``compression.kind=powersgd,rank=4``: the first is of the strategy, the second stands beside it.
-    Raises DpsimError.
+    In ``compression.kind=powersgd,rank=4`` the first key is a field of the strategy, the second is
+    in the same section as the first. Raises DpsimError.
     """
     found: Variant = {}
     parent = ""
@@ -43,13 +43,13 @@ def parse_alternative(text: str) -> Variant:
             )
         path = full_path(key.strip(), Scenario, parent)
         found[path] = value.strip()
-        # Where the next key may stand: ``rank`` beside ``strategy.compression.kind``.
+        # The next key may be in the same section: ``rank`` beside ``strategy.compression.kind``.
         parent = path.rpartition(".")[0]
     return found
 
 
 def _parts(text: str) -> list[str]:
-    """What commas divide that are in no brackets or braces."""
+    """Split at the commas outside brackets and braces."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in "[{") - (char in "]}")
@@ -61,10 +61,10 @@ def _parts(text: str) -> list[str]:
 
 
 def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Variant]:
-    """Every combination of the values of the ``key=a,b`` texts, as overrides by key.
+    """Return every combination of the values of the ``key=a,b`` texts, as overrides by key.
 
-    With alternatives, each combination as it is and with each of them. Raises DpsimError for a bad
-    text.
+    With alternatives, each combination comes both alone and with each of them. Raises DpsimError
+    for a bad text.
     """
     axes = [parse_vary(text) for text in vary]
     several = [parse_alternative(text) for text in alternatives]

@@ -1,7 +1,7 @@
-"""A collective round by round: who sends what, who then holds which sum, bytes and time so far.
+"""A collective round by round: transfers, partial sums, bytes and time so far.
 
-What ranks hold comes from carrying the schedule out, and times from the rounds model: nothing here
-says again what an algorithm does.
+The partial sums come from executing the schedule, times from the rounds model; no algorithm is
+described a second time here.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from dpsim.collectives import (
 from dpsim.network import MessageCosts, RoundsModel
 from dpsim.topology import Network
 
-MOST_RANKS = 16  # as many letters and rows as a reader follows
+MOST_RANKS = 16  # more would not be readable, as letters or rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkedRound:
-    """A round, and how things stand after it.
+    """A round and the state after it.
 
-    ``held`` is (ranks, chunks, ranks), as `contributions` has it; ``nbytes`` those of each
-    transfer; ``sent`` the bytes of all rounds so far, ``sent_by_busiest`` of the rank that sent
-    most. On a network, ``seconds`` is when the last rank has ended the round, and ``loads`` are the
-    bytes that each capacity carries in it.
+    ``held`` has shape (ranks, chunks, ranks), as in `contributions`. ``nbytes`` are the bytes of
+    each transfer, ``sent`` the bytes of all rounds so far, ``sent_by_busiest`` those of the rank
+    that sent most. On a network, ``seconds`` is when the last rank has ended the round, and
+    ``loads`` are the bytes on each capacity in it.
     """
 
     transfers: Round
@@ -51,9 +51,9 @@ class WalkedRound:
 class Walkthrough:
     """A schedule on vectors of ``nbytes``, round by round.
 
-    ``begin`` is what ranks hold before; ``counts`` (ranks, chunks) whether what a rank begins with
-    is part of the operation's answer; ``wanted`` is what ranks must end with, as `contributions`
-    has it, NaN where anything may stand.
+    ``begin`` is the initial state of the ranks. ``counts`` (ranks, chunks) says whether a rank's
+    input contributes to the result. ``wanted`` is the required final state, as in `contributions`,
+    NaN where any value is allowed.
     """
 
     schedule: Schedule
@@ -72,7 +72,7 @@ def walk(
     costs: MessageCosts | None = None,
     itemsize: int = 4,
 ) -> Walkthrough:
-    """``schedule`` on vectors of ``nbytes`` bytes, on ``network`` if there is one.
+    """Walk through ``schedule`` on vectors of ``nbytes`` bytes, timed on ``network`` if given.
 
     Raises DpsimError for more than 16 ranks.
     """
@@ -84,7 +84,7 @@ def walk(
     held = list(contributions(schedule))
     of_chunks = Chunking(schedule.chunks, schedule.chunks, schedule.vectors)
     wanted = OPERATIONS[schedule.operation].expected(held[0], of_chunks)
-    # wanted[rank, chunk, source]: over all ranks, whether anybody wants a source's part of a chunk.
+    # wanted[rank, chunk, source]: over all ranks, whether any needs a source's part of a chunk.
     counts: BoolArray = np.any(np.nan_to_num(wanted) > 0, axis=0).T
     rounds = _rounds(schedule, held[1:], schedule.chunking(nbytes, itemsize), network, costs)
     return Walkthrough(schedule, network, nbytes, held[0], counts, wanted, tuple(rounds))
@@ -105,8 +105,7 @@ def _rounds(
         seconds, loads = None, None
         if network is not None:
             # Timed from the start each time: ranks do not wait for one another between rounds, so
-            # the end of a round is not the sum of rounds timed alone. With few ranks that costs
-            # little.
+            # the end of a round is not the sum of rounds timed alone. With few ranks this is cheap.
             so_far = replace(schedule, phases=tuple(map(_as_phase, each_round[:number])))
             model = RoundsModel(so_far, network, costs, itemsize=chunking.itemsize)
             ended = model.finish(np.zeros(network.ranks), chunking.total).finishes
@@ -117,7 +116,7 @@ def _rounds(
 
 
 def _as_phase(transfers: Round) -> Phase:
-    """A round of a schedule as a phase of its own."""
+    """Return a round of a schedule as a phase."""
     return Phase(
         transfers.source,
         fixed(transfers.destination),
@@ -129,7 +128,7 @@ def _as_phase(transfers: Round) -> Phase:
 
 
 def _loads(transfers: Round, nbytes: IntArray, network: Network) -> FloatArray:
-    """Bytes on each capacity of ``network``."""
+    """Return the bytes on each capacity of ``network``."""
     links = network.routes(transfers.source, transfers.destination).links
     loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
     for hop in links.T:

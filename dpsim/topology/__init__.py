@@ -1,6 +1,6 @@
-"""Who is joined to whom: inside nodes, between nodes, and routes as lists of capacities.
+"""The network graph: inside nodes, between nodes, and routes as lists of capacities.
 
-It knows the hardware, and nothing of what travels.
+It uses the hardware, and does not know what is sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A cluster: nodes on a fabric, with routes from GPU to GPU as lists of capacities.
 
-The graph of a kind of node is built once and stands for all of it: capacities of node k follow
-those of node k-1, the fabric's come last.
+The graph of a kind of node is built once and used for all nodes of that kind: capacities of node k
+follow those of node k-1, and the fabric's come last.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class _Tables(NamedTuple):
-    """Routes inside the kinds of nodes, a row for each GPU of each kind, the kinds in their order.
+    """Routes inside the kinds of nodes, one row per GPU of each kind, kinds in order.
 
-    ``between`` its node's GPUs; ``out`` to its network card and ``back`` from there, which is card
-    ``nic_of`` of the node.
+    ``between`` its node's GPUs; ``out`` to its network card and ``back`` from there; ``nic_of`` is
+    the card's number in the node.
     """
 
     between: Paths
@@ -38,7 +38,7 @@ class _Tables(NamedTuple):
 
     @classmethod
     def of(cls, kinds: Sequence[NodeGraph]) -> _Tables:
-        """The tables of all ``kinds``."""
+        """Return the tables of all ``kinds``."""
         most = max(len(kind.gpus) for kind in kinds)
         return cls(
             _stacked([kind.between_gpus for kind in kinds], (most,)),
@@ -49,18 +49,18 @@ class _Tables(NamedTuple):
 
 
 class Cluster:
-    """Groups of (node, how many of it) on a fabric (None for a single node); ranks go node by node.
+    """Groups of (node, count) on a fabric (None for a single node), with ranks node by node.
 
-    ``ranks`` is the number of GPUs, ``per_node`` that of each node, None where nodes differ in it,
+    ``ranks`` is the number of GPUs, ``per_node`` that of each node, None if nodes differ in it,
     ``mesh`` the GPUs as groups, ``grid`` the sides of the fabric's grid in nodes of one GPU, None
-    where it has none. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its
-    place in there; ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) say where
-    each node's begin. ``accelerators`` are the GPUs of all ranks in their order, as runs of (GPU,
-    how many ranks), and ``accelerator_of`` (ranks,) is each rank's place among those.
+    if it has none. ``node_of`` and ``local_of`` (ranks,) are each rank's node and its
+    place in it; ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) are where
+    each node's begin. ``accelerators`` are the GPUs of all ranks in order, as runs of (GPU,
+    number of ranks), and ``accelerator_of`` (ranks,) is each rank's place among those.
     ``capacities`` are B/s, node by node, then the fabric's. ``reduces`` says whether its switches
     reduce, ``duplex`` what each direction of a network card's link keeps of its rate while both
-    carry; where that is not all, the capacities of both ways together come last. ``cautions`` say
-    what is doubtful about its rates.
+    carry data; if it is below 1, the capacities of both directions together come last. ``cautions``
+    state uncertainties of its rates.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class Cluster:
         self.per_node = int(gpus_of_kind[0]) if equal else None
         self.mesh = Mesh(self.ranks, self.per_node)
         self.grid = _grid(fabric, self.ranks) if self.per_node == 1 else None
-        # One row for each GPU of each kind, not of each node: so tables stay small however many
-        # nodes are alike.
+        # One row for each GPU of each kind, not of each node, so tables stay small with many equal
+        # nodes.
         first_row_of_kind = _starts(gpus_of_kind)
         self._row_of = first_row_of_kind[self.kind_of[self.node_of]] + self.local_of
         self.accelerators = _accelerators(groups)
@@ -114,17 +114,17 @@ class Cluster:
 
     @property
     def node(self) -> NodeGraph:
-        """The first kind of node: the only one where all are alike."""
+        """The first kind of node, which is the only one if all nodes are equal."""
         return self.kinds[0]
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """The route of each pair of ranks.
+        """Return the route of each pair of ranks.
 
         It stays inside the node, or goes through the network cards and the fabric. Raises
-        DpsimError where links that are down left no path.
+        DpsimError if links that are down leave no path.
         """
         apart = self.node_of[source] != self.node_of[destination]
-        # Mostly all are alike: rings inside nodes, or ranks of equal place between nodes.
+        # Usually all pairs are of one kind: rings inside nodes, or equal places between nodes.
         count = np.count_nonzero(apart)
         if not count:
             return self._inside_routes(source, destination)
@@ -144,7 +144,7 @@ class Cluster:
         paths = self._tables.between
         row = self._row_of[source]
         there = self.local_of[destination]
-        # From (rows, places, hops) to (pairs, hops), in the numbers of one node of the kind.
+        # From (rows, places, hops) to (pairs, hops), with the numbers of one node of the kind.
         links = self._placed(paths.links[row, there], source)
         return Routes(links, paths.latency[row, there])
 
@@ -154,43 +154,43 @@ class Cluster:
         from_row, to_row = self._row_of[source], self._row_of[destination]
         between = self.fabric.routes(self.card_of(source), self.card_of(destination))
         first = self.first_capacity[-1]  # of the fabric
-        # By rows numpy takes many times as fast as it indexes.
+        # Taking rows is many times faster in numpy than indexing.
         hops = [
             self._placed(out.links.take(from_row, axis=0), source),
             _numbered_from(first, between.links),
             self._placed(back.links.take(to_row, axis=0), destination),
         ]
-        # A card's two directions share one more capacity, that both ways' routes cross.
+        # A card's two directions share an extra capacity, which routes in both directions cross.
         if self.duplex_limits is not None:
             limits = self.duplex_limits.crossed(between.links)
             hops.append(_numbered_from(first + len(self.fabric.capacities), limits))
 
         latency = out.latency[from_row] + between.latency + back.latency[to_row]
-        # A row of capacities for each pair: out of its node, over the fabric, into the other node.
+        # A row of capacities per pair: out of its node, over the fabric, into the other node.
         return Routes(np.concatenate(hops, axis=1), latency)
 
     def _placed(self, links: IntArray, rank: IntArray) -> IntArray:
-        """Local capacity numbers of each rank's node as numbers of the whole cluster."""
+        """Convert local capacity numbers of each rank's node to numbers of the whole cluster."""
         return _numbered_from(self.first_capacity[self.node_of[rank], None], links)
 
     def card_of(self, rank: IntArray) -> IntArray:
-        """The fabric's port of the network card that each rank uses."""
+        """Return the fabric's port of the network card that each rank uses."""
         return self.first_port[self.node_of[rank]] + self._tables.nic_of[self._row_of[rank]]
 
     def gpu_name(self, rank: int) -> str:
-        """The place in the graph at which ``rank`` computes, such as ``node3/gpu0``."""
+        """Return the device in the graph at which ``rank`` computes, such as ``node3/gpu0``."""
         node = self.node_of[rank]
         kind = self.kinds[self.kind_of[node]]
         return f"node{node}/{kind.gpus[self.local_of[rank]]}"
 
     def link_name(self, link: int) -> str:
-        """What people call a capacity.
+        """Return the display name of a capacity.
 
         ``node3/gpu0->pcie-switch0`` inside a node, ``node3/nic0->leaf0`` for a link of the fabric,
-        ``<->`` for both of its ways together.
+        ``<->`` for both of its directions together.
         """
         if link < self.first_capacity[-1]:
-            # The last node that begins at or before the link.
+            # The last node whose capacities begin at or before the link.
             node = int(np.searchsorted(self.first_capacity, link, side="right")) - 1
             kind = self.kinds[self.kind_of[node]]
             return f"node{node}/{kind.names[link - self.first_capacity[node]]}"
@@ -205,11 +205,11 @@ class Cluster:
         return "<->".join(map(shown, ends))
 
     def graph(self) -> nx.DiGraph[str]:
-        """The whole cluster as one graph.
+        """Return the whole cluster as one graph.
 
-        Edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``; ``shared`` is the number of
+        Edges have ``capacity`` (B/s), ``latency`` (s) and ``number``; ``shared`` is the number of
         the capacity that both directions of a card's link share. Devices with a limit of their own
-        hold its ``number``.
+        have its ``number``.
         """
         import networkx as nx
 
@@ -217,7 +217,7 @@ class Cluster:
         for node, first in enumerate(self.first_capacity[:-1].tolist()):
             inside = self.kinds[self.kind_of[node]]
             for name, data in inside.devices.items():
-                # A kind's graph is numbered from 0: the node's own capacities begin at `first`.
+                # A kind's graph is numbered from 0; the node's capacities begin at `first`.
                 limit = {"number": data["number"] + first} if "number" in data else {}
                 whole.add_node(f"node{node}/{name}", kind=data["kind"], **limit)
             for a, ways in inside.links.items():
@@ -233,7 +233,7 @@ class Cluster:
         return whole
 
     def _shared_by_directions(self, number: int) -> dict[str, int]:
-        """The capacity that a fabric's link shares with its other direction, if there is one."""
+        """Return the capacity that a fabric's link shares with its other direction, if any."""
         if self.fabric is None or self.duplex_limits is None:
             return {}
         limit = int(self.duplex_limits.crossed(np.array([number]))[0])
@@ -243,11 +243,11 @@ class Cluster:
 
 
 def _accelerators(groups: Sequence[tuple[NodeGraph, int]]) -> tuple[tuple[Gpu, int], ...]:
-    """The kind of GPU of every rank, as runs of (GPU, how many ranks) in the ranks' order."""
+    """Return the GPU of every rank, as runs of (GPU, number of ranks) in rank order."""
     runs: list[tuple[Gpu, int]] = []
     for kind, count in groups:
         ranks = count * len(kind.gpus)
-        # Nodes may differ in more than their GPUs: neighbours with the same ones are one run.
+        # Different nodes may have the same GPU: adjacent ones form one run.
         if runs and runs[-1][0] == kind.node.gpu:
             ranks += runs.pop()[1]
         runs.append((kind.node.gpu, ranks))
@@ -255,15 +255,15 @@ def _accelerators(groups: Sequence[tuple[NodeGraph, int]]) -> tuple[tuple[Gpu, i
 
 
 def _starts(sizes: IntArray) -> IntArray:
-    """Where each of several parts begins, and the end of the last."""
+    """Return where each of several parts begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def _grid(fabric: Fabric | None, nodes: int) -> tuple[int, ...] | None:
-    """The sides of the grid in which ``nodes`` stand whose cards are ports of ``fabric``."""
+    """Return the sides of the grid of ``nodes`` nodes whose cards are ports of ``fabric``."""
     if fabric is None or fabric.dims is None:
         return None
-    # A node's cards follow one another along the last dimension.
+    # A node's cards are consecutive along the last dimension.
     cards, *others = fabric.ports.count // nodes, *fabric.dims[:-1]
     along, left = divmod(fabric.dims[-1], cards)
     return None if left else (*others, along)
@@ -272,7 +272,7 @@ def _grid(fabric: Fabric | None, nodes: int) -> tuple[int, ...] | None:
 def _rates(
     groups: Sequence[tuple[NodeGraph, int]], fabric: Fabric | None, limits: DuplexLimits | None
 ) -> FloatArray:
-    """B/s of every capacity, in the order of their numbers."""
+    """Return the B/s of every capacity, in the order of their numbers."""
     parts = [np.tile(kind.capacities, count) for kind, count in groups]
     if fabric is not None:
         parts.append(fabric.capacities)
@@ -282,7 +282,7 @@ def _rates(
 
 
 def _numbered_from(first: IntArray | int, links: IntArray) -> IntArray:
-    """``links`` counted from ``first`` on; routes are of unequal length, and -1 fills them up."""
+    """Return ``links`` counted from ``first`` on; -1, the padding of shorter routes, stays."""
     numbers = links + first
     is_none = links < 0
     if np.count_nonzero(is_none):
@@ -291,9 +291,9 @@ def _numbered_from(first: IntArray | int, links: IntArray) -> IntArray:
 
 
 def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
-    """Tables of several kinds one after the other.
+    """Concatenate the tables of several kinds.
 
-    They are filled up to the longest route, and to ``shape`` places.
+    They are padded to the longest route, and to ``shape`` places.
     """
     if len(parts) == 1:
         return parts[0]
@@ -305,7 +305,7 @@ def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
     for part in parts:
         end = first + len(part.latency)
         places = [slice(0, size) for size in part.latency.shape[1:]]
-        # Places and hops that a smaller kind of node has not stay empty.
+        # Places and hops that a smaller kind of node lacks stay empty.
         where = (slice(first, end), *places)
         hops = slice(0, part.links.shape[-1])
         links[(*where, hops)] = part.links

@@ -103,7 +103,7 @@ class ClusterConfig(Config):
             raise ValueError("must have either node (and nodes) or groups, but got neither")
 
         of_equal_nodes = {
-            # The default of 1 says nothing, and may stand beside groups.
+            # The default of 1 is not a statement, so it may be combined with groups.
             "nodes": self.nodes != 1,
             "node": self.node,
             "gpu": self.gpu,
@@ -116,17 +116,17 @@ class ClusterConfig(Config):
             )
         if self.node is not None:
             _check_gpus(self.node, self.gpus_per_node)
-        # A network joins nodes: nothing is asked of it where there is one.
+        # With a single node the network is not used.
         if sum(part.nodes for part in self.parts) > 1:
             self.network.check(self._cards_by_node(self.parts))
         return self
 
     @property
     def parts(self) -> tuple[NodeGroup, ...]:
-        """The groups; of equal nodes, all of them as one."""
+        """The groups; equal nodes form a single one."""
         if self.node is None:
             return self.groups
-        # Without checking again what has been checked: it is asked for many times in a run.
+        # Without repeated validation, because it is used many times in a run.
         return (
             NodeGroup.model_construct(
                 nodes=self.nodes, node=self.node, gpu=self.gpu, gpus_per_node=self.gpus_per_node
@@ -137,7 +137,7 @@ class ClusterConfig(Config):
     def accelerator(self) -> Gpu:
         """The kind of GPU that computes.
 
-        Raises DpsimError where there are several: `Cluster.accelerators` tells each rank's.
+        Raises DpsimError if there are several: `Cluster.accelerators` has each rank's.
         """
         kinds = {part.accelerator.name: part.accelerator for part in self.parts}
         if any(part.accelerator != self.parts[0].accelerator for part in self.parts):
@@ -159,7 +159,7 @@ class ClusterConfig(Config):
         return Mesh(ranks, numbers.pop() if len(numbers) == 1 else None)
 
     def _of_bursts(self, part: NodeGroup) -> str | None:
-        """What is doubtful about the rate of a node's cards: lent, and more than they sustain."""
+        """Return a caution if the cards of a node have a burst rate above the sustained one."""
         burst, own = part.node.nics.burst, part.node.nics.link.rate.value
         if burst is None:
             return None
@@ -171,9 +171,9 @@ class ClusterConfig(Config):
         return f"{lent} of {name} is a burst rate; sustained is {kept}, which counts here"
 
     def with_nodes(self, nodes: int) -> ClusterConfig:
-        """The same cluster with another number of equal nodes.
+        """Return the same cluster with another number of equal nodes.
 
-        Raises DpsimError for groups, and where the network does not fit.
+        Raises DpsimError for groups, and if the network does not fit.
         """
         if self.groups:
             raise DpsimError(
@@ -186,30 +186,30 @@ class ClusterConfig(Config):
             raise DpsimError(f"cluster with {nodes} nodes: {first_problem(error).rule}") from None
 
     def _cards(self, part: NodeGroup) -> int:
-        # What is said nearest counts: of the group, of the network, of the kind of node.
+        # The most specific statement counts: of the group, the network, then the kind of node.
         return part.nics_per_node or self.network.nics_per_node or part.node.nics.count
 
     def _cards_by_node(self, parts: tuple[NodeGroup, ...]) -> list[int]:
-        """Network cards in use in each node."""
+        """Return the number of network cards in use in each node."""
         return [self._cards(part) for part in parts for _ in range(part.nodes)]
 
     def nic_link(self, part: NodeGroup) -> Link:
-        """The link of each network card of ``part``."""
+        """Return the link of each network card of ``part``."""
         return part.nic or self.network.nic or part.node.nics.link
 
     def build(self) -> Cluster:
-        """The cluster that this describes."""
+        """Return the cluster that this describes."""
         return self._built(self.parts, host=False)
 
     def with_hosts(self, servers: int = 0) -> Cluster:
-        """The same with an end of routes for each node's CPU, after its GPUs.
+        """Return the same cluster with a route end for each node's CPU, after its GPUs.
 
-        At the end of the cluster come ``servers`` more nodes of the first kind. Raises DpsimError
-        where the network has no place for them.
+        ``servers`` more nodes of the first kind are added at the end of the cluster. Raises
+        DpsimError if the network has no room for them.
         """
         parts = self.parts
         if servers:
-            # At the end, so that what comes before keeps its numbers.
+            # At the end, so that the other nodes keep their numbers.
             parts = (*parts, parts[0].model_copy(update={"nodes": servers}))
         try:
             if servers:
@@ -221,7 +221,7 @@ class ClusterConfig(Config):
     def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
         groups = []
         for part in parts:
-            # The node as it is used: library models read its GPU and its network link.
+            # The node with the parts in use: library models read its GPU and its network link.
             nics = part.node.nics.model_copy(update={"link": self.nic_link(part)})
             node = part.node.model_copy(update={"nics": nics, "gpu": part.accelerator})
             used = _UsedNode(node, self._cards(part), part.gpus_per_node, host)
@@ -239,7 +239,7 @@ class ClusterConfig(Config):
         )
 
     def _ports(self, parts: tuple[NodeGroup, ...]) -> Ports:
-        """Where the nodes' network cards end on the fabric."""
+        """Return the ports of the nodes' network cards on the fabric."""
         cards = np.array(self._cards_by_node(parts))
         links = [self.nic_link(part) for part in parts]
         ends = [part.nodes * self._cards(part) for part in parts]
@@ -250,7 +250,7 @@ class ClusterConfig(Config):
 
 @dataclass(frozen=True, slots=True)
 class _UsedNode:
-    """A node with the parts of it that a cluster uses, to be looked up by."""
+    """A node with the parts of it that a cluster uses, as a cache key."""
 
     node: Node
     nics: int
@@ -258,21 +258,21 @@ class _UsedNode:
     host: bool
 
     def __hash__(self) -> int:
-        # Of what can be hashed in no time; a node's mappings cannot. Equality looks at all of it.
+        # Hashes only cheap fields, since a node's mappings cannot be hashed; equality compares all.
         return hash((self.node.name, self.nics, self.gpus, self.host))
 
 
-# A study builds clusters of the same nodes many times, and of all that is in one, the graphs of its
-# nodes take longest.
+# Cached, because studies build clusters of the same nodes many times, and the graphs of the nodes
+# take most of the time.
 @lru_cache(maxsize=8)
 def _graph(used: _UsedNode) -> NodeGraph:
     return NodeGraph(used.node, used.nics, used.gpus, host=used.host)
 
 
 def build_cluster(config: ClusterConfig) -> Cluster:
-    """The cluster that ``config`` describes.
+    """Return the cluster that ``config`` describes.
 
-    Raises DpsimError where its network does not connect it.
+    Raises DpsimError if its network does not connect it.
     """
     return config.build()
 
@@ -280,14 +280,14 @@ def build_cluster(config: ClusterConfig) -> Cluster:
 def _of_ports(
     links: list[Link], ends: list[int], asked: Callable[[Link], float]
 ) -> float | FloatArray:
-    """What is asked of the links that end at so many ports each: one value, or one for each."""
+    """Return a property of links, each for its number of ports: one value, or one per port."""
     values = [asked(link) for link in links]
-    # One number for all, where they agree: a fabric may have a million ports.
+    # One number for all if they agree, because a fabric may have a million ports.
     return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), ends)
 
 
 def _gigabits(rate: float) -> str:
-    """A card's B/s as clouds state it."""
+    """Return a card's B/s in the unit of cloud providers."""
     return f"{rate * 8e-9:.4g} Gbit/s"
 
 

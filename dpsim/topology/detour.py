@@ -1,4 +1,4 @@
-"""Routes around links that have been cut: the shortest path that remains in the network's graph."""
+"""Routes around cut links: the shortest remaining path in the network's graph."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from dpsim.topology.network import Network, Routes
 if TYPE_CHECKING:
     import networkx as nx
 
-_SHOWN_LINKS = 8  # of those that are cut, in a message
+_SHOWN_LINKS = 8  # cut links in a message
 
 
 @runtime_checkable
 class NetworkWithGraph(Network, Protocol):
     """A network that also has a graph.
 
-    Edges hold ``number`` (the capacity) and ``latency`` (s); GPUs are called by `gpu_name`.
+    Edges have ``number`` (the capacity) and ``latency`` (s); `gpu_name` names the GPUs.
     """
 
     def graph(self) -> nx.DiGraph[str]:
-        """The whole network."""
+        """Return the graph of the whole network."""
 
     def gpu_name(self, rank: int) -> str:
-        """The node of the graph at which ``rank`` computes."""
+        """Return the node of the graph at which ``rank`` computes."""
 
 
 def routes_avoiding(
     network: Network, source: IntArray, destination: IntArray, cut: frozenset[int]
 ) -> Routes:
-    """Routes of pairs of ranks that cross none of the capacities in ``cut``.
+    """Return routes of pairs of ranks that cross none of the capacities in ``cut``.
 
-    The one of fewest hops is taken, of those the one of least latency. Messages pass through
-    switches, CPUs and cards, not through other GPUs. Raises DpsimError where no path remains.
+    Takes the path with the fewest hops, and of those the one with the least latency. Messages pass
+    through switches, CPUs and cards, not through other GPUs. Raises DpsimError if no path remains.
     """
     names = _named(network, cut)
     if not isinstance(network, NetworkWithGraph):
         raise DpsimError(
             f"no path remains around {names}: each rank has a single link to the switch"
         )
-    import networkx as nx  # slow to import: only where a link is cut
+    import networkx as nx  # slow to import, needed only if a link is cut
 
     graph = network.graph()
     paths: list[list[int]] = []
@@ -65,7 +65,7 @@ def routes_avoiding(
 
 
 def _capacities_on(graph: nx.DiGraph[str], hops: list[tuple[str, str]]) -> list[int]:
-    """Every capacity that a path crosses: its links, what their directions share, its devices."""
+    """Return every capacity that a path crosses: links, shared directions, and devices."""
     edges = [graph.edges[hop] for hop in hops]
     devices = [graph.nodes[name] for name in (hops[0][0], *(end for _, end in hops))]
     return [
@@ -78,7 +78,7 @@ def _capacities_on(graph: nx.DiGraph[str], hops: list[tuple[str, str]]) -> list[
 def _remaining_path(
     graph: nx.DiGraph[str], a: str, b: str, cut: frozenset[int]
 ) -> list[tuple[str, str]]:
-    """The hops from ``a`` to ``b`` over links, shared capacities and devices that are not cut."""
+    """Return the hops from ``a`` to ``b`` over links, shared capacities and devices not cut."""
     import networkx as nx
 
     def weight(start: str, end: str, data: dict[str, Any]) -> float | None:
@@ -89,13 +89,13 @@ def _remaining_path(
         if not forwards or crossed & cut:
             return None
         latency: float = data["latency"]
-        return 1 + latency  # latencies are far below 1 s: hops count first
+        return 1 + latency  # latencies are far below 1 s, so hops count first
 
     return list(pairwise(nx.dijkstra_path(graph, a, b, weight=weight)))
 
 
 def _named(network: Network, cut: frozenset[int]) -> str:
-    """The links for a message: the first few by name."""
+    """Return the links for a message, the first few by name."""
     names = [network.link_name(link) for link in sorted(cut)[:_SHOWN_LINKS]]
     more = len(cut) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")

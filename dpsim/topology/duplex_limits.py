@@ -1,9 +1,10 @@
-"""What the two directions of a network card's link may carry together.
+"""Joint limits of the two directions of a network card's link.
 
-A card, its bus and the protocol on it serve both directions: acknowledgements, interrupts and
-memory are shared. While both carry, each keeps the part d of its rate (1: full duplex; 0.5: they
-take turns), so that together they carry at most d times the sum of both rates; one alone has all of
-its own. That is one more capacity, which every route over either direction crosses.
+A card, its bus and the protocol serve both directions: acknowledgements, interrupts and
+memory are shared. While both directions carry data, each keeps the part d of its rate (1: full
+duplex; 0.5: they take turns), so that together they carry at most d times the sum of both rates; a
+single direction has its full rate. This is an extra capacity, which every route over either
+direction crosses.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpsim.topology.fabrics import Fabric
 class DuplexLimits:
     """One capacity for each link of ``fabric`` that ends at a port.
 
-    It is ``duplex`` times the rates of the link's two directions.
+    It is ``duplex`` times the sum of the rates of the link's two directions.
     """
 
     def __init__(self, fabric: Fabric, duplex: float) -> None:
@@ -34,19 +35,19 @@ class DuplexLimits:
             ends = self.fabric.link(number)
             if not any(end.startswith("port") for end in ends):
                 continue
-            # Both directions stand below the ends of the one that came first.
+            # Both directions use the ends of the first one as their key.
             back = ends[::-1]
             found.setdefault(back if back in found else ends, []).append(number)
         return found
 
     @cached_property
     def capacities(self) -> FloatArray:
-        """B/s of each."""
+        """The B/s of each limit."""
         sums = [self.fabric.capacities[numbers].sum() for numbers in self.links.values()]
         return self.duplex * np.array(sums)
 
     def crossed(self, links: IntArray) -> IntArray:
-        """Which of them the fabric's ``links`` belong to, in the same shape; -1 for none."""
+        """Return the limit of each of the fabric's ``links``, in the same shape; -1 for none."""
         return self._of[links]
 
     @cached_property
@@ -58,5 +59,5 @@ class DuplexLimits:
 
     @cached_property
     def ends(self) -> tuple[tuple[str, str], ...]:
-        """The two ends of each."""
+        """The two ends of each limit's link."""
         return tuple(self.links)

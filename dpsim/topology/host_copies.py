@@ -1,4 +1,4 @@
-"""How fast samples are copied from the CPU's memory to each GPU of a node."""
+"""Rates at which samples are copied from the CPU's memory to each GPU of a node."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dpsim.topology.node_graph import NodeGraph
 
 
 def host_copy_rates(cluster: Cluster) -> FloatArray:
-    """B/s at which each rank's GPU is copied to, when all GPUs of its node are at once.
+    """Return the B/s of copies to each rank's GPU while all GPUs of its node are copied to.
 
-    The shape is (ranks,). Each GPU's route is that from the nearest CPU (from the nearest slot of a
-    network card, where a node has no CPUs); links that several routes take are divided evenly.
+    The shape is (ranks,). Each GPU's route starts at the nearest CPU (at the nearest slot of a
+    network card, if a node has no CPUs); links that several routes use are divided evenly.
     """
     kinds = [_rates(kind) for kind in cluster.kinds]
     return np.concatenate([kinds[kind] for kind in cluster.kind_of])
 
 
 def host_memory_rates(cluster: Cluster) -> FloatArray:
-    """B/s that each rank's GPU has of its node's memory, shared evenly; 0 where it is not known.
+    """Return the B/s of its node's memory per rank's GPU, shared evenly; 0 if unknown.
 
     The shape is (ranks,). Rates are nominal, of reads and writes together.
     """
@@ -45,7 +45,7 @@ def _rates(kind: NodeGraph) -> FloatArray:
         crossed.append(kind.path_links(nearest))
 
     every_link = [link for links in crossed for link in links]
-    # Copies to all GPUs run at once, each step: a link's rate is divided among those that cross it.
+    # Copies to all GPUs run at once in each step, so a link's rate is divided among its users.
     users = np.bincount(every_link, minlength=len(kind.capacities))
     shares = kind.capacities / np.maximum(users, 1)
     return np.array([shares[links].min(initial=np.inf) for links in crossed])

@@ -1,6 +1,6 @@
-"""A cluster whose CPUs are ends of routes too.
+"""A cluster whose CPUs are route ends too.
 
-Parameter servers and averaging on the host send and receive there.
+Parameter servers and averaging on the host use them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dpsim.topology.network import Network, Routes
 class Hosts:
     """The cluster of ``config`` with its CPUs, and ``servers`` more nodes at its end.
 
-    ``network`` has an end of routes for each GPU and, after a node's GPUs, one for its CPU.
-    Capacities of the workers' nodes have the numbers that they have in the cluster of GPUs alone.
+    ``network`` has a route end for each GPU and, after a node's GPUs, one for its CPU.
+    Capacities of the workers' nodes have the same numbers as in the cluster of GPUs alone.
     """
 
     def __init__(self, config: ClusterConfig, servers: int = 0) -> None:
@@ -28,16 +28,16 @@ class Hosts:
 
     @cached_property
     def cpus(self) -> IntArray:
-        """The end of routes of each node's CPU, the servers' nodes last."""
-        # A node's CPU comes after its GPUs, and so right before the next node.
+        """The route end of each node's CPU, the servers' nodes last."""
+        # A node's CPU comes after its GPUs, right before the next node.
         return np.asarray(self.network.first_rank[1:] - 1)
 
     @cached_property
     def workers(self) -> IntArray:
-        """The end of routes of each worker's GPU."""
+        """The route end of each worker's GPU."""
         nodes = self.network.nodes - self.servers  # servers' GPUs, if any, do not train
         ends = np.arange(self.network.first_rank[nodes])
-        # CPUs are ends of routes as GPUs are, and train nothing.
+        # CPUs are route ends like GPUs, but do not train.
         return np.setdiff1d(ends, self.cpus)
 
     @cached_property
@@ -47,7 +47,7 @@ class Hosts:
 
 
 class SubNetwork(Network):
-    """Some of a network's ranks as a network of their own: rank i is ``ends[i]`` of ``network``."""
+    """Some of a network's ranks as a separate network: rank i is ``ends[i]`` of ``network``."""
 
     def __init__(self, network: Network, ends: IntArray) -> None:
         self.network = network
@@ -55,18 +55,16 @@ class SubNetwork(Network):
 
     @property
     def ranks(self) -> int:
-        """How many they are."""
         return len(self.ends)
 
     @property
     def capacities(self) -> FloatArray:
-        """Those of the whole network."""
+        """The capacities of the whole network."""
         return self.network.capacities
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """The route of each pair."""
         return self.network.routes(self.ends[source], self.ends[destination])
 
     def link_name(self, link: int) -> str:
-        """A capacity's name in the whole network."""
+        """Return a capacity's name in the whole network."""
         return self.network.link_name(link)

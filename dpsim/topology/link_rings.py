@@ -1,10 +1,10 @@
-"""The rings that direct links between GPUs close, counted as NCCL's search counts them.
+"""Rings over the direct links between GPUs, counted like NCCL's search.
 
-A ring visits every GPU once, comes back, and takes one direction of each link that it crosses. So
-the rings that fit side by side are edge-disjoint directed Hamiltonian cycles of the multigraph of
+A ring visits every GPU once, returns, and takes one direction of each link that it crosses. So
+rings that fit side by side are edge-disjoint directed Hamiltonian cycles of the multigraph of
 links. NCCL also tries channels of half the rate (search.cc): four GPUs joined each with each by one
-link close two rings, but six of half a link. Where the links close no ring, GPUs that no link joins
-pass messages through a third one, as NCCL does (PATH_NVB), and AMD's links by themselves.
+link close two rings, but six of half a link. If the links close no ring, GPUs without a common link
+pass messages through a third one, as in NCCL (PATH_NVB) and with AMD's links.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ Leg = tuple[int, ...]
 Ring = tuple[Leg, ...]
 _Counts = tuple[tuple[int, ...], ...]
 
-# Of one search; those of known nodes take up to 8,000. Beyond it the rings found so far count.
+# Limit of one search; searches on known nodes take up to 8,000. Beyond it, the rings found so far
+# are used.
 _MOST_STEPS = 20_000
-_MOST_CUT = 16  # GPUs of which every cut is looked at
+_MOST_CUT = 16  # GPUs up to which every cut is tested
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRings:
-    """``rings`` over places 0 .. n-1, of which each moves ``each`` B/s one way past every GPU."""
+    """``rings`` over places 0 .. n-1, each of which moves ``each`` B/s one way past every GPU."""
 
     rings: tuple[Ring, ...]
     each: float
 
     @property
     def rate(self) -> float:
-        """B/s of all rings together; 0 where the links close none."""
+        """Total B/s of all rings; 0 if the links close none."""
         return len(self.rings) * self.each
 
 
 def gpu_rings(gpus: Sequence[str], edges: Iterable[tuple[str, str, Link, int]]) -> GpuRings:
-    """The rings over ``gpus`` by those of ``edges`` that join two of them.
+    """Return the rings over ``gpus`` by those of ``edges`` that join two of them.
 
     Rates are nominal. Place i of a ring is ``gpus[i]``.
     """
@@ -61,7 +62,7 @@ def gpu_rings(gpus: Sequence[str], edges: Iterable[tuple[str, str, Link, int]]) 
         links = int(rate * count / slowest)
         counts[a][b] += links
         counts[b][a] += links
-    # Links that only come in bundles are searched as bundles.
+    # Links that occur only in bundles are searched as bundles.
     bundle = gcd(*(count for row in counts for count in row))
     rings, parts = _most_rings(tuple(tuple(count // bundle for count in row) for row in counts))
     return GpuRings(rings, slowest * bundle / parts)
@@ -69,7 +70,7 @@ def gpu_rings(gpus: Sequence[str], edges: Iterable[tuple[str, str, Link, int]]) 
 
 @lru_cache(maxsize=256)
 def _most_rings(counts: _Counts) -> tuple[tuple[Ring, ...], int]:
-    """The most rings over links of these ``counts``, and into how many parts they divide a link."""
+    """Return the most rings over links with these ``counts``, and the parts per link."""
     limit = _narrowest_cut(counts)
     halves = tuple(tuple(2 * count for count in row) for row in counts)
     for forwards in (False, True):
@@ -83,22 +84,22 @@ def _most_rings(counts: _Counts) -> tuple[tuple[Ring, ...], int]:
 
 
 def _narrowest_cut(counts: _Counts) -> int:
-    """The fewest links that lead out of some of the GPUs: every ring needs one of them."""
+    """Return the fewest links that lead out of a subset of the GPUs; every ring needs one."""
     links = np.array(counts)
     gpus = len(links)
     if gpus > _MOST_CUT:
         return int(links.sum(axis=1).min())
-    # (cuts, gpus): on which side each GPU stands, the last always on the same.
+    # (cuts, gpus): the side of each GPU; the last one is always on the same side.
     inside = np.arange(1, 2 ** (gpus - 1))[:, None] >> np.arange(gpus) & 1
     return int(((inside @ links) * (1 - inside)).sum(axis=1).min())
 
 
-class _OutOfSteps(Exception):  # noqa: N818  # it stops a search, and is no error
-    """A search has taken all its steps."""
+class _OutOfSteps(Exception):  # noqa: N818  # it ends a search and is not an error
+    """A search has used all its steps."""
 
 
 class _Search:
-    """Finds rings side by side, depth first; with ``forwards`` also through a third GPU."""
+    """A depth-first search for rings side by side; with ``forwards`` also through a third GPU."""
 
     def __init__(self, counts: _Counts, *, forwards: bool) -> None:
         self._counts = counts
@@ -108,7 +109,7 @@ class _Search:
         self._steps = 0
 
     def most(self, limit: int) -> tuple[Ring, ...]:
-        """As many rings as fit up to ``limit``, or as are found before the steps are used up."""
+        """Return as many rings as fit, up to ``limit``, or as are found within the step limit."""
         best: tuple[Ring, ...] = ()
         try:
             while len(best) < limit and (more := self._rings(len(best) + 1)) is not None:
@@ -118,18 +119,18 @@ class _Search:
         return best
 
     def _rings(self, wanted: int) -> tuple[Ring, ...] | None:
-        """So many rings, in their `_order`; None where they do not fit."""
+        """Return ``wanted`` rings in their `_order`, or None if they do not fit."""
         self._free = [list(row) for row in self._counts]
         if not self._leaves(wanted):
             return None
-        # An iterator holds what its last ring takes until it is asked for the next one.
+        # An iterator occupies its last ring's links until it is asked for the next one.
         searches, taken = [self._closed((), frozenset({0}))], list[Ring]()
         while searches:
             del taken[len(searches) - 1 :]
             ring = next(searches[-1], None)
             if ring is None:
                 searches.pop()
-            # In one order each set of rings is tried once.
+            # With a fixed order, each set of rings is tried once.
             elif (not taken or _order(ring) >= _order(taken[-1])) and self._leaves(
                 wanted - len(searches)
             ):
@@ -140,20 +141,20 @@ class _Search:
         return None
 
     def _leaves(self, rings: int) -> bool:
-        """Whether every GPU still has the ways out and in that so many rings need."""
+        """Return whether every GPU still has enough links out and in for that many rings."""
         out = min(map(sum, self._free))
         into = min(map(sum, zip(*self._free, strict=True)))
         return min(out, into) >= rings
 
     def _closed(self, legs: Ring, visited: frozenset[int]) -> Iterator[Ring]:
-        """The rings that begin with ``legs``, in their `_order`."""
+        """Yield the rings that begin with ``legs``, in their `_order`."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise _OutOfSteps
         last = legs[-1][-1] if legs else 0
         gpus = len(self._places)
         closes = len(visited) == gpus
-        # The nearest place ahead first: of a full mesh rings of equal strides fit side by side.
+        # The nearest place ahead first: in a full mesh, rings of equal strides fit side by side.
         ahead = [(last + stride) % gpus for stride in range(1, gpus)]
         for target in (0,) if closes else [place for place in ahead if place not in visited]:
             for leg in self._legs(last, target):
@@ -165,7 +166,7 @@ class _Search:
                 self._take(leg, -1)
 
     def _legs(self, a: int, b: int) -> list[Leg]:
-        """The ways from ``a`` to ``b`` that are free."""
+        """Return the free ways from ``a`` to ``b``."""
         if self._counts[a][b]:
             return [(a, b)] if self._free[a][b] else []
         if not self._forwards:
@@ -178,5 +179,5 @@ class _Search:
 
 
 def _order(ring: Ring) -> list[tuple[int, Leg]]:
-    """What rings are found in ascending order of: how far ahead each leg leads, then its way."""
+    """Return the sort key of rings: the stride of each leg, then its way."""
     return [((leg[-1] - leg[0]) % len(ring), leg) for leg in ring]

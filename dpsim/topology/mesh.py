@@ -1,7 +1,7 @@
-"""The ranks of a job as a mesh: groups of consecutive ranks, and the ranks of equal place in them.
+"""The ranks of a job as a mesh: groups of consecutive ranks, and ranks at the same place in them.
 
-A group is all ranks, those of a node, or any number that divides them. Inside a group ranks share
-what they hold; ranks of equal place in different groups hold the same: they are replicas.
+A group is all ranks, those of a node, or any number that divides them. Ranks of a group share their
+data; ranks at the same place of different groups hold the same: they are replicas.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ GroupSize = Literal["all", "node"] | Annotated[int, Field(ge=1, le=2**20)]
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """``ranks`` ranks numbered node by node, ``per_node`` on each; None where nodes are unequal."""
+    """``ranks`` ranks numbered node by node, ``per_node`` on each; None if nodes are unequal."""
 
     ranks: int
     per_node: int | None
 
     def size(self, group: GroupSize, where: str) -> int:
-        """Ranks of a ``group``.
+        """Return the number of ranks of a ``group``.
 
-        Raises DpsimError, naming ``where``, where groups come out uneven.
+        Raises DpsimError, naming ``where``, if groups come out uneven.
         """
         if group == "all":
             return self.ranks

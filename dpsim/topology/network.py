@@ -1,4 +1,4 @@
-"""What a network is to those who time transfers: capacities, and routes as lists of capacities."""
+"""The interface of a network for timing: capacities, and routes as lists of capacities."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-# Bytes: of several ways between two places a message goes the one that takes this size soonest.
+# Bytes: between two places, messages take the path that is fastest for this size.
 ROUTED_BY = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routes:
-    """Where transfers go.
+    """The routes of transfers.
 
     ``links`` (transfers, hops) are capacity numbers, -1 where a route is shorter; ``latency`` in s.
 
-    A transfer of rate r takes r times its ``share`` of a link (of the shape of ``links``; None: all
-    of it everywhere). So transfers that start, end and share alike can be one: a push spread evenly
-    over k servers has share 1 on its worker's own links and 1/k on each server's. That is exact
-    where the k parts would be through together, as with equal servers that have the same traffic;
-    otherwise all of them keep the pace of the slowest.
+    A transfer of rate r takes r times its ``share`` of a link (of the shape of ``links``; None: the
+    full rate everywhere). So transfers with the same start, end and shares can be one: a push
+    spread evenly over k servers has share 1 on its worker's own links and 1/k on each server's.
+    That is exact if the k parts would end together, as with equal servers that have the same
+    traffic; otherwise all of them keep the pace of the slowest.
     """
 
     links: IntArray
@@ -31,7 +31,7 @@ class Routes:
     share: FloatArray | None = None
 
     def take(self, transfers: IntArray) -> Routes:
-        """The routes of some of the transfers."""
+        """Return the routes of some of the transfers."""
         share = None if self.share is None else self.share[transfers]
         return Routes(self.links[transfers], self.latency[transfers], share)
 
@@ -44,25 +44,25 @@ class Network(Protocol):
 
     @property
     def ranks(self) -> int:
-        """How many ranks it joins."""
+        """The number of ranks."""
 
     @property
     def capacities(self) -> FloatArray:
         """Bytes per second of each capacity."""
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """The route of each pair of ranks; both arrays have one entry a transfer."""
+        """Return the route of each pair of ranks; both arrays have one entry per transfer."""
 
     def link_name(self, link: int) -> str:
-        """What people call a capacity, such as ``node3/gpu0->pcie-switch0``."""
+        """Return a capacity's display name, such as ``node3/gpu0->pcie-switch0``."""
 
 
 @dataclass(frozen=True, slots=True)
 class UniformSwitch:
     """Ranks on one non-blocking full-duplex switch.
 
-    ``rate`` B/s go out of and into each; a message takes ``latency`` s between any two. Capacity i
-    is the link out of rank i, capacity ``ranks + i`` the link into it.
+    Each rank has ``rate`` B/s in each direction; a message takes ``latency`` s between any two.
+    Capacity i is the link out of rank i, capacity ``ranks + i`` the link into it.
     """
 
     ranks: int
@@ -71,16 +71,15 @@ class UniformSwitch:
 
     @property
     def capacities(self) -> FloatArray:
-        """The same rate on every link."""
         return np.full(2 * self.ranks, self.rate)
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """Out of the source, into the destination."""
+        """Return the links out of the source and into the destination."""
         links = np.stack([source, self.ranks + destination], axis=1)
         return Routes(links, np.full(len(source), self.latency))
 
     def link_name(self, link: int) -> str:
-        """``rank5->switch`` or ``switch->rank5``."""
+        """Return ``rank5->switch`` or ``switch->rank5``."""
         if link < self.ranks:
             return f"rank{link}->switch"
         return f"switch->rank{link - self.ranks}"

@@ -1,6 +1,6 @@
 """The inside of a node as a graph.
 
-It holds devices, full-duplex links, and routes between the node's GPUs and to its network cards.
+It has devices, full-duplex links, and routes between the node's GPUs and to its network cards.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ class Paths:
 
 
 class NodeGraph:
-    """A node with ``nics`` network cards, whose GPUs take their places in ring order.
+    """A node with ``nics`` network cards, whose GPUs are placed in ring order.
 
     ``gpus[i]`` is the device at local rank i; with ``host``, the first CPU (the first slot of a
-    network card, where there is none) comes after them and is an end of routes like them. Each
-    direction of a link is a capacity, and so is each device with a limit of its own. Messages pass
-    through switches and CPUs, not through other GPUs. ``edges`` are the node's own, without its
-    network cards (`Node.expand_edges`); ``devices[a]`` and ``links[a][b]`` say what is known of a
-    device and of a link's direction. ``between_gpus`` (gpus, gpus) are the routes
-    from local rank to local rank, ``to_nic`` and ``from_nic`` (gpus,) those to and from the network
-    card of each, `nic_of`.
+    network card, if there is none) comes after them and is a route end like them. Each direction of
+    a link is a capacity, and so is each device with a limit of its own. Messages pass through
+    switches and CPUs, not through other GPUs. ``edges`` are the node's own, without its network
+    cards (`Node.expand_edges`); ``devices[a]`` and ``links[a][b]`` are the properties of a device
+    and of a link's direction. ``between_gpus`` (gpus, gpus) are the routes from local rank to local
+    rank, ``to_nic`` and ``from_nic`` (gpus,) those to and from the network card of each, `nic_of`.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class NodeGraph:
         cards = node.nic_edges(nics)
         self.edges = node.expand_edges()
         self.nics = [name for name, *_ in cards]
-        # A CPU or a switch can carry less than its links together: a bridge's own limit.
+        # A CPU or a switch can carry less than its links together.
         limits = {name: node.capacity(name) for name in node.device_names()}
         kinds = {name: {"kind": device_kind(name)} for name in limits}
         self.devices: dict[str, dict[str, Any]] = kinds | {
@@ -59,10 +58,10 @@ class NodeGraph:
         self.names: list[str] = []
         self._limits = self._number_capacities(limits)
         self.capacities: FloatArray = np.array(self._limits)
-        # Shortest paths from a device to all others, kept: a search gives them all at once.
+        # Cached shortest paths from a device to all others: a search finds them all at once.
         self._trees: dict[str, dict[str, list[str]]] = {}
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
-        # As collectives go in rings, ranks are numbered along the best ring that the node has.
+        # Ranks are numbered along the node's best ring, because collectives run in rings.
         bandwidth = np.array([[self._bandwidth(a, b) for b in used] for a in used])
         self.gpus = [used[place] for place in ring_order(bandwidth)]
         if host:
@@ -90,19 +89,19 @@ class NodeGraph:
         return limits
 
     def path(self, a: str, b: str) -> list[str]:
-        """The devices from ``a`` to ``b``, both included."""
+        """Return the devices from ``a`` to ``b``, inclusive."""
         if a not in self._trees:
             self._trees[a] = self._paths_from(a)
         return self._trees[a][b]
 
     def _paths_from(self, start: str) -> dict[str, list[str]]:
-        """The path of least weight to each device; of equal ones the first found.
+        """Return the path of least weight to each device; of equal ones the first found.
 
-        Dijkstra's algorithm by hand: importing networkx for it would be a tenth of a short run.
+        Dijkstra's algorithm without networkx, whose import would take a tenth of a short run.
         """
         found: dict[str, list[str]] = {}
         order = count()
-        # Numbered as found, so that of equal weights the first comes out, and no paths are
+        # Numbered as found, so that the first of equal weights is used and paths are never
         # compared.
         waiting = [(0.0, next(order), [start])]
         while waiting:
@@ -111,7 +110,7 @@ class NodeGraph:
             if device in found:
                 continue
             found[device] = path
-            # Peer traffic goes through switches and CPUs; a GPU forwards only where software does.
+            # Peer traffic goes through switches and CPUs; a GPU forwards only by software.
             if device != start and self.devices[device]["kind"] in ("gpu", "nic"):
                 continue
             for other, link in self.links[device].items():
@@ -120,14 +119,14 @@ class NodeGraph:
         return found
 
     def path_links(self, path: list[str]) -> list[int]:
-        """The capacities on ``path``: those of its links, then those of its devices."""
+        """Return the capacities on ``path``: those of its links, then those of its devices."""
         edges = [self.links[a][b]["number"] for a, b in pairwise(path)]
         on_the_way = [self.devices[device] for device in path]
         devices = [data["number"] for data in on_the_way if "number" in data]
         return edges + devices
 
     def path_seconds(self, path: list[str]) -> float:
-        """About how long a message of 1 MiB takes along ``path``."""
+        """Return about how long a message of 1 MiB takes along ``path``."""
         return float(sum(self.links[a][b]["weight"] for a, b in pairwise(path)))
 
     def _path_latency(self, path: list[str]) -> float:
@@ -139,9 +138,9 @@ class NodeGraph:
         return min(self._limits[link] for link in self.path_links(self.path(a, b)))
 
     def _affinity(self) -> list[int]:
-        """The network card of each GPU: the nearest one.
+        """Return the network card of each GPU: the nearest one.
 
-        Of equally near ones it is that with the fewest GPUs so far.
+        Of equally near ones, the one with the fewest GPUs so far.
         """
         load = [0] * len(self.nics)
         chosen = []
@@ -149,7 +148,7 @@ class NodeGraph:
             ranked = []
             for number, nic in enumerate(self.nics):
                 distance = self.path_seconds(self.path(gpu, nic))
-                # The number last, so that ties come out alike each time.
+                # The number comes last, so that ties are deterministic.
                 ranked.append((distance, load[number], number))
             nearest = min(ranked)[2]
             load[nearest] += 1
@@ -157,7 +156,7 @@ class NodeGraph:
         return chosen
 
     def _tables(self) -> tuple[Paths, Paths, Paths]:
-        """Routes between local ranks, from each to its network card, and from that to it."""
+        """Return routes between local ranks, from each to its network card, and back."""
         every_pair = self._paths([self.path(a, b) for a in self.gpus for b in self.gpus])
         count = len(self.gpus)
         between = Paths(
@@ -165,12 +164,12 @@ class NodeGraph:
         )
         ends = [(gpu, self.nics[card]) for gpu, card in zip(self.gpus, self.nic_of, strict=True)]
         out = self._paths([self.path(gpu, card) for gpu, card in ends])
-        # Not the way out in reverse: of equal ways each direction takes the one found first.
+        # Not the way out in reverse: each direction takes the first one found of equal paths.
         back = self._paths([self.path(card, gpu) for gpu, card in ends])
         return between, out, back
 
     def _paths(self, paths: list[list[str]]) -> Paths:
-        """A table of paths; one from a device to itself crosses nothing."""
+        """Return a table of paths; one from a device to itself crosses nothing."""
         links = [self.path_links(path) if len(path) > 1 else [] for path in paths]
         table = np.full((len(paths), max(map(len, links))), -1, dtype=np.int64)
         for row, crossed in zip(table, links, strict=True):
@@ -182,12 +181,12 @@ class NodeGraph:
 def _links(
     edges: list[tuple[str, str, Link, int]], devices: Iterable[str]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """What leads from each device to each."""
+    """Return the links from each device to each other, with their properties."""
     links: dict[str, dict[str, dict[str, Any]]] = {device: {} for device in devices}
     for a, b, link, lanes in edges:
         capacity, latency = link.bandwidth * lanes, link.latency.value
         weight = latency + ROUTED_BY / capacity
-        for start, end in ((a, b), (b, a)):  # full duplex: each direction has all of it
+        for start, end in ((a, b), (b, a)):  # full duplex: each direction has the full rate
             links[start][end] = {
                 "link": link.name,
                 "count": lanes,
@@ -199,15 +198,15 @@ def _links(
 
 
 def ring_order(bandwidth: FloatArray) -> list[int]:
-    """Places 0 .. n-1 in an order in which a ring through them has its slowest hop fastest.
+    """Return places 0 .. n-1 in the order of the ring whose slowest hop is fastest.
 
     The order starts at 0. ``bandwidth`` (n, n) is B/s from place to place, each route alone. Of
-    equally good orders the first in counting order is taken, so that where all hops are alike the
-    order stays as it is. Exact: a depth-first search for a Hamiltonian cycle at each threshold,
-    which is quick for the 2 to 16 GPUs of a node.
+    equally good orders the lexicographically first is taken, so that the order does not change if
+    all hops are equal. Exact: a depth-first search for a Hamiltonian cycle at each threshold, which
+    is quick for the 2 to 16 GPUs of a node.
     """
     places = len(bandwidth)
-    # Up to three places there is one ring, in whichever order.
+    # Up to three places all orders form the same ring.
     if places <= 3:
         return list(range(places))
     # A ring is as slow as its slowest hop: try the fastest threshold first.
@@ -215,7 +214,7 @@ def ring_order(bandwidth: FloatArray) -> list[int]:
     for threshold in thresholds[::-1]:
         fast = bandwidth >= threshold
         if not (fast.sum(axis=1) >= 2).all():
-            continue  # a place with no fast hop, but to itself
+            continue  # a place has no fast hop except to itself
         order = _cycle(fast, [0])
         if order is not None:
             return order
@@ -225,7 +224,7 @@ def ring_order(bandwidth: FloatArray) -> list[int]:
 def _cycle(
     fast: np.ndarray[tuple[int, int], np.dtype[np.bool_]], path: list[int]
 ) -> list[int] | None:
-    """The first order that goes on from ``path`` by fast hops and closes to a ring, if any."""
+    """Return the first order that extends ``path`` by fast hops and closes to a ring, if any."""
     last = path[-1]
     if len(path) == len(fast):
         return path if fast[last, path[0]] else None

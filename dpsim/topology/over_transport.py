@@ -1,6 +1,6 @@
-"""A cluster over a transport that was measured.
+"""A cluster over a measured transport.
 
-Its links reach what the transport reaches, and its messages take as long.
+Its links have the transport's rates, and its messages the transport's times.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _SOURCE = "the calibration profile"
 
 
 def cluster_over_transport(config: ClusterConfig, transport: Transport) -> ClusterConfig:
-    """``config`` with the links between its nodes as ``transport`` has them.
+    """Return ``config`` with the links between its nodes as measured in ``transport``.
 
     Each link reaches ``efficiency`` of its nominal rate, and ``duplex`` of that while both
-    directions carry. Half of a message's seconds stand on each network card's link and none between
-    switches, so that a message between two nodes takes them once, whatever its way. Links inside
-    nodes stay; but where copies were measured, each GPU's own link towards its host takes what a
-    copy takes.
+    directions carry data. Half of a message's time is on each network card's link and none between
+    switches, so that a message between two nodes takes it once on any path. Links inside nodes do
+    not change, except if copies were measured: then each GPU's own link towards its host takes the
+    time of a copy.
     """
     network = config.network.model_copy(update=_network(config, transport))
     changes: dict[str, Any] = {"network": network}
@@ -45,26 +45,26 @@ def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
         changes["duplex"] = transport.duplex
     if network.nic is not None:
         changes["nic"] = _over(network.nic, transport)
-    # The cards' links have all of a message's seconds: switches would count them again.
+    # The cards' links have all of a message's time; switches would count it again.
     if transport.message_seconds is not None:
         changes |= dict.fromkeys(network.own_latencies, 0.0)
     if transport.efficiency is not None:
         rates = {name: getattr(network, name) for name in network.own_rates}
-        # One that is left out follows the cards.
+        # A rate that is left out follows the cards.
         changes |= {
             name: rate * transport.efficiency for name, rate in rates.items() if rate is not None
         }
     edges = network.listed_edges
     if edges:
-        # Those of a file, too, which then is not read again.
+        # Includes the edges of a file, which is then not read again.
         changes |= {"edges": tuple(_edge(edge, transport) for edge in edges), "graphml": None}
     return changes
 
 
 def _edge(edge: CustomEdge, transport: Transport) -> CustomEdge:
-    """A network card's edge has half of the latency; of one given by its rate, that is nominal."""
+    """Return an edge with half of the message time per network card, and its rate adjusted."""
     latency = edge.seconds
-    # An edge with a window is a long one, whose delay is its own.
+    # An edge with a window is a long link with a delay of its own.
     if transport.message_seconds is not None and edge.window is None:
         cards = sum("/nic" in end for end in edge.between)
         latency = cards * transport.message_seconds / 2
@@ -84,30 +84,30 @@ def _node(node: Node, transport: Transport) -> Node:
 
 
 def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
-    """The links inside the node, with what copies between GPUs and their host were measured at."""
+    """Yield the links inside the node, with the measured rates of copies to and from the host."""
     if transport.copy_rate is None:
         yield from node.edges
         return
     graph = NodeGraph(node, host=True)
     *gpus, host = graph.gpus
-    # Pairs without an order, since edges may name either end first.
+    # Unordered pairs, because edges may name either end first.
     first = {frozenset(graph.path(gpu, host)[:2]) for gpu in gpus}
     rate = SourcedRate.model_validate({"value": f"{transport.copy_rate!r} B/s", "source": _SOURCE})
     latency = SourcedTime.model_construct(value=transport.copy_latency or 0.0, source=_SOURCE)
     for edge in node.edges:
-        # An edge of the description can be many links: expand this one alone.
+        # An edge of the description can be many links, so expand it alone.
         alone = node.model_copy(update={"edges": (edge,)})
         links = [frozenset(ends[:2]) for ends in alone.expand_edges()]
         if first.isdisjoint(links):
             yield edge
         else:
-            # What was measured is what copies reach: nothing more is taken off the rate.
+            # The measured rate is the achieved one, so no efficiency is applied to it.
             as_copied = Link(name=edge.link.name, rate=rate, latency=latency)
             yield Edge(between=edge.between, link=as_copied)
 
 
 def _over(link: Link, transport: Transport) -> Link:
-    """The link as the transport uses it."""
+    """Return the link as the transport uses it."""
     changes: dict[str, Any] = {}
     if transport.efficiency is not None:
         changes["achievable"] = SourcedFraction(value=transport.efficiency, source=_SOURCE)

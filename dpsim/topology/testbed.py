@@ -1,6 +1,6 @@
-"""A testbed of real processes, as a scenario says it.
+"""The description of a testbed of real processes in a scenario.
 
-Hosts, rates of links, racks; and the cluster that it stands for.
+Hosts, rates of links, racks; and the cluster that represents it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dpsim.topology.fabrics import CustomEdge
 
 _HOST = "testbed-host"
-# B/s: below, the limiter's smallest burst, one frame, is longer than what it should smooth.
+# B/s: below, the limiter's smallest burst, one frame, is too long for smoothing.
 _SLOWEST = 1.25e5
 _FASTEST = 1.25e9  # B/s: above, a core cannot move the bytes
-_ETHERNET = 14  # bytes before the IP packet, which the limiter counts too
+_ETHERNET = 14  # header bytes before the IP packet, which the limiter counts too
 _IP_AND_TCP = 20 + 20 + 12  # headers with TCP's timestamps
 
 
@@ -108,7 +108,7 @@ class TestbedConfig(Config):
         return self
 
     def cluster(self) -> ClusterConfig:
-        """The cluster that it stands for: host i is node i, with one rank.
+        """Return the cluster that represents it: host i is node i, with one rank.
 
         Nodes are the catalogue's ``testbed-host``. Links have the limited rates, of which TCP's own
         bytes reach `goodput_fraction`; racks are switches of a custom network.
@@ -123,7 +123,7 @@ class TestbedConfig(Config):
         return ClusterConfig(groups=groups, network=network)
 
     def link(self, rate: float) -> Link:
-        """A host's link that is limited to ``rate`` B/s."""
+        """Return a host's link, limited to ``rate`` B/s."""
         usual = nodes()[_HOST].nics.link
         achievable = SourcedFraction(
             value=goodput_fraction(self.mtu),
@@ -151,8 +151,8 @@ class TestbedConfig(Config):
                 link = self.link(self.rates[host])
                 yield CustomEdge(between=(f"node{host}/nic0", switch), link=link)
 
-        # Without a latency, as `cluster_over_transport` has it: a message's stands on the hosts'
-        # links, whatever its way.
+        # Without a latency, as in `cluster_over_transport`: a message's latency is on the hosts'
+        # links, whatever its path.
         uplink = self.link(racks.uplink)
         if len(racks.racks) == 2:
             yield CustomEdge(between=("rack0", "rack1"), link=uplink, latency=0.0)
@@ -162,7 +162,7 @@ class TestbedConfig(Config):
 
 
 def goodput_fraction(mtu: int = 9000) -> float:
-    """The part of a link's rate that a TCP stream's own bytes get, headers taken off.
+    """Return the part of a link's rate available to a TCP stream's own bytes, without headers.
 
     0.9927 at MTU 9000, 0.956 at 1500.
     """
@@ -176,5 +176,5 @@ def _in_range(rate: float) -> float:
 
 
 def in_bits(rate: float) -> str:
-    """A rate in B/s as networks' rates are said: ``100 Mbit/s``."""
+    """Return a rate in B/s in the usual unit of networks: ``100 Mbit/s``."""
     return human(rate * 8, RATE).replace("B/s", "bit/s")

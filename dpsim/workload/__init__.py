@@ -1,6 +1,6 @@
 """What a training step computes: layers, their seconds on a GPU, memory and input.
 
-It knows only `base`, and nothing of how transfers travel.
+Depends only on `base`, and not on the network models.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Builds a model's layers one call at a time, and keeps track of the shape that flows between them.
+"""Builds a model layer by layer, and keeps track of the shape that flows between layers.
 
-Masks and pooling indices, which are kept for backward, are left out: a few percent.
+Masks and pooling indices that are kept for backward are left out: a few percent.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class Builder(LayerStack):
         dilation: int = 1,
         tied: bool = False,
     ) -> None:
-        """Convolution of the (channels, length...) that flows in, over as many dimensions.
+        """Add a convolution of the incoming (channels, length...), in any number of dimensions.
 
         Each of ``groups`` sees its share of the channels (as many groups as channels: depthwise).
-        ``tied`` uses the weights of another layer, as a head does that serves several sizes.
+        ``tied`` uses the weights of another layer, like a head that serves several sizes.
         """
         sides = self._each(kernel)
         inner = self.shape[0] // groups * prod(sides)
         window = tuple(dilation * (side - 1) + 1 for side in sides)
         places = self._window(window, stride, padding)
-        # Each place of the output multiplies all weights once.
+        # Each place of the output uses all weights once.
         product = (prod(places), inner, channels)
         self._convolution(name, (channels, *places), product, bias=bias, tied=tied)
 
     def conv_transpose(
         self, name: str, channels: int, kernel: Size, stride: Size = 1, *, bias: bool = False
     ) -> None:
-        """Transposed convolution: each place of the input spreads a window over the output."""
+        """Add a transposed convolution: each input place spreads a window over the output."""
         sides, steps = self._each(kernel), self._each(stride)
         places = tuple(
             (side - 1) * step + window
@@ -66,7 +66,7 @@ class Builder(LayerStack):
         bias: bool,
         tied: bool = False,
     ) -> None:
-        """The ``product`` of rows by inner terms by columns that a convolution is."""
+        """Add a convolution as a ``product`` of rows by inner terms by columns."""
         entering, weight = self.size, product[1] * product[2]
         self.shape = leaving
         self._matrix(
@@ -81,10 +81,10 @@ class Builder(LayerStack):
         )
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
-        """Normalisation over the batch.
+        """Add a normalisation over the batch.
 
-        Forward reads for the moments, reads and writes to normalise; backward reads two tensors
-        twice and writes one.
+        Forward reads to compute the moments, then reads and writes to normalise; backward reads two
+        tensors twice and writes one.
         """
         channels = self.shape[0]
         self._memory(
@@ -97,7 +97,7 @@ class Builder(LayerStack):
         )
 
     def group_norm(self, name: str, *, kept: bool = True) -> None:
-        """Normalisation over groups of one sample's channels; it moves what a batch norm moves.
+        """Add a normalisation over groups of one sample's channels, with a batch norm's traffic.
 
         With as many groups as channels it is an instance norm.
         """
@@ -106,26 +106,26 @@ class Builder(LayerStack):
     def pool(
         self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False
     ) -> None:
-        """Maximum or average over windows."""
+        """Add a pooling by maximum or average over windows."""
         entering = self.size
         window = self._window(self._each(kernel), stride, padding, ceil=ceil)
         self.shape = (self.shape[0], *window)
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
     def adaptive_pool(self, name: str, side: int) -> None:
-        """Average to ``side`` x ``side``."""
+        """Add an average pooling to ``side`` x ``side``."""
         entering = self.size
         self.shape = (self.shape[0], *[side] * (len(self.shape) - 1))
         self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
 
     def flatten(self) -> None:
-        """One vector per sample; moves nothing."""
+        """Flatten to one vector per sample, without any traffic."""
         self.shape = (self.size,)
 
     def concatenate(self, name: str, *branches: Callable[[], None]) -> None:
-        """Runs each branch on what flows in now, and joins the results along the channels.
+        """Apply each branch to the incoming tensor, and concatenate the results along the channels.
 
-        Joining is a copy, as torch does it.
+        Concatenation is a copy, as in torch.
         """
         entering, channels = self.shape, 0
         for branch in branches:
@@ -136,7 +136,7 @@ class Builder(LayerStack):
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, kept=self.size)
 
     def upsample(self, name: str, factor: int) -> None:
-        """Each pixel ``factor`` x ``factor`` times (nearest neighbour)."""
+        """Add nearest-neighbour upsampling: repeat each pixel ``factor`` x ``factor`` times."""
         entering = self.size
         self.shape = (self.shape[0], *(factor * side for side in self.shape[1:]))
         self._memory(
@@ -144,7 +144,7 @@ class Builder(LayerStack):
         )
 
     def squeeze_excite(self, name: str, squeezed: int) -> None:
-        """Scales each channel by what two small products make of all means (Hu et al. 2018)."""
+        """Add squeeze-and-excitation: two small layers on means scale channels (Hu et al. 2018)."""
         entering = self.shape
         self.adaptive_pool(f"{name}.avgpool", 1)
         self.flatten()
@@ -153,15 +153,15 @@ class Builder(LayerStack):
         self.linear(f"{name}.fc2", entering[0])
         self.activation(f"{name}.sigmoid", kept=True)
         self.shape = entering
-        # A product element by element, which moves as much as a sum.
+        # An element-wise product, with the traffic of a sum.
         self.add(f"{name}.scale", kept=True)
 
     def roi_align(self, name: str, boxes: int, side: int) -> None:
-        """Cuts ``boxes`` out of an image, each averaged to ``side`` x ``side`` (He et al. 2017).
+        """Cut ``boxes`` out of an image, each averaged to ``side`` x ``side`` (He et al. 2017).
 
         Each place averages four points, and each point lies between four pixels, most of them in
-        the cache: four are counted as read. Backward adds to them. The boxes stand one below the
-        other.
+        the cache: four are counted as read. Backward adds to them. The boxes are stacked along the
+        height.
         """
         self.shape = (self.shape[0], boxes * side, side)
         self._memory(name, "pool", 5 * self.size, 9 * self.size, kept=self.size)
@@ -169,7 +169,7 @@ class Builder(LayerStack):
     def _window(
         self, kernel: tuple[int, ...], stride: Size, padding: Size, *, ceil: bool = False
     ) -> tuple[int, ...]:
-        """The sides of the image after a window of ``kernel`` has moved over it."""
+        """Return the sides of the image after a window of ``kernel`` has moved over it."""
         return tuple(
             (side + 2 * pad - window + (step - 1 if ceil else 0)) // step + 1
             for side, pad, window, step in zip(
@@ -178,15 +178,15 @@ class Builder(LayerStack):
         )
 
     def _each(self, size: Size) -> tuple[int, ...]:
-        """The size in each dimension of the image."""
+        """Return the size in each dimension of the image."""
         return size if isinstance(size, tuple) else (size,) * (len(self.shape) - 1)
 
     # Sequences
 
     def embedding(self, name: str, entries: int, width: int, *, tied: bool = False) -> None:
-        """Looks one row of a table up for each of the tokens that flow in.
+        """Look up one row of a table for each incoming token.
 
-        ``tied``: it is the table of a layer before.
+        ``tied``: the table belongs to an earlier layer.
         """
         self._learns = True
         self.shape = (self.shape[0], width)
@@ -194,16 +194,16 @@ class Builder(LayerStack):
         self._memory(name, "embedding", 2 * self.size, 2 * self.size, parameters=own)
 
     def layer_norm(self, name: str) -> None:
-        """Forward reads and writes; backward reads two tensors twice and writes one."""
+        """Add a layer normalisation: backward reads two tensors twice and writes one."""
         width = self.shape[-1]
         self._memory(
             name, "norm", 2 * self.size, 5 * self.size, parameters=(width, width), kept=self.size
         )
 
     def rms_norm(self, name: str, *, heads: int | None = None, weights: bool = True) -> None:
-        """As a layer norm, without mean and bias, or without any weights.
+        """Add a layer normalisation without mean and bias, and optionally without weights.
 
-        With ``heads`` each head of the width is normalised alone, all by the same weights.
+        With ``heads`` each head of the width is normalised separately, all by the same weights.
         """
         self._memory(
             name,
@@ -217,17 +217,17 @@ class Builder(LayerStack):
     def attention(
         self, name: str, heads: int, *, keys: int | None = None, relative: bool = False
     ) -> None:
-        """Softmax(Q K^T) V over all pairs of tokens, by kernels that write the scores out.
+        """Add softmax(Q K^T) V over all pairs of tokens, by kernels that materialise the scores.
 
         The scores are T x K for each head, and 4 T K d FLOP are computed for T tokens of width d
-        that look at K ``keys`` (themselves if left out), whether causal or not: the masked half is
-        computed too. The scores pass through scaling, mask, softmax and dropout: eight passes over
-        heads x T x K each way, of which two results are kept. With ``relative`` positions there is
-        a second product of scores (Dai et al. 2019).
+        that attend to K ``keys`` (themselves if left out), whether causal or not: the masked half
+        is computed too. The scores pass through scaling, mask, softmax and dropout: eight passes
+        over heads x T x K each way, of which two results are kept. ``relative`` positions take a
+        second product of scores (Dai et al. 2019).
         """
         tokens, width = self.shape
         keys = tokens if keys is None else keys
-        # Each head has d / heads of the width: over all of them a product takes 2 T K d FLOP.
+        # Each head has a width of d / heads: over all of them a product takes 2 T K d FLOP.
         flop, scores, moved = (
             2 * tokens * keys * width,
             heads * tokens * keys,
@@ -240,9 +240,9 @@ class Builder(LayerStack):
         self._matrix(f"{name}.context", "attention", (), flop, moved + scores, kept=self.size)
 
     def weighted_sum(self, name: str, keys: int) -> None:
-        """Softmax over ``keys`` weights for each token, and the sum of as many vectors.
+        """Add a softmax over ``keys`` weights per token, and the weighted sum of as many vectors.
 
-        The vectors have the width that flows in.
+        The vectors have the incoming width.
         """
         tokens, width = self.shape
         weights, moved = tokens * keys, (tokens + keys) * width
@@ -250,7 +250,7 @@ class Builder(LayerStack):
         self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
 
     def pair_products(self, name: str) -> None:
-        """The product of each pair of the vectors that flow in, each pair once."""
+        """Add the dot product of each pair of incoming vectors, each pair once."""
         vectors, width = self.shape
         entering = self.size
         self.shape = (vectors * (vectors - 1) // 2,)
@@ -258,10 +258,10 @@ class Builder(LayerStack):
         self._matrix(name, "attention", (), flop, entering + self.size, kept=self.size)
 
     def selective_scan(self, name: str, state: int) -> None:
-        """A state of ``state`` values for each channel goes over the tokens (Gu and Dao 2023).
+        """Add a scan of a state of ``state`` values per channel over tokens (Gu and Dao 2023).
 
         One kernel reads input, step, gate and the vectors that write and read the state, and never
-        writes the states; backward computes them again.
+        writes the states; backward recomputes them.
         """
         tokens, width = self.shape
         vectors = 2 * tokens * state
@@ -283,17 +283,17 @@ class Builder(LayerStack):
         keys: int | None = None,
         window: int | None = None,
     ) -> None:
-        """`attention` in one kernel that never writes the scores.
+        """Add `attention` in one kernel that never materialises the scores.
 
-        ``groups`` heads of keys and values serve all ``heads``; a token looks at K ``keys``, or at
-        those in a ``window`` around it. Forward 4 T K d FLOP, backward 10 T K d, since it computes
-        the scores anew (FlashAttention, Dao et al. 2022; as torch's counter has it, also where a
+        ``groups`` heads of keys and values serve all ``heads``; a token attends to K ``keys``, or
+        to those in a ``window`` around it. Forward 4 T K d FLOP, backward 10 T K d, since it
+        recomputes the scores (FlashAttention, Dao et al. 2022; counted as in torch, also where a
         causal kernel skips the masked half). Kept: the output, and a number per head and token.
         """
         tokens, width = self.shape
         keys = tokens if keys is None else keys
         seen = keys if window is None else min(keys, window)
-        # Queries and output have the whole width, keys and values that of their groups.
+        # Queries and output have the whole width, keys and values the width of their groups.
         moved = 2 * self.size + 2 * keys * width * (groups or heads) // heads
         self._layers.append(
             Layer(
@@ -309,10 +309,10 @@ class Builder(LayerStack):
         )
 
     def recurrent(self, name: str, width: int, *, gates: int = 4, suffix: str = "") -> None:
-        """One direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens.
+        """Add one direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens.
 
-        It has two biases, as torch has it. The products with the inputs are one for all tokens;
-        those with the state are ``steps`` that wait for each other.
+        It has two biases, as in torch. One product with the inputs covers all tokens; the products
+        with the state are ``steps`` that wait for each other.
         """
         tokens, inner = self.shape
         entering, self.shape = self.size, (tokens, gates * width)
@@ -326,7 +326,7 @@ class Builder(LayerStack):
             entering + self.size,
             kept=self.size,
         )
-        # Those with the state: each token's must wait for the one before.
+        # The products with the state: each token waits for the previous one.
         weights, gated, self.shape = gates * width * width, self.size, (tokens, width)
         self._matrix(
             f"{name}.hh{suffix}",
@@ -339,9 +339,9 @@ class Builder(LayerStack):
         )
 
     def both_ways(self, name: str, width: int, *, gates: int = 4, joined: bool) -> None:
-        """A recurrent layer in both directions.
+        """Add a recurrent layer in both directions.
 
-        Their outputs are ``joined`` (twice the width) or summed.
+        The outputs are concatenated if ``joined`` (twice the width), or summed.
         """
         entering = self.shape
         self.recurrent(name, width, gates=gates)
@@ -354,11 +354,11 @@ class Builder(LayerStack):
             self.add(f"{name}.sum", kept=True)
 
     def experts(self, name: str, count: int, active: int, inner: int) -> None:
-        """Gated feed-forwards of which each token takes the ``active`` best of ``count``.
+        """Add gated feed-forward layers, ``active`` of ``count`` of which process each token.
 
         All experts' weights are read, and gradients of all are written: a batch has tokens for
-        each. The FLOP are those of the active ones. Tokens are sorted by expert into one product
-        for all (a grouped product), and summed by their weights at the end (Shazeer et al. 2017).
+        each. The FLOP are those of the active ones. Tokens are sorted by expert into one grouped
+        product for all, and summed by their weights at the end (Shazeer et al. 2017).
         """
         tokens, width = self.shape
         self.linear(f"{name}.gate", count, bias=False)
@@ -373,7 +373,7 @@ class Builder(LayerStack):
         self.add(f"{name}.weighted_sum", terms=active)
 
     def _grouped(self, name: str, count: int, width: int) -> None:
-        """The product of tokens that are sorted by expert with each expert's own weights."""
+        """Add the product of tokens, sorted by expert, with each expert's own weights."""
         entering, inner = self.size, self.shape[-1]
         self.shape = (self.shape[0], width)
         flop = 2 * inner * self.size

@@ -1,30 +1,29 @@
-"""How long the layers of a model compute on a GPU, by their work and by fitted constants.
+"""The compute times of a model's layers on a GPU, from their work and fitted constants.
 
 A kernel computes while it moves data. With FLOP / speed and bytes / rate of a layer's pass it takes
 
     sqrt(compute^2 + memory^2) + ramp x kernels,
 
-a smooth maximum, and the seconds that each kernel needs to fill the GPU. Speed is a share of peak
+a smooth maximum plus the seconds that each kernel needs to fill the GPU. Speed is a share of peak
 by class of layer: convolutions, products, recurrences, fused attention. On matrix units a product
 of m rows by k inner terms by n columns computes as if it had k + ``inner_ramp`` terms, since a
-kernel fills its pipeline and writes its tile out once for each inner dimension, however long that
-is; its gradient by the input has n inner terms, that by the weights m. So efficiency grows with the
-width of a model and with the samples of a pass. Fused attention with heads of width d takes FLOP
-(1 + head_ramp / d), as its exponentials do not shrink with d.
+kernel fills its pipeline and writes its tile once for each inner dimension, however long that is.
+The gradient by the input has n inner terms, the gradient by the weights m. So efficiency grows with
+the width of a model and with the samples of a pass. Fused attention with heads of width d takes
+FLOP (1 + head_ramp / d), as its exponentials do not shrink with d.
 
 Bytes are those of the tensors that a layer reads and writes, at the width of the precision.
-``elementwise`` is how many times that traffic the layers outside products really move: more than
-once where kernels cast and compute in fp32 (eager mixed precision), less where a compiler fuses
-them. Convolutions on matrix units whose images are ``channels_first`` move ``transposed`` times
-their traffic more.
+``elementwise`` multiplies the traffic of layers outside products: above 1 where kernels cast and
+compute in fp32 (eager mixed precision), below 1 where a compiler fuses them. Convolutions on matrix
+units whose images are ``channels_first`` move ``transposed`` times their traffic more.
 
-A board with fewer watts for its peak than its generation's first keeps less of its clock, since
-power grows with the clock and with the square of the voltage, which rises with it.
+A board with fewer watts per FLOP/s of peak than the first of its generation runs at a lower clock,
+since power grows with the clock and with the square of the voltage, which rises with the clock.
 
-Each constant is a product over parts: what all rows share, the precision, the GPU's generation, how
-kernels are launched, the tier of the software, the year of its kernels. They stand in
-``compute_law.yaml`` beside this module with their errors; ``python -m tools.refits.compute_refit``
-fits them to published steps and writes that file.
+Each constant is a product over parts: a common one, the precision, the GPU's generation, its plain
+cores where fp32 does not run on matrix units, the way kernels are launched, the tier of the
+software, the year of its kernels. ``compute_law.yaml`` beside this module holds them with their
+errors; ``python -m tools.refits.compute_refit`` fits them to published steps and writes that file.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ from dpsim.base.shipped import shipped
 from dpsim.workload.layer import Layer, Model
 from dpsim.workload.software import Software
 
-# Generations without matrix units: frameworks then compute half precision at the rate of fp32.
+# Generations without matrix units: frameworks compute half precision at the rate of fp32.
 WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
 _SHARES = {"conv", "product", "recurrent", "attention", "memory"}
 _LEAST_SHARE = 1e-9
 _HALF = ("fp16", "bf16", "fp8")
 NEWEST_KERNELS = "2024"
-_REFERENCE_KERNELS = "2023"  # the year that others are measured against
+_REFERENCE_KERNELS = "2023"  # the reference year
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,10 @@ class Constants:
     is a share of the memory's bandwidth. ``inner_ramp`` and ``head_ramp`` are lengths (terms),
     ``ramp`` seconds a kernel. ``elementwise``, ``loss`` and ``transposed`` multiply traffic.
     ``launch`` is the host's seconds a kernel, ``update_kernels`` those of an update for each state
-    of a tensor, ``step`` seconds of a step that nothing hides, ``script`` those of a script that
-    feeds samples itself. ``wire`` is the bytes that the memory moves for each byte of a payload
-    that is communicated beside a pass; ``copies`` multiplies what strategies copy. ``throttle`` is
-    the share of its clock that a board of at most 75 W keeps, ``clock_power`` the exponent by which
+    of a tensor, ``step`` exposed seconds of a step, ``script`` the seconds of a script that feeds
+    samples itself. ``wire`` is the bytes that the memory moves for each byte of a payload
+    communicated during a pass; ``copies`` multiplies the copies of strategies. ``throttle`` is the
+    share of its clock that a board of at most 75 W keeps, ``clock_power`` the exponent by which
     speed follows watts, of which ``watts`` a FLOP/s of peak are the measured board's.
     """
 
@@ -95,9 +94,9 @@ class Constants:
     watts: float = 1.0
 
     def measured(self, found: Mapping[str, float], precision: str) -> Constants:
-        """The same with what was measured: ``product``, or ``product_half`` in that precision.
+        """Return the constants with measured values: ``product``, or ``product_half`` for half.
 
-        Raises DpsimError for a share by which nothing would ever end.
+        Raises DpsimError for a share so small that steps would never end.
         """
         family, known = precision_family(precision), set(CONSTANTS)
         ends = {f"_{each}" for each in (family, precision)}
@@ -131,7 +130,7 @@ class PassTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerWork:
-    """What the layers of a model state, a vector over layers each.
+    """The work of a model's layers, each a vector over layers.
 
     FLOP and traffic (elements) are per sample. ``over_inner`` are forward FLOP over the inner terms
     of a product, ``over_width`` over its columns; ``matrix`` the elements of its weights;
@@ -160,7 +159,7 @@ class LayerWork:
 
     @classmethod
     def of(cls, model: Model) -> LayerWork:
-        """The vectors of a model."""
+        """Return the vectors of a model."""
         layers = model.layers
         flop, backward = model.vector("forward_flop"), model.vector("backward_flop")
         traffic = model.vector("backward_traffic")
@@ -169,7 +168,7 @@ class LayerWork:
         table = np.array([layer.kind == "embedding" for layer in layers])
         frozen = np.array([layer.frozen for layer in layers])
         recurs = np.array([is_recurrent(layer) for layer in layers])
-        # A product states its shape; what states none is divided by ones, and counts nothing.
+        # A product states its shape; other layers are divided by ones, and contribute nothing.
         shapes = [layer.shape or (0, 1, 1) for layer in layers]
         rows, inner, width = np.array(shapes, dtype=float).T
         product = (rows > 0) & ~recurs
@@ -186,7 +185,7 @@ class LayerWork:
             # A table is read row by row, as traffic; its gradient is written whole, mostly zeros.
             np.where(table, 0.0, used),
             np.where(frozen, 0.0, np.where(table, own, used)),
-            # One kernel by the weights and, but in the first layer, one by the input.
+            # One kernel by the weights and, except in the first layer, one by the input.
             np.where(flop > 0, backward / np.maximum(flop, 1), traffic > 0),
             model.vector("steps"),
             np.array([layer.kind == "conv" for layer in layers]),
@@ -198,15 +197,15 @@ class LayerWork:
         )
 
     def pass_times(self, c: Constants, machine: Machine, batch: FloatArray | int) -> PassTimes:
-        """Each layer's seconds for a pass over ``batch`` samples, without any waiting.
+        """Return each layer's seconds for a pass over ``batch`` samples, without any waiting.
 
         Constants, the machine's numbers and the batch may be vectors over layers.
         """
         terms = np.where(machine.matrix_units, c.inner_ramp, 0.0)
         head = 1 + c.head_ramp * self.over_head
         forward_flop = batch * (self.flop + terms * self.over_inner) * head
-        # The gradient by the input has n inner terms. That by the weights takes 2 k n (m + ramp):
-        # the term of its ramp has no m, and so no batch, in it.
+        # The gradient by the input has n inner terms. The gradient by the weights takes
+        # 2 k n (m + ramp): the term of its ramp has no m, and so no batch, in it.
         first = self.backward_flop <= self.flop  # no gradient by the input, or none by weights
         by_input = np.where(first, 0.0, batch * terms * self.over_width)
         backward_flop = batch * self.backward_flop * head + by_input + 2 * terms * self.matrix
@@ -232,23 +231,23 @@ class LayerWork:
         )
 
     def _speed(self, c: Constants, machine: Machine) -> FloatArray:
-        """FLOP/s that large products of each layer reach."""
+        """Return the FLOP/s that large products of each layer reach."""
         saved = np.where(self.winograd & machine.winograd, c.winograd, 1.0)
         share = np.where(self.convolves, c.conv, c.product)
         share = np.where(self.recurs, c.recurrent, np.where(self.attends, c.attention, share))
         peak = np.where(self.recurs, machine.plain_peak, machine.peak)
         faster = np.where(machine.fp8 & self.in_block & ~self.attends, c.fp8, 1.0)
-        # Beyond peak only by what an algorithm saves, or in fp8, whose peak is another.
+        # Above peak only where an algorithm saves FLOP, or in fp8, which has another peak.
         return np.asarray(peak * np.minimum(share, 1.0) * saved * faster)
 
 
 class Machine(NamedTuple):
-    """What the law asks of a GPU in one precision; each may be a vector over layers.
+    """The properties of a GPU in one precision; each may be a vector over layers.
 
-    ``peak`` FLOP/s as the board keeps it, and ``plain_peak`` that of recurrences; ``bandwidth`` of
-    its memory in B/s; ``width`` bytes of an element. Whether products run on ``matrix_units``,
-    convolutions have their images transposed, and by Winograd's algorithm; whether linear layers
-    are in ``fp8``.
+    ``peak``: FLOP/s that the board sustains; ``plain_peak``: the same for recurrences;
+    ``bandwidth``: its memory's, in B/s; ``width``: bytes of an element. The flags are whether
+    products run on ``matrix_units``, convolutions transpose their images, and use Winograd's
+    algorithm; and whether linear layers are in ``fp8``.
     """
 
     peak: FloatArray | float
@@ -262,38 +261,38 @@ class Machine(NamedTuple):
 
 
 def precision_family(precision: str) -> str:
-    """``half`` of the precisions of two bytes and fewer, else itself."""
+    """Return ``half`` for precisions of at most two bytes, else the precision itself."""
     return "half" if precision in _HALF else precision
 
 
 def saved_by_algorithms(model: Model, constants: Constants, precision: str) -> FloatArray:
-    """How many times fewer FLOP are carried out than each layer states; 1 if none are saved."""
+    """Return how many times fewer FLOP are computed than each layer states; 1 if none are saved."""
     served = np.array([is_winograd(layer) for layer in model.layers])
     return np.where(served & (precision == "fp32"), constants.winograd, 1.0)
 
 
 def is_recurrent(layer: Layer) -> bool:
-    """Whether a layer is a product whose parts wait for one another.
+    """Return whether a layer is a product whose parts wait for one another.
 
-    Libraries compute those in fp32 where tf32 is asked for.
+    Libraries compute such products in fp32 where tf32 is requested.
     """
     return layer.steps > 1 and layer.forward_flop > 0
 
 
 def is_winograd(layer: Layer) -> bool:
-    """Whether libraries may compute a layer's convolution by Winograd's algorithm.
+    """Return whether libraries may compute a layer's convolution by Winograd's algorithm.
 
-    They may with windows of 3x3 or more and stride 1, where channels in and out are about as many.
-    A layer does not state its window. With stride 1 its traffic is (in + out) channels times h w,
-    its FLOP 2 h w weights, and weights = k^2 in out <= k^2 (in + out)^2 / 4, which bounds k^2 from
+    They may for windows of 3x3 or more and stride 1, where channels in and out are about equal. A
+    layer does not state its window. With stride 1 its traffic is (in + out) channels times h w, its
+    FLOP 2 h w weights, and weights = k^2 in out <= k^2 (in + out)^2 / 4, which bounds k^2 from
     below; a stride makes the bound smaller.
     """
     if layer.kind != "conv" or not layer.parameters:
         return False
-    # The largest tensor: a bias, if there is one, is far smaller.
+    # The largest tensor: a bias, if any, is far smaller.
     weights = max(layer.parameters)
     area = layer.forward_flop / (2 * weights)
-    # In and out together.
+    # The sum of both.
     channels = layer.forward_traffic / max(area, 1.0)
     return 4 * weights > _LEAST_WINDOW * channels**2
 
@@ -302,13 +301,13 @@ _LEAST_WINDOW = 7.5  # above 1x7, below 3x3 with twice as many channels out as i
 
 
 def members_of(model: Model, generation: str, precision: str, software: Software) -> dict[str, str]:
-    """Whose constants count, in each part of ``compute_law.yaml``."""
+    """Return the member that applies in each part of ``compute_law.yaml``."""
     family = precision_family(precision)
     fused = family == "half" and any(layer.head for layer in model.layers)
     year = software.kernels if fused else _REFERENCE_KERNELS
     eager, tier = software.is_eager, software.tier
     casts = "eager half" if family == "half" else "eager"
-    # Libraries of large models have norms and positions in one kernel each.
+    # Libraries for large models have norms and positions in one kernel each.
     plain = tier in ("reference", "typical") or software.kernels == NEWEST_KERNELS
     shape = "other"
     if eager and tier != "mlperf" and family == "half":
@@ -321,26 +320,27 @@ def members_of(model: Model, generation: str, precision: str, software: Software
         "shared": "every",
         "precision": family,
         "generations": standing_for(generation),
+        "cores": standing_for(generation) if precision == "fp32" else "matrix units",
         "fusion": casts if eager else "compiled",
         "execution": software.execution,
         "software": tier,
         "optimizer_kernels": software.optimizer_kernels,
         "kernels": year,
-        # What kernels of a year do not fuse, a compiler does.
+        # A compiler fuses what the kernels of a year do not.
         "unfused": year if eager else _REFERENCE_KERNELS,
         "shapes": shape,
     }
 
 
 def _has_rms_norms(model: Model) -> bool:
-    """Whether a norm has no bias: batch and layer norms have one."""
+    """Return whether a norm has no bias, as batch and layer norms do."""
     return any(layer.kind == "norm" and len(layer.parameters) < 2 for layer in model.layers)
 
 
 def composed(
     values: Mapping[str, Mapping[str, Mapping[str, Any]]], members: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Each constant as the product of what the parts of ``values`` have for these members."""
+    """Return each constant as the product of the values of these members in all parts."""
     found: dict[str, Any] = {}
     for part, member in members.items():
         for name, value in values[part].get(member, {}).items():
@@ -349,9 +349,9 @@ def composed(
 
 
 def constants_for(model: Model, generation: str, precision: str, software: Software) -> Constants:
-    """The fitted constants of a model on a generation of GPUs.
+    """Return the fitted constants of a model on a generation of GPUs.
 
-    A generation that was not measured takes those of the one that stands for it.
+    An unmeasured generation uses the constants of the one that stands for it.
     """
     members = members_of(model, generation, precision, software)
     return _composed(tuple(members.items()))
@@ -364,7 +364,7 @@ def _composed(members: tuple[tuple[str, str], ...]) -> Constants:
 
 
 def of_products(found: Mapping[str, Any]) -> Constants:
-    """Constants from composed values, of which ``products`` multiplies all shares of products."""
+    """Return constants from composed values; ``products`` multiplies all shares of products."""
     values = dict(found)
     products = values.pop("products", 1.0)
     for name in ("conv", "product", "recurrent"):
@@ -389,6 +389,7 @@ PARTS = (
     "shared",
     "precision",
     "generations",
+    "cores",
     "fusion",
     "execution",
     "software",
@@ -401,19 +402,19 @@ PARTS = (
 
 @cache
 def constants_file() -> dict[str, Any]:
-    """``compute_law.yaml``: every constant with its value, relative standard error, meaning."""
+    """Return ``compute_law.yaml``: each constant's value, relative standard error and meaning."""
     loaded: dict[str, Any] = shipped(files("dpsim.workload") / "compute_law.yaml")
     return loaded
 
 
 def forget_constants() -> None:
-    """Read ``compute_law.yaml`` anew where it is next asked for."""
+    """Clear the caches, so that ``compute_law.yaml`` is read again."""
     for kept in (constants_file, _values, _composed):
         kept.cache_clear()
 
 
 def standing_for(generation: str) -> str:
-    """The generation whose measurements stand for this one: itself where it was measured."""
+    """Return the generation whose measurements are used for this one: itself where measured."""
     content = constants_file()
     if generation in content["generations"]:
         return generation

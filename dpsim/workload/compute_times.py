@@ -1,9 +1,9 @@
-"""How long each layer computes in a step, on a GPU that a host keeps busy.
+"""The compute times of each layer in a step, on a GPU driven by a host.
 
-What a layer takes on the GPU says `dpsim.workload.compute_law`. The host launches kernels one after
-the other, each ``launch`` seconds after the one before, and does not wait for them: a kernel starts
-when it has been launched and the one before has ended, so a step takes about the longer of
-launching and computing, never their sum. The ends of all kernels are
+`dpsim.workload.compute_law` gives the time of a layer on the GPU. The host launches kernels one
+after the other, each ``launch`` seconds after the previous one, and does not wait for them: a
+kernel starts when it has been launched and the previous one has ended, so a step takes about the
+longer of launching and computing, never their sum. The ends of all kernels are
 
     end[i] = max over j <= i of (launched[j] + device[j] + ... + device[i]).
 
@@ -43,8 +43,8 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adagrad", "lars", "lamb"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
-# Values of fp32 that an optimiser keeps for each parameter: nothing, the momentum (LARS too), the
-# sum of squares (Adagrad), two moments. Decoupled weight decay moves what weight decay does.
+# fp32 values that an optimiser keeps for each parameter: nothing, the momentum (also LARS), the
+# sum of squares (Adagrad), two moments. Decoupled weight decay has the traffic of weight decay.
 OPTIMIZER_STATES: Mapping[Optimizer, int] = {
     "sgd": 0,
     "momentum": 1,
@@ -55,31 +55,31 @@ OPTIMIZER_STATES: Mapping[Optimizer, int] = {
     "lamb": 2,
 }
 
-# Values for each parameter that norms of whole tensors add to an update. LARS reads weight and
-# gradient for them (You et al. 2017, arXiv:1708.03888). LAMB writes the step that Adam would take,
-# reads it and the weight for the norms, and reads both again to apply it, where Adam has applied it
-# at once: five more (You et al. 2020, arXiv:1904.00962, algorithm 2).
+# Extra values per parameter that norms of whole tensors read or write in an update. LARS reads
+# weight and gradient for them (You et al. 2017, arXiv:1708.03888). LAMB writes the step that Adam
+# would take, reads it and the weight for the norms, and reads both again to apply it, while Adam
+# applies it at once: five more (You et al. 2020, arXiv:1904.00962, algorithm 2).
 _NORM_VALUES: Mapping[Optimizer, int] = {"lars": 2, "lamb": 5}
 
-# Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept
-# stays in bf16.
+# Bytes of an activation, and of a weight as the matrix products read it. With fp8 the kept
+# activations stay in bf16.
 WIDTH: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
 
-# Seconds of the host for a node of the autograd graph that it searches: 0.27 to 0.39 us with torch
-# 2.13 on one core of a server, as DDP's forward pass of 300 and of 1,000 small layers takes longer
+# Seconds of the host per searched node of the autograd graph: 0.27 to 0.39 us with torch 2.13 on
+# one core of a server, from the extra time of DDP's forward pass of 300 and of 1,000 small layers
 # with find_unused_parameters. Assumed for all hosts.
 _SEARCH = 3e-7
 
-_THROTTLED = 75.0  # W: boards without a power plug of their own do not keep their clock
+_THROTTLED = 75.0  # W: boards without a power plug throttle
 
 
 def is_throttled(power: float | None) -> bool:
-    """Whether a board of so many watts (None: unknown) slows its clock under long load."""
+    """Return whether a board of that power (None: unknown) throttles under sustained load."""
     return power is not None and power <= _THROTTLED
 
 
 def update_bytes(optimizer: Optimizer, width: int = 4) -> int:
-    """Bytes per parameter that an update reads and writes.
+    """Return the bytes per parameter that an update reads and writes.
 
     The weight and each state are read and written, the gradient is read, all of ``width`` bytes,
     and norms take more. In mixed precision the gradient is read at half the width and a half-width
@@ -89,17 +89,17 @@ def update_bytes(optimizer: Optimizer, width: int = 4) -> int:
 
 
 def update_rounds(optimizer: Optimizer) -> float:
-    """Kernels of an update against one with a single state: a few for each state that it keeps."""
+    """Return the kernels of an update relative to an optimiser with a single state."""
     return max(float(OPTIMIZER_STATES[optimizer]), 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """What the law of computing asks of a GPU.
+    """The properties of a GPU that its compute times depend on.
 
-    Dense peak FLOP/s of each precision it has, and memory bandwidth in bytes/s.
+    Dense peak FLOP/s of each supported precision, and memory bandwidth in bytes/s.
 
-    ``generation`` (kepler ... hopper) chooses its constants; ``power`` is its limit in W, None if
+    ``generation`` (kepler ... hopper) selects its constants; ``power`` is its limit in W, None if
     unknown.
     """
 
@@ -111,11 +111,11 @@ class Accelerator:
 
     @property
     def matrix_units(self) -> bool:
-        """Whether half precision has units of its own."""
+        """Whether half precision has separate units."""
         return self.generation not in WITHOUT_TENSOR_CORES
 
     def peak(self, precision: str) -> float:
-        """FLOP/s in that precision; raises DpsimError, with what the GPU has, where it has none."""
+        """Return the FLOP/s in that precision. Raises DpsimError where the GPU has none."""
         try:
             peak = self.peak_flop_per_s[precision]
         except KeyError:
@@ -128,9 +128,9 @@ class Accelerator:
         return peak
 
     def machine(self, precision: Precision, software: Software, constants: Constants) -> Machine:
-        """What the law asks of it in a precision, by its clock; raises DpsimError as `peak`."""
+        """Return its properties in a precision, at its sustained clock. Raises as `peak`."""
         kept = self.clock(constants)
-        # Of fp8 the constant is a factor on bf16's speed.
+        # For fp8 the constant is a factor on bf16's speed.
         nominal = self.peak(self._half(precision) if precision == "fp8" else precision)
         plain = self.peak("fp32") if self._in_fp32(precision) else nominal
         on_units = self.matrix_units and precision != "fp32"
@@ -146,7 +146,7 @@ class Accelerator:
         )
 
     def clock(self, constants: Constants) -> float:
-        """The share of its clock that the board keeps under long load."""
+        """Return the share of its clock that the board sustains."""
         kept = constants.throttle if is_throttled(self.power) else 1.0
         half = self._half("bf16")
         if self.power is None or half not in self.peak_flop_per_s or not constants.clock_power:
@@ -158,7 +158,7 @@ class Accelerator:
         return "bf16" if precision != "fp16" and "bf16" in self.peak_flop_per_s else "fp16"
 
     def _in_fp32(self, precision: str) -> bool:
-        """Whether recurrences run in fp32 instead."""
+        """Return whether recurrences run in fp32 instead."""
         return precision == "tf32" and "fp32" in self.peak_flop_per_s
 
 
@@ -166,13 +166,13 @@ class Accelerator:
 class LayerTimes:
     """Seconds of a training step on one GPU.
 
-    For each pass a vector over layers, in forward order, and the optimiser's step.
+    A vector over layers for each pass, in forward order, and the optimiser's step.
 
-    A step has ``passes`` of them, one a micro-batch. The last pass takes ``merging`` s more in each
-    layer's backward pass, where learners that share the GPU add up what they have, or gradients
-    are reduced. ``wire_traffic`` is the bytes that the GPU's memory moves at ``memory_rate`` (B/s)
-    for each byte of a payload that is communicated beside a pass, ``copy_traffic`` for each that a
-    strategy copies.
+    A step has ``passes`` of them, one per micro-batch. The last pass takes ``merging`` s more in
+    each layer's backward pass, where learners that share the GPU average their gradients, or
+    gradients are reduced. ``wire_traffic`` is the bytes that the GPU's memory moves at
+    ``memory_rate`` (B/s) for each byte of a payload communicated during a pass, ``copy_traffic``
+    for each byte that a strategy copies.
     """
 
     forward: FloatArray
@@ -191,14 +191,14 @@ class LayerTimes:
 
     @property
     def step(self) -> float:
-        """Seconds of all of it."""
+        """Seconds of the whole step."""
         last = float(self.forward.sum() + (self.backward + self.merging).sum())
         return (self.passes - 1) * self.one_pass + last + self.optimizer
 
     def scaled(self, factor: float) -> LayerTimes:
-        """All of it multiplied by ``factor``."""
-        # Passes are longer already by what communication moves through the memory: the traffic that
-        # says so has done its work, and is left out.
+        """Return the times multiplied by ``factor``."""
+        # The times of passes already include the memory traffic of communication, so that traffic
+        # is left out here.
         return LayerTimes(
             self.forward * factor,
             self.backward * factor,
@@ -225,26 +225,26 @@ def compute_times(
     searched: float = 0.0,
     each_pass: bool = True,
 ) -> LayerTimes:
-    """Predicts how long ``model`` computes in a step.
+    """Predict the compute times of ``model`` in a step.
 
-    The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is what backward
-    computes again (None: nothing, everything is kept). ``constants`` replace the fitted ones.
-    ``learners`` update their weights on the GPU at once; passes are those of one. ``updated`` is
-    the part of the model that is updated here. ``beside`` is seconds that the host adds to each
-    step. ``searched`` nodes of the autograd graph the host searches between a forward and its
-    backward pass, ``each_pass`` or in the last alone. Raises DpsimError for a batch or precision
-    that cannot be.
+    The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is the activation
+    checkpointing (None: everything is kept). ``constants`` replace the fitted ones. ``learners``
+    update their weights on the GPU at once; passes are of a single one. ``updated`` is the part of
+    the model that is updated here. ``beside`` is seconds that the host adds to each step.
+    ``searched`` is the number of autograd nodes that the host searches between a forward and its
+    backward pass, in ``each_pass`` or only in the last. Raises DpsimError for an invalid batch or
+    precision.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
             raise DpsimError(f"{name} must be at least 1, but got {number}")
-    accelerator.peak(precision)  # raises, whatever was measured, where the GPU has none
+    accelerator.peak(precision)  # raises where the GPU lacks it, even with measured times
     software = software or Software()
     known = constants or constants_for(model, accelerator.generation, precision, software)
     recomputed = None if recompute is None else recompute.of(model)
     if model.measured is not None:
         forward, backward = model.measured.forward(batch), model.measured.backward(batch)
-        # What was measured kept everything: computing again comes on top.
+        # Measurements kept all activations: recomputation comes on top.
         backward = backward + _again(forward, recomputed)
     else:
         machine = accelerator.machine(precision, software, known)
@@ -269,23 +269,23 @@ def compute_times(
 
 
 def is_common(model: Model) -> bool:
-    """Whether a model is made of convolutions or of attention, and nothing waits for each token.
+    """Return whether a model consists of convolutions or attention, and has no recurrences.
 
-    Recommenders and recurrences leave their GPU waiting for the host, and depend on the script.
+    In recommenders and recurrent models the GPU waits for the host, and times depend on the script.
     """
     kinds = {layer.kind for layer in model.layers if layer.forward_flop}
     return bool(kinds & {"conv", "attention"}) and not any(map(is_recurrent, model.layers))
 
 
 def is_language_model(model: Model, precision: Precision) -> bool:
-    """Whether a model has fused attention and computes in half precision, as large ones do."""
+    """Return whether a model has fused attention and half precision, like large language models."""
     return precision_family(precision) == "half" and any(layer.head for layer in model.layers)
 
 
 def extrapolated_from(model: Model, generation: str) -> str | None:
-    """The generation whose constants stand for one that was not measured.
+    """Return the generation whose constants are used instead of an unmeasured one's.
 
-    None where it was, or where the layers' times were.
+    Returns None where the generation or the layers' times were measured.
     """
     stands = standing_for(generation)
     return None if model.measured is not None or stands == generation else stands
@@ -299,10 +299,10 @@ def _update(
     learners: int,
     updated: float,
 ) -> float:
-    """Seconds of the update: as measured, or its traffic or launches, whichever takes longer.
+    """Return the seconds of the update: measured, or the longer of its traffic and its launches.
 
-    Learners share the memory, so their traffic adds up. Each has a host thread of its own, so
-    launches pass at the same time.
+    Learners share the memory, so their traffic adds up. Each has its own host thread, so launches
+    run in parallel.
     """
     measured = None if model.measured is None else model.measured.optimizer()
     if measured is not None:
@@ -317,16 +317,16 @@ def _update(
 
 
 def _again(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:
-    """What backward computes again, at the layer where it first needs it."""
+    """Return the recomputed share of ``forward``, at the layer where backward first needs it."""
     return np.zeros_like(forward) if recomputed is None else recomputed.seconds(forward)
 
 
 def _queued(
     alone: PassTimes, launch: float, recomputed: Recomputation | None, turn: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Seconds from the end of each kernel's predecessor to its own.
+    """Return the seconds from the end of each kernel's predecessor to its own end.
 
-    Forward and backward, both in forward order. ``turn`` is what the host takes between them.
+    Returns forward and backward, both in forward order. ``turn`` is the host's time between them.
     """
     # In the order in which kernels run: forward, then backward from the last layer on.
     device = np.concatenate(
@@ -342,8 +342,8 @@ def _queued(
     layers = len(alone.forward)
     launched = launch * np.cumsum(kernels)
     launched[layers:] += turn
-    # The formula of the module's docstring: launched[j] - before[j] is how long the GPU would have
-    # stood idle by kernel j, and the running maximum is how long it has.
+    # The formula of the module's docstring: launched[j] - before[j] is the idle time that kernel j
+    # requires up to its start, and the running maximum is the actual idle time.
     ends = before + device + np.maximum.accumulate(launched - before)
     spans = np.diff(ends, prepend=0.0)
     return spans[:layers], spans[layers:][::-1]

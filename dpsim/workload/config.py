@@ -1,4 +1,4 @@
-"""What a scenario's ``workload`` may say."""
+"""The ``workload`` part of a scenario."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EveryBlock(Config):
 
     @property
     def share(self) -> Fraction:
-        """Of the blocks."""
+        """The checkpointed share of the blocks."""
         return Fraction(1, self.every)
 
 
@@ -67,12 +67,12 @@ class BlockFraction(Config):
 
     @property
     def share(self) -> Fraction:
-        """Of the blocks, as it is written: 0.1 is a tenth."""
+        """The checkpointed share of the blocks, in decimal: 0.1 is exactly a tenth."""
         return Fraction(str(self.fraction))
 
 
 class MeanLength(Config):
-    """What is left of padded sequences."""
+    """The length of sequences without their padding."""
 
     mean_length: int = Field(ge=1, le=MOST_SAMPLES, description="Mean tokens of a sample.")
 
@@ -87,7 +87,7 @@ Checkpoint = Literal["none", "full", "selective"] | EveryBlock | BlockFraction
 
 
 def _batch_or_global_batch(schema: dict[str, Any]) -> None:
-    """In the JSON Schema: one of the two must be there."""
+    """Require one of the two in the JSON Schema."""
     schema["anyOf"] = [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
 
 
@@ -95,7 +95,7 @@ _PRECISION_OF = {"float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16
 
 
 def precision_named(word: str) -> str:
-    """A precision by what torch and its users call it, in any case: "bfloat16" is "bf16"."""
+    """Return the precision by its name in torch, in any case: "bfloat16" is "bf16"."""
     return _PRECISION_OF.get(word.lower(), word.lower())
 
 
@@ -286,7 +286,7 @@ class WorkloadConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _computes_as_it_keeps(cls, said: Any) -> Any:
-        """Weights in bf16 are multiplied in bf16, where nothing else is said."""
+        """Default to bf16 products for weights in bf16."""
         if isinstance(said, dict) and said.get("parameter_dtype") == "bf16":
             return {"precision": "bf16", **said}
         return said
@@ -301,7 +301,7 @@ class WorkloadConfig(Config):
     )
     @classmethod
     def _in_any_case(cls, word: object) -> object:
-        """As configurations of other tools write it: BF16, AdamW."""
+        """Accept the upper-case spellings of other tools: BF16, AdamW."""
         return word.lower() if isinstance(word, str) else word
 
     @field_validator("attention", mode="before")
@@ -312,7 +312,7 @@ class WorkloadConfig(Config):
     @field_validator("sequence_length")
     @classmethod
     def _fits(cls, length: int | None, info: ValidationInfo) -> int | None:
-        # A model that was refused is missing here, and has been spoken of.
+        # A refused model is missing here, and has been reported.
         if "model" in info.data:
             _entry(info.data["model"]).check(length)
         return length
@@ -360,15 +360,15 @@ class WorkloadConfig(Config):
 
     @model_validator(mode="after")
     def _some_batch(self) -> WorkloadConfig:
-        # Both have defaults in the model: only what was written down tells whether one was given.
+        # Both have defaults in the model: only the set fields show whether one was given.
         if not {"batch_per_gpu", "global_batch"} & self.model_fields_set:
             raise ValueError("batch_per_gpu is missing (or global_batch, of all workers together)")
         return self
 
     def resolved(self, workers: int) -> WorkloadConfig:
-        """The same with batch and passes as ``global_batch`` leaves them for so many workers.
+        """Return the workload with batch and passes derived from ``global_batch``.
 
-        Raises DpsimError where it cannot be divided so, or all three are given and disagree.
+        Raises DpsimError where it does not divide evenly, or all three are given and disagree.
         """
         together = self.global_batch
         if together is None:
@@ -378,7 +378,7 @@ class WorkloadConfig(Config):
         given = {name for name in _BATCHES if name in self.model_fields_set}
         batch, passes = self.batch_per_gpu, self.gradient_accumulation
         if "batch_per_gpu" not in given:
-            # Two of the three are known, at least by their defaults: the third follows.
+            # Two of the three are known, at least by default: the third follows.
             batch = _share(together, {"workers": replicas, "passes": passes})
         elif "gradient_accumulation" not in given:
             passes = _share(together, {"workers": replicas, "samples per GPU and pass": batch})
@@ -388,12 +388,12 @@ class WorkloadConfig(Config):
                 f" = {replicas * batch * passes:,} where all three are given, but got {together:,}"
             )
         values = {**dict(self), "batch_per_gpu": batch, "gradient_accumulation": passes}
-        # What was given stays known: another number of workers divides it anew.
+        # Keep the set fields, so that the batch can be divided by another number of workers.
         return type(self).model_construct(_fields_set=set(self.model_fields_set), **values)
 
     @property
     def words(self) -> Software:
-        """The software, with the defaults of its tier where nothing else is said."""
+        """The software, with the defaults of its tier."""
         usual = BY_TIER[self.software]
         return Software(
             self.software,
@@ -405,30 +405,30 @@ class WorkloadConfig(Config):
         )
 
     def _loss_of(self, execution: Execution) -> CrossEntropy:
-        """How the loss is computed: what compiles a model compiles its loss, too."""
+        """Return how the loss is computed; a compiled model also compiles its loss."""
         is_compiled = execution in ("compile", "graph")
         return self.cross_entropy or ("compiled" if is_compiled else "full")
 
     @property
     def assumed_words(self) -> tuple[str, ...]:
-        """The words of the software that nothing says, and that its tier sets by default."""
+        """The fields of the software that are not given and take their tier's defaults."""
         words = ("software", "memory_format", "execution", "optimizer_kernels")
         return tuple(word for word in words if word not in self.model_fields_set)
 
     @property
     def samples_per_gpu(self) -> int:
-        """Samples that a GPU takes in each step, those of all its learners and passes."""
+        """Samples per GPU and step, over all learners and passes."""
         return self.batch_per_gpu * self.gradient_accumulation * self.learners_per_gpu
 
     @property
     def recompute(self) -> Recompute | None:
-        """What backward computes again; None where everything is kept."""
+        """The activation checkpointing; None where everything is kept."""
         said = self.checkpoint if self.checkpointing is None else self.checkpointing
         if said == "none":
             return None
         from dpsim.workload.recompute import Recompute
 
-        # A share of the activations, which is written as a mapping.
+        # A share of the blocks, written as a mapping.
         if isinstance(said, Config):
             return Recompute(said.share)
         if said.startswith("every"):
@@ -437,7 +437,7 @@ class WorkloadConfig(Config):
 
     @property
     def checkpoints_all(self) -> bool:
-        """Whether every activation is computed again, in segments of the framework's choice."""
+        """Whether every activation is recomputed, in segments of the framework's choice."""
         return "full" in (self.checkpoint, self.checkpointing)
 
     @property
@@ -446,11 +446,11 @@ class WorkloadConfig(Config):
         return _entry(self.model).has_length
 
     def build(self, *, flash: bool = True) -> Model:
-        """The model it names; ``flash``: its GPUs have such attention, where nothing says else."""
+        """Build the model; ``flash``: its GPUs have FlashAttention, used by default."""
         entry = _entry(self.model)
         attention = self.attention or entry.attention
         if attention is None and entry.fusible:
-            # Nobody has said how: as frameworks choose, by what the GPU can.
+            # Not specified: choose as frameworks do, by the GPU's capabilities.
             attention = "flash" if flash else "unfused"
         length = self.sequence_length
         if isinstance(self.padding, PaddingRemoved):
@@ -460,7 +460,7 @@ class WorkloadConfig(Config):
 
 
 def _share(together: int, divided: dict[str, int]) -> int:
-    """What each of the ``divided`` gets of a global batch."""
+    """Return the share of a global batch for each of the ``divided``."""
     among = prod(divided.values())
     share, rest = divmod(together, among)
     if rest or not share:

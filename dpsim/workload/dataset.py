@@ -1,4 +1,4 @@
-"""How a data set is divided between workers, and what that makes of an epoch.
+"""The division of a data set between workers, and the resulting epoch.
 
 With n samples, m workers and b samples per worker and step, a step takes G = m b samples, and an
 epoch is
@@ -29,11 +29,10 @@ LastBatch = Literal["drop", "pad"]
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one pass over the data set is: its steps, and how many samples are counted.
+    """One pass over the data set: its steps, and counts of samples.
 
-    ``distinct`` samples are seen at least once, ``repeated`` counts the times that one is seen
-    again, ``dropped`` are not seen: distinct + repeated is what is computed on, distinct + dropped
-    the data set.
+    ``distinct`` samples are seen at least once, ``repeated`` counts the repetitions, ``dropped``
+    are not seen: distinct + repeated are computed on, distinct + dropped is the data set.
     """
 
     steps: int
@@ -43,7 +42,7 @@ class Epoch:
 
 
 class DatasetConfig(Config):
-    """The samples of one epoch, and who computes on which."""
+    """The samples of one epoch, and their division between workers."""
 
     samples: PositiveInt = Field(description="Samples in the data set.", examples=[1_281_167])
     partition: Partition = Field(
@@ -63,7 +62,7 @@ class DatasetConfig(Config):
     )
 
     def epoch(self, workers: int, batch: int) -> Epoch:
-        """One epoch of ``workers`` that take ``batch`` samples each step.
+        """Return an epoch of ``workers`` that take ``batch`` samples each step.
 
         Raises DpsimError where it has no step at all.
         """
@@ -82,6 +81,6 @@ class DatasetConfig(Config):
                 f"workload.dataset.samples: must be at least one for each of {workers:,} workers' "
                 f"shards, but got {self.samples:,}"
             )
-        # Dropped batches leave some unseen; padded ones take all, and some of them again.
+        # Dropping leaves some samples unseen; padding takes all, and some of them again.
         distinct = min(self.samples, steps * together)
         return Epoch(steps, distinct, steps * together - distinct, self.samples - distinct)

@@ -1,6 +1,6 @@
-"""Where a step's samples come from.
+"""The input of training samples.
 
-Out of memory, or through a pipeline of storage, decoding and a copy to the GPU.
+Samples are in memory, or pass a pipeline of storage, decoding and a copy to the GPU.
 
 Batch k of a GPU passes three stages: it is read (r seconds, one batch at a time), decoded by one of
 W loader workers (d seconds; they take batches in turn), and copied to the GPU (c seconds, one at a
@@ -18,14 +18,14 @@ largest mean of its cycles:
 
     max(step, r, d / W, c, (r + d + c) / P),
 
-the first step waits r + d + c. Source of the method: Baccelli, Cohen, Olsder and Quadrat,
+and the first step waits r + d + c. Source of the method: Baccelli, Cohen, Olsder and Quadrat,
 "Synchronization and Linearity", 1992; batches per loader worker and batches ahead as in torch's
 DataLoader.
 
 A batch here is all that a GPU takes in a step: the samples of its accumulated passes, and of its
-learners, come together. Stages are vectors over GPUs. Storage and links that several share are
-divided evenly, as when all load at once; copies do not contend with gradients, nor loader workers
-with one another for cores.
+learners, come together. Stages are vectors over GPUs. Shared storage and links are divided evenly,
+as when all GPUs load at once; copies do not contend with gradients, nor loader workers with one
+another for cores.
 """
 
 from __future__ import annotations
@@ -46,27 +46,26 @@ if TYPE_CHECKING:
 
 STAGES = ("storage", "decoding", "copy to the GPU", "prefetch")
 
-_MOST_AHEAD = 4096  # batches that are remembered for each GPU
+_MOST_AHEAD = 4096  # batches whose times are stored for each GPU
 
 
 class _Input(Config):
-    """What every kind of input says: whether samples have a way to go, and which."""
+    """The base of all kinds of input: whether samples are loaded, and how."""
 
     is_loaded: ClassVar[bool] = True
     """Whether samples come through a pipeline; they wait in GPU memory where it is false."""
 
     def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:
-        """The pipeline of GPUs that take ``samples`` a step, where `is_loaded`.
+        """Return the pipeline of GPUs that take ``samples`` per step, where `is_loaded`.
 
-        ``node_of`` (GPUs,) is each one's node, ``copy_rate`` (GPUs,) the B/s at which it is copied
-        to.
+        ``node_of`` (GPUs,) is the node of each GPU, ``copy_rate`` (GPUs,) the B/s of copies to it.
         """
         raise NotImplementedError
 
     def host_seconds(self, script: float, samples: int, model: Model) -> float:
-        """Seconds of a step in which the host feeds ``samples`` of ``model``, and the GPU waits.
+        """Return the seconds per step that the GPU waits for the host to feed ``samples``.
 
-        ``script`` is what scripts are measured to take.
+        ``script`` is the measured time of such scripts.
         """
         return 0.0
 
@@ -96,13 +95,13 @@ class ScriptInput(_Input):
     )
 
     def host_seconds(self, script: float, samples: int, model: Model) -> float:
-        """What the script takes, and the copy of the step's images."""
+        """Return the time of the script, and of copying the step's images."""
         taken = script if self.seconds_per_step is None else self.seconds_per_step
         return taken + samples * model.image_bytes / self.copy_rate
 
 
 class StorageInput(_Input):
-    """Samples are read, decoded and copied while the step before computes.
+    """Samples are read, decoded and copied while the previous step computes.
 
     The defaults are ImageNet's, for PIL and torch.
     """
@@ -144,16 +143,16 @@ class StorageInput(_Input):
     )
 
     def pipeline(self, samples: int, node_of: IntArray, copy_rate: FloatArray) -> Pipeline:
-        """Storage, loader processes and copies."""
+        """Return a pipeline of storage, loader processes and copies."""
         group_of = np.zeros_like(node_of) if self.shared == "cluster" else node_of
-        # How many GPUs draw on the storage that each draws on, itself counted.
+        # Divide by the number of GPUs that share the same storage.
         rate = self.bandwidth / np.bincount(group_of)[group_of]
         return Pipeline(
             read=samples * self.bytes_per_sample / rate,
             decode=np.full(len(rate), samples * self.cpu_seconds_per_sample),
             copy=samples * self.device_bytes_per_sample / copy_rate,
             loaders=self.loader_workers,
-            # torch's prefetch_factor is 2.
+            # The default of torch's prefetch_factor is 2.
             prefetch=self.prefetch or 2 * self.loader_workers,
         )
 
@@ -163,9 +162,9 @@ InputConfig = Annotated[MemoryInput | ScriptInput | StorageInput, Field(discrimi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """Seconds that a batch spends in each stage, vectors over GPUs.
+    """The seconds that a batch spends in each stage, vectors over GPUs.
 
-    ``loaders`` decode, and ``prefetch`` batches are brought ahead.
+    ``loaders`` decode, and ``prefetch`` batches are loaded ahead.
     """
 
     read: FloatArray
@@ -175,53 +174,53 @@ class Pipeline:
     prefetch: int
 
     def stage_periods(self) -> FloatArray:
-        """Seconds between batches that each stage alone allows, shape (stages, GPUs).
+        """Return the seconds between batches that each stage alone allows, shape (stages, GPUs).
 
         Stages are in the order of `STAGES`.
         """
         latency = self.read + self.decode + self.copy
-        # A batch holds one of the P slots from its reading to the end of its copy.
+        # A batch holds one of the P slots from the start of its reading to the end of its copy.
         return np.array([self.read, self.decode / self.loaders, self.copy, latency / self.prefetch])
 
     def period(self) -> FloatArray:
-        """Seconds between batches, at best, of each GPU.
+        """Return the least seconds between batches of each GPU.
 
-        A step that takes longer never waits in the steady state.
+        A longer step never waits in the steady state.
         """
         return np.asarray(self.stage_periods().max(axis=0))
 
     def slowest_stage(self) -> str:
-        """The stage that limits the GPU whose input is slowest."""
+        """Return the stage that limits the GPU with the slowest input."""
         periods = self.stage_periods()
         return STAGES[int(periods[:, int(periods.max(axis=0).argmax())].argmax())]
 
     def of(self, gpu: int) -> Pipeline:
-        """The pipeline of one GPU alone, for workers that act on their own."""
+        """Return the pipeline of one GPU, for asynchronous workers."""
         here = slice(gpu, gpu + 1)
         return Pipeline(
             self.read[here], self.decode[here], self.copy[here], self.loaders, self.prefetch
         )
 
     def start(self) -> Loading:
-        """The pipeline as it runs, from time 0."""
+        """Start the pipeline at time 0."""
         return Loading(self)
 
 
 class Loading:
-    """A pipeline in time: call `take` once for each step."""
+    """A running pipeline: call `take` once for each step."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         nothing = np.zeros(len(pipeline.read))
-        # Queues of exactly P and W entries: as batch k comes, their left ends are batch k - P,
-        # whose slot it reads into, and batch k - W, which its loader worker decoded before. All are
+        # Queues of exactly P and W entries: for batch k, their left ends are batch k - P, whose
+        # slot it is read into, and batch k - W, which its loader worker decoded before. All are
         # free at first.
         self._taken: deque[FloatArray] = deque([nothing] * pipeline.prefetch, pipeline.prefetch)
         self._decoded: deque[FloatArray] = deque([nothing] * pipeline.loaders, pipeline.loaders)
         self._read = self._ready = nothing
 
     def take(self, clock: FloatArray) -> FloatArray:
-        """When each GPU, which asks for its next batch at ``clock``, has it: then or later."""
+        """Return when each GPU gets its next batch, which it requests at ``clock``."""
         stages = self._pipeline
         self._read = np.maximum(self._taken[0], self._read) + stages.read
         decoded = np.maximum(self._read, self._decoded[0]) + stages.decode

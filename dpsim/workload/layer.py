@@ -1,11 +1,12 @@
-"""What a model is to the simulator.
+"""The models that the simulator trains.
 
-Layers in forward order, each with its parameters, work, memory traffic and activations.
+A model is a sequence of layers in forward order, each with its parameters, work, memory traffic and
+activations.
 
-Conventions: FLOP count the matrix products only (convolutions, linear layers, attention), two for a
-multiply and an add, as `torch.utils.flop_counter` does and as the field's figures do; everything
-else costs memory traffic. (Many tables, and the 4.1 "GFLOP" often quoted for ResNet-50, count
-multiply-adds: half of the FLOP here.) All amounts but parameters are per sample; traffic and
+Conventions: FLOP count only the matrix products (convolutions, linear layers, attention), two for a
+multiply and an add, as in `torch.utils.flop_counter` and in published figures; everything else
+costs memory traffic. (Many tables, and the 4.1 "GFLOP" often quoted for ResNet-50, count
+multiply-adds: half of the FLOP here.) All amounts except parameters are per sample; traffic and
 activations are in elements, so that the precision scales them.
 """
 
@@ -38,9 +39,9 @@ Amount = Literal[
     "steps",
 ]
 
-# An image as samples are described: "224x224 image".
+# An image in the description of a sample: "224x224 image".
 _IMAGE = re.compile(r"(\d+)x(\d+) image")
-# A block of a network: the names up to the first number that stands between dots ("layer1.0.conv1",
+# A block of a network: the name up to the first number between dots ("layer1.0.conv1",
 # "h.11.mlp.c_fc").
 _BLOCK = re.compile(r"(.*?\.\d+)\..+")
 
@@ -52,14 +53,14 @@ class Layer:
     ``parameters`` are the element counts of its parameter tensors in the order torch registers them
     (weight, bias, ...); ``borrowed`` counts the elements of weights that another layer owns (a tied
     output layer). ``forward_flop`` and ``backward_flop`` are FLOP per sample; backward is the
-    gradient by the input and the gradient by the weights, and a model's first layer has no gradient
-    by its input. ``forward_traffic`` and ``backward_traffic`` are activation elements read plus
-    written per sample, weights apart. ``activations`` are elements per sample that stay in memory
-    until backward. ``steps`` is how many parts of the work must wait for one another (the time
-    steps of a recurrent layer), each with kernels of its own. ``shape`` is rows per sample, inner
-    terms and columns of a product of tokens with weights, None for others; ``head`` is the width of
-    a head of fused attention, 0 for others. What a ``frozen`` layer has of weights, its own and
-    borrowed ones, is read and never changed.
+    gradient by the input and by the weights; a model's first layer has no gradient by its input.
+    ``forward_traffic`` and ``backward_traffic`` are activation elements read plus written per
+    sample, weights apart. ``activations`` are elements per sample that stay in memory until
+    backward. ``steps`` is how many parts of the work must wait for one another (the time steps of a
+    recurrent layer), each with kernels of its own. ``shape`` is rows per sample, inner terms and
+    columns of a product of tokens with weights, None for others; ``head`` is the width of a head of
+    fused attention, 0 for others. The weights of a ``frozen`` layer, its own and borrowed ones, are
+    read and never changed.
     """
 
     name: str
@@ -78,17 +79,17 @@ class Layer:
 
     @property
     def own_weights(self) -> int:
-        """Elements of all its parameter tensors."""
+        """Elements of all parameter tensors."""
         return sum(self.parameters)
 
     @property
     def trained_weights(self) -> int:
-        """Elements of those that are trained: all, or none of a frozen layer."""
+        """Elements of the trained tensors: all, or none of a frozen layer."""
         return 0 if self.frozen else self.own_weights
 
     @property
     def block(self) -> str | None:
-        """The numbered block that it stands in; None where it stands in none."""
+        """The numbered block that contains the layer, or None."""
         match = _BLOCK.match(self.name)
         return match.group(1) if match else None
 
@@ -96,7 +97,7 @@ class Layer:
 class Tensors(NamedTuple):
     """Parameter tensors in registration order.
 
-    How many elements each has, and the index of the layer that owns it.
+    The number of elements of each, and the index of the layer that owns it.
     """
 
     elements: NDArray[np.int64]
@@ -107,11 +108,10 @@ class Tensors(NamedTuple):
 class Model:
     """A named tuple of layers in forward order.
 
-    ``sample`` says what one sample is, such as ``"224x224 image"``, and ``tokens`` how many tokens
-    it has (None: it is no text). ``parameter_bytes`` are those of a weight, of its gradient and of
-    a value of the optimiser's state. ``measured`` are the layers'
-    times where they were measured: they count, not computed ones. ``notes`` say what is doubtful
-    about a model that was traced or imported.
+    ``sample`` describes one sample, such as ``"224x224 image"``, and ``tokens`` is its number of
+    tokens (None: it is no text). ``parameter_bytes`` is the width of a weight, of its gradient and
+    of a value of the optimiser's state. ``measured`` are measured times of the layers, which
+    replace computed ones. ``notes`` describe uncertainties of a model that was traced or imported.
     """
 
     name: str
@@ -124,17 +124,17 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """Parameter elements in all, trained and frozen."""
+        """The total of parameter elements, trained and frozen."""
         return sum(layer.own_weights for layer in self.layers)
 
     @cached_property
     def trained(self) -> int:
-        """Parameter elements that are trained, and so have gradients and are updated."""
+        """Parameter elements that are trained: they have gradients and are updated."""
         return sum(layer.trained_weights for layer in self.layers)
 
     @cached_property
     def first_trained(self) -> int:
-        """The first layer with weights that are trained; backward goes no further than to it."""
+        """The first layer with trained weights, where backward ends."""
         trains = (at for at, layer in enumerate(self.layers) if layer.trained_weights)
         return next(trains, len(self.layers))
 
@@ -142,7 +142,8 @@ class Model:
     def blocks(self) -> tuple[tuple[int, int], ...]:
         """First layer and one past the last of each block.
 
-        Layers in a row whose names are alike up to the first number, and others by themselves.
+        A block is a run of layers whose names agree up to the first number; other layers are single
+        blocks.
         """
         names = [layer.block or layer.name for layer in self.layers]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
@@ -150,7 +151,7 @@ class Model:
 
     @property
     def image_bytes(self) -> int:
-        """Bytes of a sample in fp32 that is an image of three channels; 0 for others."""
+        """Bytes in fp32 of a sample that is an image of three channels; 0 for others."""
         sides = _IMAGE.match(self.sample)
         return 0 if sides is None else 3 * 4 * int(sides[1]) * int(sides[2])
 
@@ -171,9 +172,9 @@ class Model:
 
     @cached_property
     def tensors(self) -> Tensors:
-        """Its parameter tensors that are trained, in registration order.
+        """The trained parameter tensors, in registration order.
 
-        Gradients become ready in about the reverse of it.
+        Gradients become ready in roughly the reverse order.
         """
         pairs = [
             (elements, index)
@@ -181,12 +182,12 @@ class Model:
             for elements in layer.parameters
             if not layer.frozen
         ]
-        # Two columns also where there are no tensors at all.
+        # Keeps two columns where there are no tensors.
         elements, layer = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         return Tensors(elements, layer)
 
     def vector(self, amount: Amount) -> NDArray[np.float64]:
-        """One amount of all layers, in forward order."""
+        """Return one amount of all layers, in forward order."""
         return np.array([getattr(layer, amount) for layer in self.layers], dtype=float)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""A model's layers so far, and the layers that models of every kind have.
+"""A model's layers under construction, and the layers common to all kinds of models.
 
-What is kept for backward follows torch: a layer keeps its output when a later backward needs it,
-and what runs in place (ReLU, a residual sum of images) keeps nothing of its own.
+Kept activations follow torch: a layer keeps its output where a later backward needs it; in-place
+operations (ReLU, a residual sum of images) keep nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 class LayerStack:
-    """Layers so far, and the ``shape`` of one sample after them.
+    """The layers so far, and the ``shape`` of one sample after them.
 
     (channels, height, width) or (tokens, width).
     """
@@ -25,12 +25,12 @@ class LayerStack:
         self._learns = False
 
     def build(self, name: str, sample: str) -> Model:
-        """The finished model."""
+        """Return the finished model."""
         return Model(name, tuple(self._layers), sample)
 
     @property
     def size(self) -> int:
-        """Elements of one sample as it stands."""
+        """Elements of one sample in the current shape."""
         return prod(self.shape)
 
     def _matrix(
@@ -46,12 +46,12 @@ class LayerStack:
         steps: int = 1,
         shape: tuple[int, int, int] | None = None,
     ) -> None:
-        """A matrix product.
+        """Add a matrix product.
 
-        Backward costs a forward for the gradient by the weights, another if earlier layers need
+        Backward costs a forward for the gradient by the weights, and another if earlier layers need
         theirs.
         """
-        # The input of the first layer with weights needs no gradient: nothing before it learns.
+        # The input of the first layer with weights needs no gradient: no earlier layer is trained.
         gradients = 2 if self._learns else 1
         self._layers.append(
             Layer(
@@ -80,21 +80,21 @@ class LayerStack:
         parameters: tuple[int, ...] = (),
         kept: int = 0,
     ) -> None:
-        """A layer without matrix products: elements moved forward and backward."""
+        """Add a layer without matrix products: elements moved forward and backward."""
         self._layers.append(
             Layer(
                 name,
                 kind,
                 parameters,
                 forward_traffic=forward,
-                # Before the first weights nothing wants a gradient.
+                # Layers before the first weights need no gradient.
                 backward_traffic=backward if self._learns else 0,
                 activations=kept,
             )
         )
 
     def parameter(self, name: str, elements: int) -> None:
-        """A tensor of its own that is added to or put before what flows in: learned positions."""
+        """Add a separate tensor that is added or prepended to the input, such as positions."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, parameters=(elements,))
 
     def linear(
@@ -106,7 +106,7 @@ class LayerStack:
         tied: bool = False,
         kept: bool = True,
     ) -> None:
-        """Matrix product with the last dimension.
+        """Add a matrix product with the last dimension.
 
         ``tied`` uses weights of another layer, and has no bias unless asked for.
         """
@@ -115,7 +115,7 @@ class LayerStack:
         own: tuple[int, ...] = () if tied else (inner * width,)
         if bias or (bias is None and not tied):
             own += (width,)
-        # Read in this product, but held, sent and updated where they are owned.
+        # Read in this product, but stored, sent and updated by their owner.
         borrowed = inner * width if tied else 0
         flop = 2 * inner * self.size
         self._matrix(
@@ -126,30 +126,30 @@ class LayerStack:
             entering + self.size,
             kept=self.size if kept else 0,
             borrowed=borrowed,
-            # Only products over tokens state their shape: the law of transformers reads it.
+            # Only products over tokens state their shape, for the compute law of transformers.
             shape=(entering // inner, inner, width) if len(self.shape) > 1 else None,
         )
 
     def activation(self, name: str, *, kept: bool = False) -> None:
-        """A function of each element; without ``kept`` in place.
+        """Add an element-wise function; without ``kept`` in place.
 
-        Backward reads gradient and output and writes.
+        Backward reads gradient and output, and writes.
         """
         self._memory(
             name, "elementwise", 2 * self.size, 3 * self.size, kept=self.size if kept else 0
         )
 
     def cross_entropy(self, name: str) -> None:
-        """The loss over the words that flow in: a softmax and its logarithm.
+        """Add the loss over the incoming words: a softmax and its logarithm.
 
-        Forward reads and writes; backward reads gradient and output and writes.
+        Forward reads and writes; backward reads gradient and output, and writes.
         """
         self._memory(name, "loss", 2 * self.size, 3 * self.size, kept=self.size)
 
     def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
-        """Sum of ``terms`` tensors, such as a residual connection.
+        """Add a sum of ``terms`` tensors, such as a residual connection.
 
-        Backward sums the gradients where the paths parted.
+        Backward sums the gradients where the paths split.
         """
         self._memory(
             name,

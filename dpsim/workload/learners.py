@@ -1,14 +1,14 @@
-"""Several learners on one GPU: replicas of the model that share it, each with a batch of its own.
+"""Several learners on one GPU: replicas of the model, each with its own batch.
 
 Small batches leave a GPU partly idle; k replicas of batch b fill it as one batch of k b would. With
-``t(B)`` the seconds of forward and backward with B samples in flight (the utilisation curve is its
-other face, B / t(B) samples a second), k learners take
+``t(B)`` the seconds of forward and backward with B samples in flight (the utilisation curve is U(B)
+= B / t(B) samples per second), k learners take
 
     max(k b / U(k b), t(b)) = max(t(k b), t(b)),
 
 the work of all at the throughput that the GPU reaches with it, but never less than one learner's
-latency. Each learner updates weights of its own, k times the optimiser's traffic, and their hosts
-work side by side. Before anything leaves the GPU their gradients are averaged: (k + 1) S bytes
+latency. Each learner updates its own weights, k times the optimiser's traffic, and their hosts work
+in parallel. Before any communication their gradients are averaged on the GPU: (k + 1) S bytes
 through its memory for S bytes of gradient, as each layer's become ready. Reading k copies of the
 weights is left out.
 
@@ -32,8 +32,8 @@ from dpsim.workload.compute_times import LayerTimes
 from dpsim.workload.layer import Model
 
 MOST_LEARNERS = 64
-# A learner more is worth it when throughput grows by this share. Assumed; Crossbow leaves its
-# threshold to the user.
+# Minimum growth of throughput for another learner. Assumed; Crossbow leaves its threshold to
+# the user.
 LEAST_GAIN = 0.05
 _GRADIENT_BYTES = 4  # of an element: fp32
 
@@ -56,11 +56,11 @@ class UtilisationPoint(Config):
 
 
 def measured_time(points: Sequence[UtilisationPoint]) -> StepTime:
-    """Seconds by samples in flight, from measured throughput.
+    """Return a function for seconds by samples in flight, from measured throughput.
 
-    Between points the seconds are linear; below the first the GPU takes as long as there, above the
-    last it is full. Raises DpsimError unless batches rise and seconds do not fall: more samples in
-    less time is an error of measurement.
+    Between points the seconds are linear; below the first they are constant, above the last the GPU
+    is full. Raises DpsimError unless batches rise and seconds do not fall: more samples in less
+    time is a measurement error.
     """
     batches = np.array([point.batch for point in points], dtype=float)
     if not len(batches) or (np.diff(batches) <= 0).any():
@@ -87,7 +87,7 @@ def measured_time(points: Sequence[UtilisationPoint]) -> StepTime:
 
 
 def stretch(time: StepTime, batch: int, learners: int) -> float:
-    """How many times as long a pass takes with ``learners`` of ``batch`` samples as with one.
+    """Return the duration of a pass with ``learners`` of ``batch`` samples over that with one.
 
     At least 1.
     """
@@ -95,9 +95,9 @@ def stretch(time: StepTime, batch: int, learners: int) -> float:
 
 
 def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float64]:
-    """Seconds per layer to average the learners' gradients; 0 for one learner.
+    """Return the seconds per layer to average the learners' gradients; 0 for one learner.
 
-    They pass through memory of ``bandwidth`` B/s.
+    Gradients pass through memory of ``bandwidth`` B/s.
     """
     # Each learner's gradient is read once, and their mean written.
     moved = learners + 1 if learners > 1 else 0
@@ -105,11 +105,10 @@ def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float
 
 
 def shared_times(alone: LayerTimes, factor: float, average: NDArray[np.float64]) -> LayerTimes:
-    """Times of a step in which learners share the GPU.
+    """Return the times of a step in which learners share the GPU.
 
-    ``alone`` has the passes of one learner alone and the update of all, ``factor`` is what passes
-    take as long beside the others. Gradients of accumulated passes are added up in each learner and
-    averaged with the last.
+    ``alone`` has the passes of a single learner and the update of all; ``factor`` stretches passes.
+    Gradients of accumulated passes are added up in each learner and averaged in the last pass.
     """
     return replace(
         alone,
@@ -121,7 +120,7 @@ def shared_times(alone: LayerTimes, factor: float, average: NDArray[np.float64])
 
 @dataclass(frozen=True, slots=True)
 class LearnersRow:
-    """The best number of learners for a batch, and samples a second with one and with that many."""
+    """The best number of learners for a batch, and the throughput with one and with that many."""
 
     batch: int
     best: int
@@ -130,10 +129,10 @@ class LearnersRow:
 
 
 def best_learners(step: Callable[[int, int], float], batch: int, most: int) -> LearnersRow:
-    """The most learners up to ``most`` that each make throughput grow by `LEAST_GAIN`.
+    """Return the best number of learners up to ``most``, each with a gain of `LEAST_GAIN`.
 
-    ``step(batch, k)`` are seconds of a step. Where the second is not worth it alone (averaging
-    starts with it), more may be together: each by `LEAST_GAIN` on average.
+    ``step(batch, k)`` returns the seconds of a step. Where the second learner alone does not pay
+    off (averaging starts with it), several may together: each by `LEAST_GAIN` on average.
     """
     rates = {k: k * batch / step(batch, k) for k in range(1, min(most, MOST_LEARNERS) + 1)}
     best = 1
@@ -146,8 +145,8 @@ def best_learners(step: Callable[[int, int], float], batch: int, most: int) -> L
 def learners_table(
     step: Callable[[int, int], float], most: Callable[[int], int], batches: Iterable[int]
 ) -> tuple[LearnersRow, ...]:
-    """The best number of learners for each of ``batches`` that fits.
+    """Return the best number of learners for each of ``batches`` that fits.
 
-    ``most(batch)`` is how many memory has room for.
+    ``most(batch)`` returns how many learners fit into memory.
     """
     return tuple(best_learners(step, batch, most(batch)) for batch in batches if most(batch) > 0)

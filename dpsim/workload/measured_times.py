@@ -1,4 +1,4 @@
-"""Seconds of layers as they were measured, and between the batch sizes that were."""
+"""Measured seconds of layers, interpolated between measured batch sizes."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ class MeasuredTimes(Config):
             raise ValueError(f"batch_sizes must rise, but got {list(self.batch_sizes)}")
         for name in ("forward_s", "backward_s", "gradient_ready_s"):
             table = getattr(self, name)
-            # When gradients were there is known of traces alone: it may be left out, and is then
-            # empty.
+            # Only traces know when gradients were ready: this field may be empty.
             if (table or name != "gradient_ready_s") and [len(row) for row in table] != [
                 layers
             ] * rows:
@@ -58,25 +57,25 @@ class MeasuredTimes(Config):
         return self
 
     def forward(self, batch: int) -> NDArray[np.float64]:
-        """Seconds of each layer's forward pass over ``batch`` samples.
+        """Return the seconds of each layer's forward pass over ``batch`` samples.
 
-        `between` the measured sizes.
+        Interpolates by `between`.
         """
         return between(np.array(self.batch_sizes, dtype=float), np.array(self.forward_s), batch)
 
     def backward(self, batch: int) -> NDArray[np.float64]:
-        """Seconds of each layer's backward pass over ``batch`` samples."""
+        """Return the seconds of each layer's backward pass over ``batch`` samples."""
         return between(np.array(self.batch_sizes, dtype=float), np.array(self.backward_s), batch)
 
     def optimizer(self) -> float | None:
-        """Seconds of the update, which does not depend on the batch.
+        """Return the median seconds of the update, which does not depend on the batch.
 
-        The median; None where it was not measured.
+        Returns None where it was not measured.
         """
         return float(np.median(self.optimizer_s)) if self.optimizer_s else None
 
     def scaled(self, factor: float) -> MeasuredTimes:
-        """The same with all seconds multiplied by ``factor``."""
+        """Return the times multiplied by ``factor``."""
         update: dict[str, object] = {
             "optimizer_s": tuple(factor * seconds for seconds in self.optimizer_s)
         }
@@ -89,11 +88,11 @@ class MeasuredTimes(Config):
 def between(
     sizes: NDArray[np.float64], seconds: NDArray[np.float64], batch: int
 ) -> NDArray[np.float64]:
-    """Interpolates the rows of ``seconds`` (batch sizes x layers) at ``batch``.
+    """Interpolate the rows of ``seconds`` (batch sizes x layers) at ``batch``.
 
-    On a straight line between two sizes. Above the largest size, time grows in proportion to the
-    batch. Below the smallest it follows the line of the first two sizes, but neither above the
-    smallest's time nor below its share of it; with a single size, in proportion.
+    Linear between two sizes. Above the largest size, time is proportional to the batch. Below the
+    smallest it follows the line of the first two sizes, within the smallest's time and its
+    proportional share; with a single size, it is proportional.
     """
     if batch >= sizes[-1]:
         return np.asarray(seconds[-1] * (batch / sizes[-1]))
@@ -101,8 +100,8 @@ def between(
         share = seconds[0] * (batch / sizes[0])
         if len(sizes) == 1:
             return np.asarray(share)
-        # A pass takes some time whatever the batch, which the line keeps. Two sizes that are near
-        # may tilt it by noise: hence the limits.
+        # A pass has a fixed cost, which the line keeps. Noise may tilt the line between two close
+        # sizes: hence the limits.
         slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
         return np.asarray(np.clip(seconds[0] - slope * (sizes[0] - batch), share, seconds[0]))
 

@@ -1,6 +1,6 @@
-"""What a training step holds in a GPU's memory.
+"""The memory that a training step takes on a GPU.
 
-Weights, gradients, optimiser state, activations, buckets and what is lost.
+Weights, gradients, optimiser state, activations, buckets and fragmentation.
 
 With P parameters and N workers, the bytes of model state on each of them are
 
@@ -14,20 +14,18 @@ With P parameters and N workers, the bytes of model state on each of them are
 N is the workers of a shard group. Gradients that are added up over several passes before they are
 reduced (no_sync) are whole on every worker in every stage.
 
-(w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with
-the fp32 copy of the weights; plain SGD keeps no state, momentum one, Adam two. Adam in mixed
-precision is so 16 bytes a parameter. Frozen weights have neither gradients nor state, and take w.
-Under torch's autocast the weights and gradients are fp32 and no copy is kept: the same sum at stage
-0. In pure bf16 all are kept in 2 bytes, (2, 2, 2 x states): 8 with Adam. Source: Rajbhandari et
-al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, figure 1 and
-section 3.
+(w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with the
+fp32 copy of the weights; plain SGD keeps no state, momentum one, Adam two. Adam in mixed precision
+takes 16 bytes per parameter. Frozen weights have neither gradients nor state, and take w. Under
+torch's autocast the weights and gradients are fp32 and there is no copy: the same sum at stage 0.
+In pure bf16 all take 2 bytes, (2, 2, 2 x states): 8 with Adam. Source: Rajbhandari et al., "ZeRO:
+Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, figure 1 and section 3.
 
-Activations are what the layers keep for backward, per sample. With checkpointing only what crosses
-from one segment of the network to the next is kept, and one segment at a time is computed again:
-Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016. Gradient accumulation divides
-the batch: ``batch`` is that of one pass. The loss over a vocabulary takes more for a moment
-(`loss_bytes`). Not counted: the batch itself, masks, and the workspaces
-of convolutions.
+Activations are what the layers keep for backward, per sample. With checkpointing only the tensors
+between segments of the network are kept, and one segment at a time is recomputed: Chen et al.,
+"Training Deep Nets with Sublinear Memory Cost", 2016. Gradient accumulation divides the batch:
+``batch`` is the batch of one pass. The loss over a vocabulary temporarily takes more
+(`loss_bytes`). Not counted: the batch itself, masks, and the workspaces of convolutions.
 
 All 481 batches of quality ok that ran on a known GPU (the reference tables single_gpu.csv and
 scaling.csv) fit by this. Of 50 more, with a caution, one is 7 % over: ResNet-50 with 128 images on
@@ -56,25 +54,25 @@ STAGES = (0, 1, 2, 3)
 MOST_BATCH = 2**31
 STAGE_NAMES = ("replicated", "ZeRO 1", "ZeRO 2", "ZeRO 3 / FSDP")
 
-_NEVER = len(STAGES)  # a stage that there is not
+_NEVER = len(STAGES)  # beyond the last stage
 
-# Bytes that are taken before the first tensor: the CUDA context and the framework's kernels. 1,343
-# MB are occupied after one small tensor in Hugging Face's "Model training anatomy" (2023); older
-# GPUs and lazily loaded kernels take less.
+# Bytes taken before the first tensor: the CUDA context and the framework's kernels. 1,343 MB are
+# occupied after one small tensor in Hugging Face's "Model training anatomy" (2023); older GPUs and
+# lazily loaded kernels take less.
 CONTEXT = 1.3e9
 
-# What the caching allocator loses to fragments, as a share of what is allocated. Assumed: plain
+# The caching allocator's fragmentation, as a share of the allocated bytes. Assumed: plain
 # training loses a few percent; GMLake (Guo et al., ASPLOS 2024) measured 15 % on average, 33 % at
 # worst, for language models with recomputation and offloading.
 FRAGMENTATION = 0.05
 
-# Bytes of the two buffers in which ZeRO 1 and 2 reduce gradients while others are filled:
-# DeepSpeed's reduce_bucket_size of 5e8 elements is far more than small models have, so gradients
-# bound it.
+# Bytes of the two buckets in which ZeRO 1 and 2 reduce gradients while others are filled:
+# DeepSpeed's reduce_bucket_size of 5e8 elements is far larger than small models, so their gradients
+# limit it.
 _REDUCE_BUCKET = 5e8  # elements
 
 _HALF, _FLOAT = 2, 4  # bytes
-_CHUNKS = 8  # of tokens, in which a chunked loss is computed (torchtune, torchtitan)
+_CHUNKS = 8  # of tokens in a chunked loss (torchtune, torchtitan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class StateBytes:
 
 
 def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) -> StateBytes:
-    """Bytes per parameter of model state, before anything is divided.
+    """Return the bytes per parameter of model state, before sharding.
 
     Weights, gradients and state are kept in ``kept`` bytes each.
     """
@@ -99,22 +97,21 @@ def state_bytes(precision: Precision, optimizer: Optimizer, kept: int = _FLOAT) 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a model is trained, as far as memory depends on it.
+    """The training setup, as far as memory depends on it.
 
     ``batch`` is the samples of one pass of one learner, ``workers`` the number of GPUs, ``stage`` 0
-    to 3 what they divide among them, ``learners`` the replicas that share each GPU.
-    ``recompute`` is what backward computes again (with ``checkpointing``; None: everything, in
-    segments as they take the least memory). ``gradient_bytes`` is the width in which
-    gradients travel, ``weight_bytes`` that in which weights are gathered (None: as they are
-    kept). ``shard_group`` is how many workers divide it among them (None: all), and
-    ``whole_gradients`` says that gradients are kept whole over several passes all the same, and
-    ``whole_over_passes`` that they would be, were the batch taken in several. ``units_ahead``
-    is how many blocks' weights are gathered beyond those in use (None: all). ``views_buckets``:
-    gradients that all workers hold are views of the buckets in which they travel.
-    ``cell`` is the GPUs that split the model among them, layers, activations and all; each holds an
-    equal part. ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the
-    optimiser's. ``away`` are parts that are kept in the host's memory: optimizer (with the shards
-    of gradients), parameters, activations.
+    to 3 their sharding, ``learners`` the replicas that share each GPU. ``recompute`` is the
+    activation checkpointing (with ``checkpointing``; None: everything, in segments that minimise
+    memory). ``gradient_bytes`` is the width in which gradients are sent, ``weight_bytes`` the width
+    in which weights are gathered (None: as kept). ``shard_group`` is the number of workers in a
+    shard group (None: all). ``whole_gradients``: gradients are kept whole over several passes in
+    any stage; ``whole_over_passes``: they would be, if the batch were split into several passes.
+    ``units_ahead`` is the number of blocks whose weights are gathered beyond those in use (None:
+    all). ``views_buckets``: gradients held by all workers are views of their communication buckets.
+    ``cell`` is the number of GPUs that split the model, layers, activations and all; each holds an
+    equal part. ``outer_bytes`` per parameter are the state of an outer optimiser, counted with the
+    optimiser's. ``away`` are the parts offloaded to host memory: optimizer (with the shards of
+    gradients), parameters, activations.
     """
 
     batch: int
@@ -138,12 +135,12 @@ class Setup:
     software: Software = BY_TIER["typical"]
 
     def is_away(self, part: str) -> bool:
-        """Whether a part is kept in the host's memory, of what is divided at this stage."""
+        """Return whether a part that is sharded at this stage is offloaded."""
         return part in self.away and self.stage >= (3 if part == "parameters" else 1)
 
     @property
     def shards(self) -> int:
-        """Among how many workers each part is divided that is divided at all."""
+        """The number of workers among which each sharded part is divided."""
         return self.shard_group or self.workers
 
     def __post_init__(self) -> None:
@@ -175,11 +172,11 @@ class Footprint:
 
     @property
     def total(self) -> float:
-        """Bytes in all."""
+        """Total bytes."""
         return sum(self.parts().values())
 
     def fits(self, capacity: float) -> bool:
-        """Whether it is at most ``capacity`` bytes."""
+        """Return whether it is at most ``capacity`` bytes."""
         return self.total <= capacity
 
     @property
@@ -188,16 +185,16 @@ class Footprint:
         return self.weights + self.gradients + self.optimizer
 
     def parts(self) -> dict[str, float]:
-        """The parts by name, in order."""
+        """Return the parts by name, in order."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def footprint(model: Model, setup: Setup) -> Footprint:
-    """The memory that ``model`` takes on each GPU."""
+    """Return the memory that ``model`` takes on each GPU."""
     state = state_bytes(setup.precision, setup.optimizer, model.parameter_bytes)
     # GPUs of a cell hold equal parts of the model, each with its state.
     elements, trained = model.parameters / setup.cell, model.trained / setup.cell
-    # Gradients that add up over passes stay whole, whatever the stage.
+    # Gradients that add up over passes stay whole in any stage.
     gradients_divided = _NEVER if setup.whole_gradients else 2
     weights, gradients, optimizer = (
         setup.learners * width * each / (setup.shards if setup.stage >= divided else 1)
@@ -213,19 +210,19 @@ def footprint(model: Model, setup: Setup) -> Footprint:
         optimizer = 0.0
         # Shards go to the host as they are reduced.
         gradients = gradients if gradients_divided > setup.stage else 0.0
-    # What its group divides of it has been divided, whatever the stage.
+    # The outer state is divided in its group in any stage.
     optimizer += setup.outer_bytes * trained
     samples = setup.learners * setup.batch
     activations = float(samples * sample_activations(model, setup))
     gathered, reduced = _buckets(model, setup)
-    # The loss is over before gradients are reduced: of the two the larger is held.
+    # The loss is freed before gradients are reduced: the larger of the two counts.
     buckets, loss = gathered + reduced, max(samples * loss_bytes(model, setup) - reduced, 0.0)
     held = Footprint(weights, gradients, optimizer, activations, loss, buckets)
     return replace(held, fragmentation=FRAGMENTATION * held.total, context=CONTEXT)
 
 
 def sample_activations(model: Model, setup: Setup) -> int:
-    """Bytes of activations per sample that a pass holds at most."""
+    """Return the largest bytes of activations per sample that a pass holds."""
     if setup.is_away("activations"):
         elements = _of_blocks_under_way(model, setup)
     elif not setup.checkpointing:
@@ -240,7 +237,7 @@ def sample_activations(model: Model, setup: Setup) -> int:
 
 
 def _of_blocks_under_way(model: Model, setup: Setup) -> int:
-    """Elements per sample of two blocks, one in use and one on its way, and what is in segments."""
+    """Return the elements per sample of two blocks, in use and in transit, and of segments."""
     from dpsim.workload.recompute import Recompute, kept_by_block
 
     recompute = setup.recompute or (Recompute() if setup.checkpointing else None)
@@ -249,7 +246,7 @@ def _of_blocks_under_way(model: Model, setup: Setup) -> int:
 
 
 def offloaded_bytes(model: Model, setup: Setup) -> float:
-    """Bytes of one GPU's parts that are kept in the host's memory, or on its drives."""
+    """Return the bytes of one GPU's parts that are offloaded to the host's memory or drives."""
     here, whole = footprint(model, setup), footprint(model, replace(setup, away=()))
     state = whole.model_state - here.model_state
     if not setup.is_away("activations"):
@@ -258,17 +255,17 @@ def offloaded_bytes(model: Model, setup: Setup) -> float:
 
 
 def loss_bytes(model: Model, setup: Setup) -> int:
-    """Bytes per sample that the loss takes beside what is kept, where most of all is held.
+    """Return the extra bytes per sample that the loss takes at the peak of memory.
 
-    A softmax over many words that is computed in full is so in fp32: a copy of its input, its
-    logarithms, and the gradients of both its input and the copy exist at once. In full precision
-    nothing is copied. Compiled blocks before such a loss leave as much less as its logarithms take
-    (torchtitan's peaks of December 2024, which compiled no loss). A compiled loss has buffers of
-    the gradient alone (what TorchInductor of torch 2.13 generates). In chunks the logarithms and
-    the gradient of all are kept, and one of eight chunks is copied: 7 bytes, where torchtitan saved
-    all but 6.5 of 14 (pull request 996, 2025). Fused with the output layer it keeps neither. The
-    kernels of 2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its input, as
-    all their published batches need to fit.
+    A full softmax over many words is computed in fp32: a copy of its input, its logarithms, and the
+    gradients of both its input and the copy exist at once. In full precision nothing is copied.
+    Compiled blocks before such a loss save as much as its logarithms take (torchtitan's peaks of
+    December 2024, which compiled no loss). A compiled loss has buffers only for the gradient (as
+    generated by TorchInductor of torch 2.13). In chunks the logarithms and the gradient of all
+    tokens are kept, and one of eight chunks is copied: 7 bytes, where torchtitan saved all but 6.5
+    of 14 (pull request 996, 2025). Fused with the output layer it keeps neither. The kernels of
+    2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its input, as all their
+    published batches require to fit.
     """
     software, width = setup.software, WIDTH[setup.precision]
     if software.kernels != NEWEST_KERNELS or software.cross_entropy == "fused":
@@ -284,16 +281,16 @@ def loss_bytes(model: Model, setup: Setup) -> int:
 
 
 def _words(model: Model) -> int:
-    """Logits of a sample that are kept for the loss over a vocabulary."""
+    """Return the logits per sample that are kept for the loss over a vocabulary."""
     return sum(layer.activations for layer in model.layers if layer.kind == "loss")
 
 
 def checkpointed_activations(model: Model) -> int:
-    """Elements per sample with everything checkpointed.
+    """Return the elements per sample with everything checkpointed.
 
-    They are what enters each segment, and the whole of the largest one, which is computed again.
-    Segments are runs of blocks (of layers, where names show no blocks), as many as take the least
-    memory. What leaves a segment is taken to be as large as the last tensor that it keeps.
+    They are the inputs of all segments, and the whole of the largest one, which is recomputed.
+    Segments are runs of blocks (of layers, where names show no blocks), as many as minimise memory.
+    A segment's output is assumed to be as large as the last tensor that it keeps.
     """
     from dpsim.workload.recompute import last_kept
 
@@ -306,26 +303,26 @@ def checkpointed_activations(model: Model) -> int:
 
 
 def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int) -> int:
-    """Elements held with about ``count`` segments of equal activations.
+    """Return the elements held with about ``count`` segments of equal activations.
 
-    Their borders, and the largest segment.
+    They are the tensors between segments, and the largest segment.
     """
     before = np.cumsum(inside) - inside
-    # A block belongs to the segment in which its first activation falls. Whole numbers, so that no
-    # border hangs on rounding. Blocks at the end that keep nothing stay in the last segment.
+    # A block belongs to the segment in which its first activation falls. Integers avoid rounding
+    # at the borders. Final blocks that keep nothing stay in the last segment.
     segment = np.minimum(before * count // max(int(inside.sum()), 1), count - 1)
-    # What leaves the last segment enters nothing.
+    # The output of the last segment is not an input of another.
     last = np.append(segment[1:] != segment[:-1], False)
     return int(out[last].sum() + np.bincount(segment, weights=inside).max())
 
 
 def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
-    """Bytes of the buffers that communication needs: all the time, and only in backward passes.
+    """Return the bytes of communication buffers: permanent ones, and those of backward passes.
 
-    Stage 0: a copy of all gradients, as torch's DistributedDataParallel keeps it unless told to use
-    views. Stages 1 and 2: two buckets of gradients. Stage 3: weights of the largest blocks (one in
-    use, others on their way), and in backward passes gradients of one and their copy in what they
-    travel in; a group of one has its weights whole already.
+    Stage 0: a copy of all gradients, as in torch's DistributedDataParallel unless it uses views.
+    Stages 1 and 2: two buckets of gradients. Stage 3: weights of the largest blocks (one in use,
+    others in transit), and in backward passes gradients of one block and their copy in the format
+    in which they are sent; a group of one already has its weights whole.
     """
     if setup.workers == 1:
         return 0.0, 0.0
@@ -346,9 +343,9 @@ def _buckets(model: Model, setup: Setup) -> tuple[float, float]:
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
-    """The largest batch of one pass that fits in ``capacity`` bytes, at most 2^31.
+    """Return the largest batch of one pass that fits in ``capacity`` bytes, at most 2^31.
 
-    0 where not even one sample fits.
+    Returns 0 where not even one sample fits.
     """
 
     def fits(batch: int) -> bool:
@@ -357,10 +354,10 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
     if not fits(1):
         return 0
     one = footprint(model, replace(setup, batch=1))
-    # All but activations and the loss is the same for any batch.
+    # All other parts do not depend on the batch.
     room = (capacity - one.total) / (1 + FRAGMENTATION)
     batch = math.floor(min(room / max(one.activations + one.loss, 1), MOST_BATCH - 1)) + 1
-    # Rounding must not make the answer one sample too many or too few.
+    # Correct rounding by one sample either way.
     if not fits(batch):
         return batch - 1
     return batch + 1 if batch < MOST_BATCH and fits(batch + 1) else batch

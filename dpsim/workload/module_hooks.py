@@ -1,6 +1,6 @@
-"""Which module of a torch model is at work.
+"""Tracks the active module of a torch model.
 
-Hooks on its modules in the forward pass, on the graph's nodes in the backward pass.
+Uses hooks on modules in the forward pass, and on the graph's nodes in the backward pass.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 @contextmanager
 def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
-    """While it is open, forward passes of ``module`` and those in it call ``enter`` and ``leave``.
+    """Call ``enter`` and ``leave`` around forward passes of ``module`` and its submodules.
 
-    ``enter(path, module, args, kwargs)`` comes before each pass, ``leave(module, args, output)``
-    after it. Paths are those of ``named_modules``.
+    ``enter(path, module, args, kwargs)`` is called before each pass, ``leave(module, args,
+    output)`` after it. Paths are those of ``named_modules``.
     """
     handles = []
     for path, part in module.named_modules():
@@ -30,9 +30,9 @@ def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) 
 
 
 class NodeOwners:
-    """The nodes of a graph for backward, each with the module whose forward made it.
+    """The nodes of an autograd graph, each with the module whose forward created it.
 
-    ``at_node(path)`` is called as one begins.
+    ``at_node(path)`` is called when a node's backward begins.
     """
 
     def __init__(self, torch: Any, at_node: Callable[[str], None]) -> None:
@@ -41,13 +41,12 @@ class NodeOwners:
         self._owners: dict[Any, str] = {}
 
     def claim(self, value: Any, path: str) -> None:
-        """Gives the module ``path`` the nodes that led to ``value`` and that no module has yet."""
+        """Assign the nodes that led to ``value`` and that have no module yet to ``path``."""
         found: list[Any] = []
         collect_outputs(self._torch, value, found)
         waiting = [tensor.grad_fn for tensor in found]
         while waiting:
-            # Nodes that have an owner end the walk: what lies below them is older, and owned as
-            # well.
+            # Stop at nodes with an owner: the nodes below are older, and have owners as well.
             node = waiting.pop()
             if node is None or node in self._owners:
                 continue
@@ -61,7 +60,7 @@ def _begins(at_node: Callable[[str], None], path: str, gradients: Any) -> None:
 
 
 def collect_outputs(torch: Any, value: Any, found: list[Any]) -> None:
-    """Appends all tensors with a gradient in a tensor, mapping, list or tuple to ``found``."""
+    """Append all tensors with a gradient in a tensor, mapping, list or tuple to ``found``."""
     if isinstance(value, torch.Tensor):
         if value.requires_grad:
             found.append(value)

@@ -1,7 +1,7 @@
 """Profiles of models.
 
-Layers, and where they were measured their times, as a JSON file that imports write and scenarios
-name.
+A profile is a JSON file of layers, and of their measured times if any. Imports write it, and
+scenarios refer to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.measured_times import MeasuredTimes
 
 MOST_BYTES = 64 * 2**20
-_MOST_KEPT = 2**18  # bytes of a profile that is kept for whoever asks for it again
+_MOST_KEPT = 2**18  # size limit of cached profiles, in bytes
 
 UNITS = {
     "parameters, borrowed": "elements",
@@ -105,8 +105,8 @@ class ModelProfile(Config):
 
     @classmethod
     def of(cls, model: Model, provenance: dict[str, str]) -> ModelProfile:
-        """The profile of a model."""
-        # Both have the same fields, so that neither side lists them again.
+        """Return the profile of a model."""
+        # Both have the same fields, so they are not listed twice.
         fields = tuple(ProfileLayer.model_fields)
         layers = tuple(
             ProfileLayer(**{field: getattr(layer, field) for field in fields})
@@ -123,19 +123,19 @@ class ModelProfile(Config):
         )
 
     def model(self) -> Model:
-        """The model that it holds."""
+        """Return the model in the profile."""
         layers = tuple(Layer(**dict(layer)) for layer in self.layers)
         return Model(self.name, layers, self.sample, self.measured, self.notes, self.tokens)
 
     def to_json(self) -> str:
-        """The profile as the text of its file."""
+        """Return the profile as the text of its file."""
         return self.model_dump_json(indent=1) + "\n"
 
 
 def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
-    """The profile in the JSON file at ``path``.
+    """Load the profile from the JSON file at ``path``.
 
-    Raises DpsimError where there is none, or it is not one.
+    Raises DpsimError where the file is missing or no profile.
     """
     text = read_file(path)
     try:
@@ -144,15 +144,15 @@ def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
         raise DpsimError(f"{path}: {first_problem(error)}") from None
 
 
-# A run asks for its model's profile several times, and a study for each of its runs.
+# A run loads its model's profile several times, and a study for each of its runs.
 @lru_cache(maxsize=8)
 def _kept(text: bytes) -> ModelProfile:
     return ModelProfile.model_validate_json(text)
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes at ``path``.
+    """Return the bytes of the file at ``path``.
 
-    Raises DpsimError where they cannot be read or are more than 64 MiB.
+    Raises DpsimError where it cannot be read or is larger than 64 MiB.
     """
     return read_limited(path, MOST_BYTES)

@@ -1,6 +1,6 @@
-"""A step as a program: where in it each layer of each pass begins and ends.
+"""A step as a program: the positions at which each layer of each pass begins and ends.
 
-A step of k passes over L layers has positions, which count what has been computed so far. Pass p
+A position counts the layer passes computed so far, in a step of k passes over L layers. Pass p
 (from 0) begins at 2 L p. Layer l (from 0) ends its forward pass at 2 L p + l + 1 and its backward
 pass at 2 L p + 2 L - l. All passes are done at 2 L k, the optimiser's step at 2 L k + 1; position q
 of the next step is 2 L k + 1 + q.
@@ -26,12 +26,12 @@ class Program:
 
     @property
     def end(self) -> int:
-        """Where the last backward pass has ended."""
+        """The end of the last backward pass."""
         return self.pass_length * self.passes
 
     @property
     def updated(self) -> int:
-        """Where the optimiser's step has ended, and the next step begins."""
+        """The end of the optimiser's step, where the next step begins."""
         return self.end + 1
 
     @property
@@ -40,46 +40,46 @@ class Program:
         return self.passes - 1
 
     def begin(self, number: int) -> int:
-        """Where pass ``number`` begins."""
+        """Return the start of pass ``number``."""
         return self.pass_length * number
 
     def before_forward(self, number: int, layer: int) -> int:
-        """Where ``layer`` begins its forward pass."""
+        """Return the start of the forward pass of ``layer``."""
         return self.begin(number) + layer
 
     def turn(self, number: int) -> int:
-        """Where the forward pass ``number`` has ended and its backward pass begins."""
+        """Return the end of the forward part of pass ``number``, where its backward part begins."""
         return self.begin(number) + self.layers
 
     def before_backward(self, number: int, layer: int) -> int:
-        """Where ``layer`` begins its backward pass."""
+        """Return the start of the backward pass of ``layer``."""
         return self.begin(number + 1) - layer - 1
 
     def after_backward(self, number: int, layer: int) -> int:
-        """Where ``layer`` has ended its backward pass."""
+        """Return the end of the backward pass of ``layer``."""
         return self.begin(number + 1) - layer
 
     def pass_of(self, position: int) -> int:
-        """The pass in which something that is triggered at ``position`` is triggered.
+        """Return the pass of a call that is triggered at ``position``.
 
-        What is triggered where one pass ends belongs to the next, but for the last.
+        Calls triggered at the end of a pass belong to the next pass, except in the last one.
         """
         return min(position // self.pass_length, self.last) if self.pass_length else 0
 
     def next_step(self, position: int) -> int:
-        """``position`` of the next step, counted from this one's begin."""
+        """Return ``position`` of the next step, counted from the start of this one."""
         return self.updated + position
 
     def turns_between(self, begin: int, stop: int) -> Iterator[int]:
-        """Where what is computed from ``begin`` to ``stop`` changes its name, ``stop`` last."""
-        # Names change at multiples of L: forward and backward of a pass have as many layers.
+        """Yield the ends of forward, backward and update phases between ``begin`` and ``stop``."""
+        # Phases change at multiples of L: forward and backward of a pass have as many layers.
         first = begin // self.layers + 1
         turns = range(first * self.layers, min(stop, self.end + 1), self.layers)
         yield from turns
         yield stop
 
     def name_of(self, position: int) -> str:
-        """What is computed up to ``position``: "forward", "backward" or "update"."""
+        """Return the phase that ends at ``position``: "forward", "backward" or "update"."""
         if position > self.end:
             return "update"
         inside = (position - 1) % self.pass_length + 1

@@ -1,13 +1,13 @@
-"""Activation checkpointing: which layers backward computes again, and what is kept for it.
+"""Activation checkpointing: the layers that backward recomputes, and the activations it keeps.
 
-A block (layers in a row whose names share their first number) is checkpointed as a whole: what
-enters it is kept, and the rest is computed again when its backward pass begins. Computing again
-stops at the last tensor that backward needs, as torch's non-reentrant checkpointing does: what
-leaves the block is kept by the next one. Layers outside blocks, the embedding and the output layer,
-keep everything. A network without blocks is computed again as a whole.
+A block (successive layers whose names share their first number) is checkpointed as a whole: its
+input is kept, and the rest is recomputed when its backward pass begins. Recomputation stops at the
+last tensor that backward needs, as in torch's non-reentrant checkpointing: the block's output is
+kept by the next block. Layers outside blocks, the embedding and the output layer, keep everything.
+A network without blocks is recomputed as a whole.
 
-Selective checkpointing decides by operator, as torchtitan does: the outputs of products and of
-fused attention stay, but for every second linear layer, and the rest is computed again.
+Selective checkpointing decides by operator, as in torchtitan: the outputs of products and of fused
+attention are kept, except every second linear layer, and the rest is recomputed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Segment = tuple[int, int]  # first layer, layer after the last
 
 @dataclass(frozen=True, slots=True)
 class Recompute:
-    """What is computed again: a ``share`` of the blocks, evenly spread.
+    """The part to recompute: a ``share`` of the blocks, evenly spread.
 
-    ``selective``: of each only what is cheap. ``layers``: segments of so many layers instead of
-    blocks, of which only the last output is kept.
+    ``selective``: only the cheap layers of each. ``layers``: segments of that many layers instead
+    of blocks, each of which keeps only its last output.
     """
 
     share: Fraction = Fraction(1)
@@ -38,7 +38,7 @@ class Recompute:
     layers: int | None = None
 
     def of(self, model: Model) -> Recomputation:
-        """Its segments of ``model``, and which layers of them run twice."""
+        """Return the segments of ``model``, and which of their layers run twice."""
         layers = len(model.layers)
         if self.layers is not None:
             firsts = range(0, layers, self.layers)
@@ -46,8 +46,7 @@ class Recompute:
             return Recomputation(model, tuple(segments), np.ones(layers, dtype=bool))
         blocks = [each for each in model.blocks if model.layers[each[0]].block is not None]
         if not blocks:
-            # No blocks to choose in: all of the model, or where only cheap parts are wanted,
-            # nothing.
+            # No blocks to choose from: all of the model, or nothing in selective mode.
             everything = np.full(layers, not self.selective)
             return Recomputation(model, model.blocks, everything)
         chosen = tuple(self._spread(blocks))
@@ -57,45 +56,46 @@ class Recompute:
         return Recomputation(model, chosen, again)
 
     def _spread(self, blocks: list[Segment]) -> Iterator[Segment]:
-        """The blocks with which the running count reaches the next whole number."""
+        """Yield the blocks at which the running count reaches the next integer."""
         for index, block in enumerate(blocks):
-            # `share` is a fraction: as a float, ten tenths might stop short of the next whole
-            # number.
+            # `share` is a fraction: as a float, ten tenths might fall just short of the next
+            # integer.
             if int((index + 1) * self.share) > int(index * self.share):
                 yield block
 
 
 @dataclass(frozen=True, eq=False)
 class Recomputation:
-    """The layers of ``model`` that run ``again``, in segments that do so together."""
+    """The layers of ``model`` that run ``again``, in segments that are recomputed together."""
 
     model: Model
     segments: tuple[Segment, ...]
     again: BoolArray
 
     def seconds(self, forward: FloatArray) -> FloatArray:
-        """What backward computes again of ``forward``, at the layer where it first needs it.
+        """Return the recomputed amount of ``forward``, at the layer where backward first needs it.
 
-        That is the last layer of each segment. Any amount of a forward pass may stand for seconds.
+        This is the last layer of each segment. ``forward`` may hold seconds or any other amount.
         """
         moved = np.zeros_like(forward)
         for first, end in self.segments:
-            # Nothing is computed again where backward does not come to.
+            # Nothing is recomputed where backward does not reach.
             if end > self.model.first_trained:
                 moved[end - 1] = forward[first:end][self.again[first:end]].sum()
         return moved
 
     @property
     def held(self) -> int:
-        """Elements of activations per sample that a pass holds at most.
+        """The largest number of elements of activations per sample that a pass holds.
 
-        What is kept, what leaves each segment, and all that the largest segment computes again.
+        It includes kept activations, the outputs of segments, and the recomputed ones of the
+        largest segment.
         """
         return int(self.kept.sum()) + self.largest
 
     @property
     def largest(self) -> int:
-        """Elements per sample that the largest segment computes again."""
+        """Elements per sample that the largest segment recomputes."""
         activations = self._activations
         return max(
             (
@@ -107,13 +107,12 @@ class Recomputation:
 
     @property
     def kept(self) -> NDArray[np.int64]:
-        """Elements per sample that stay until backward, by layer."""
+        """Elements per sample that are kept until backward, by layer."""
         activations = self._activations
         stays = np.where(self.again, 0, activations)
         for first, end in self.segments:
             if self.again[end - 1] and end < len(stays):
-                # Stays as the input of what follows, though it is computed again in its own
-                # segment.
+                # Kept as the input of the following layer, though recomputed in its own segment.
                 stays[end - 1] += last_kept(activations[first:end].tolist())
         return stays
 
@@ -123,7 +122,7 @@ class Recomputation:
 
 
 def kept_by_block(model: Model, recompute: Recompute | None) -> FloatArray:
-    """Elements per sample that each block keeps until its backward pass, at its last layer."""
+    """Return the elements per sample that each block keeps until backward, at its last layer."""
     kept = model.vector("activations")
     if recompute is not None:
         kept = recompute.of(model).kept.astype(float)
@@ -134,9 +133,9 @@ def kept_by_block(model: Model, recompute: Recompute | None) -> FloatArray:
 
 
 def _again(layers: tuple[Layer, ...], *, selective: bool) -> BoolArray:
-    """Which layers of a block run twice."""
+    """Return which layers of a block run twice."""
     again = np.array([not (selective and stays) for stays in _outputs_stay(layers)])
-    # The block's output is the next one's input, so what only leads to it need not run again.
+    # The block's output is the next one's input, so layers that only lead to it need not run again.
     again[-1] = False
     for index in range(len(layers) - 2, -1, -1):
         if layers[index].activations:
@@ -146,18 +145,17 @@ def _again(layers: tuple[Layer, ...], *, selective: bool) -> BoolArray:
 
 
 def _outputs_stay(layers: tuple[Layer, ...]) -> Iterator[bool]:
-    """Whether selective checkpointing keeps each layer's output."""
+    """Yield whether selective checkpointing keeps each layer's output."""
     linear = 0
     for layer in layers:
         linear += layer.kind == "linear"
         if layer.kind == "linear":
             yield linear % 2 == 1
         else:
-            # Scores that are written out are no output: softmax, which is computed again, reads
-            # them.
+            # Materialised scores are not outputs: softmax, which is recomputed, reads them.
             yield layer.kind == "attention" and layer.activations > 0
 
 
 def last_kept(activations: Sequence[int]) -> int:
-    """The last number above 0, or 0: layers that keep nothing hand on what they were given."""
+    """Return the last number above 0, or 0: layers that keep nothing pass on their input."""
     return next((kept for kept in reversed(activations) if kept), 0)

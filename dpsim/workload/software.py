@@ -1,8 +1,8 @@
-"""Words for the software that trains a model, and what they are by default.
+"""The software that trains a model, and its defaults.
 
-How fast a GPU trains depends on its software as much as on its figures: on how kernels are
-launched, in which layout convolutions run, by how many kernels weights are updated. A tier sets the
-defaults of the other words:
+A GPU's training speed depends on its software as much as on its specification: on the launch of
+kernels, the layout of convolutions, and the number of kernels that update weights. A tier sets the
+other defaults:
 
 - ``reference``: a research script of its time, such as the code of a paper;
 - ``typical``: PyTorch as most people run it;
@@ -27,7 +27,7 @@ Kernels = Literal["2022", "2023", "2023-cuda12", "2024"]
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """The software of a workload, every word of it said.
+    """The software of a workload, with all defaults filled in.
 
     ``memory_format`` is that of convolutions, ``execution`` how kernels are launched,
     ``optimizer_kernels`` how weights are updated: tensor by tensor (``loop``), by kernels over many
@@ -45,7 +45,7 @@ class Software:
 
     @property
     def is_eager(self) -> bool:
-        """Whether the host launches the framework's own kernels, as they come."""
+        """Whether the host launches the framework's own kernels one by one."""
         return self.execution in ("eager", "cuda-graph")
 
 

@@ -1,6 +1,6 @@
 """A user's own model in a scenario.
 
-Traced from torch, described by a configuration, or read from a profile.
+It is traced from torch, described by a configuration, or read from a profile.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TorchSource(Config):
     @field_serializer("torch")
     def _by_content(self, factory: str, info: SerializationInfo) -> str:
         where, _, name = factory.rpartition(":")
-        # A scenario's key stands for what its files hold, wherever they lie.
+        # A scenario's key depends on the contents of its files, not on their location.
         return f"{as_content(where, info)}:{name}" if where.endswith(".py") else factory
 
     @field_validator("torch")
@@ -74,15 +74,15 @@ class TorchSource(Config):
         return f"{path}:{name}"
 
     def entry(self) -> Images | Tokens:
-        """How to build it."""
+        """Return how to build it."""
         where, _, _ = self.torch.rpartition(":")
-        # A trace is kept as long as its file holds the same.
+        # A trace is cached as long as its file does not change.
         held = digest(where) if Path(where).is_file() else ""
         return Images(lambda: _traced(self.torch, self.input, self.dtype, held))
 
 
 def _check_module(name: str, folder: Path) -> None:
-    """Raise ValueError for a module of the current folder, where that is not the scenario's."""
+    """Raise ValueError for a module of the current folder, unless that is the scenario's folder."""
     top, here = name.partition(".")[0], Path.cwd()
     is_here = (here / top).is_dir() or (here / f"{top}.py").is_file()
     if is_here and folder.resolve() != here and find_spec(top) is None:
@@ -107,15 +107,15 @@ class ConfigSource(Config):
     def _readable(cls, path: str) -> str:
         from dpsim.workload.models import from_config
 
-        # A model's folder, as Hugging Face lays it out, has its configuration by this name.
+        # The name of the configuration in a model's folder by Hugging Face's convention.
         # Path.is_dir raises where a name is too long.
         file = str(Path(path) / "config.json") if os.path.isdir(path) else path
-        # For its errors, which have a place while the scenario is read.
+        # Only for its errors, which have a place while the scenario is validated.
         from_config(file)
         return file
 
     def entry(self) -> Images | Tokens:
-        """How to build it."""
+        """Return how to build it."""
         from dpsim.workload.models import from_config
 
         return from_config(self.config)
@@ -137,14 +137,14 @@ class ProfileSource(Config):
         return path
 
     def entry(self) -> Images | Tokens:
-        """How to build it."""
+        """Return how to build it."""
         from dpsim.workload.profile import load_model_profile
 
         return Images(load_model_profile(self.profile).model)
 
 
 def _one_source(values: object) -> object:
-    """The mapping, if its keys tell which source it is; raises DpsimError where they do not."""
+    """Return the mapping if its keys identify one source. Raises DpsimError otherwise."""
     if not isinstance(values, dict):
         return values
     given = [key for key in ("torch", "config", "profile") if key in values]
@@ -156,14 +156,14 @@ def _one_source(values: object) -> object:
     return values
 
 
-# Asked before the union is tried, each of whose members would object to the keys of the others.
+# Runs before the union is tried, whose members would each reject the others' keys.
 ModelSource = Annotated[TorchSource | ConfigSource | ProfileSource, BeforeValidator(_one_source)]
 
 
-# A trace takes seconds, and a sweep asks for one model again and again.
+# A trace takes seconds, and a sweep needs one model many times.
 @lru_cache(maxsize=8)
 def _traced(factory: str, shape: tuple[int, ...], dtype: str, held: str) -> Model:
-    """The model, traced anew where the factory's file holds something else than ``held``."""
+    """Trace the model; ``held`` is a digest that invalidates the cache when the file changes."""
     from dpsim.workload.torch_trace import trace
 
     where = factory.rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""What to do with a model that does not fit: the smallest changes, or how far it must be split."""
+"""Remedies for a model that does not fit: the smallest changes, or how far to split it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORDER = ("learners", "stage", "checkpointing", "batch")
 
 @dataclass(frozen=True, slots=True)
 class SplitWays:
-    """Over how many GPUs a model would have to be split.
+    """The number of GPUs over which a model would have to be split.
 
     For its weights alone, and for training one sample at a time.
     """
@@ -36,10 +36,10 @@ class SplitWays:
 
 
 def split_ways(model: Model, setup: Setup, capacity: float) -> SplitWays:
-    """Over how many GPUs of ``capacity`` bytes the model must be split at least.
+    """Return the least number of GPUs of ``capacity`` bytes over which to split the model.
 
-    Nothing else is divided. A lower bound: it takes every part to split evenly. Raises DpsimError
-    where the GPU has no room beside its context.
+    Nothing else is divided. A lower bound, which assumes that every part splits evenly. Raises
+    DpsimError where the context leaves no room on the GPU.
     """
     usable = (capacity - CONTEXT) / (1 + FRAGMENTATION)
     if usable <= 0:
@@ -47,19 +47,19 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> SplitWays:
             f"memory must be more than the {CONTEXT:.3g} B of the framework's context, but got "
             f"{capacity:.4g} B"
         )
-    # The least that training takes: one sample, all of it checkpointed.
+    # The least memory for training: one sample, all of it checkpointed.
     alone = replace(_all_again(setup), batch=1, stage=0, workers=1, learners=1)
     needs = footprint(model, alone)
     held = needs.model_state + needs.activations + needs.loss
-    # For the weights alone nothing else is counted, not even the context.
+    # Count only the weights, not even the context.
     return SplitWays(math.ceil(needs.weights / capacity), math.ceil(held / usable))
 
 
 def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | None:
-    """Over how many GPUs of ``capacity`` bytes the model's state must be sharded to fit at least.
+    """Return the least number of GPUs of ``capacity`` bytes over which the sharded state fits.
 
-    With all of the state sharded over all of them, activations checkpointed and one sample a pass.
-    None where it fits on no number of them, or where learners share a GPU.
+    All of the state is sharded over all GPUs, with activations checkpointed and one sample per
+    pass. Returns None where no number suffices, or where learners share a GPU.
     """
     if setup.learners > 1:
         return None
@@ -71,17 +71,17 @@ def gpus_to_shard_over(model: Model, setup: Setup, capacity: float) -> int | Non
 
     if not fits(_MOST_GPUS):
         return None
-    # More GPUs hold less each: once it fits it does so on any larger number.
+    # More GPUs hold less each: a fit on some number is a fit on any larger one.
     return bisect_left(range(1, _MOST_GPUS), True, key=fits) + 1
 
 
 def longest_sequence(
     of_length: Callable[[int], Model], setup: Setup, capacity: float, longest: int
 ) -> int:
-    """The longest sequences up to ``longest`` with which a model fits by all that remedies change.
+    """Return the longest sequence up to ``longest`` with which a model fits by all remedies.
 
     A multiple of 1,024 tokens, or of 64 where ``longest`` is short; 0 where nothing fits.
-    ``of_length`` gives the model for sequences of so many tokens.
+    ``of_length`` returns the model for sequences of that many tokens.
     """
     grain = 1024 if longest > 1024 else 64
     lengths = range(grain, longest + 1, grain)
@@ -89,7 +89,7 @@ def longest_sequence(
     def is_too_long(length: int) -> bool:
         return not footprint(of_length(length), _least(setup)).fits(capacity)
 
-    # Longer sequences hold more: once they do not fit no longer ones do.
+    # Longer sequences take more memory: beyond the first that does not fit none does.
     fitting = bisect_left(lengths, True, key=is_too_long)
     return lengths[fitting - 1] if fitting else 0
 
@@ -106,12 +106,12 @@ class Remedy:
 
 
 def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
-    """What makes a model fit that does not.
+    """Return the smallest changes that make a model fit.
 
-    Single changes, else pairs, else more at once; empty where nothing does.
+    They are single changes, else pairs, else more at once; empty where none suffice.
 
-    The changes: fewer learners, a stage (the lowest that is enough), checkpointing, smaller passes;
-    in this order.
+    The changes, in this order: fewer learners, a stage (the lowest that suffices), checkpointing,
+    smaller passes.
     """
     found: list[Remedy] = []
     fewer = _fewer_learners(model, setup, capacity)
@@ -133,12 +133,12 @@ def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
 
 
 def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
-    """Every stage from the present one up, with and without checkpointing.
+    """Yield every stage from the present one up, with and without checkpointing.
 
-    Each at the largest batch up to the present one.
+    Each has the largest batch up to the present one.
     """
     stages = range(setup.stage, len(STAGES)) if _is_shardable(setup) else (setup.stage,)
-    # What is checkpointed in part may be checkpointed in full.
+    # Partial checkpointing may become full.
     kept = (setup, _all_again(setup)) if setup != _all_again(setup) else (setup,)
     for stage, checkpointed in product(stages, kept):
         changed = replace(checkpointed, stage=stage)
@@ -155,7 +155,7 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
 
 
 def _least(setup: Setup) -> Setup:
-    """What holds least: one sample, all activations again, and all of the state in shards."""
+    """Return the setup with the least memory: one sample, full checkpointing, full sharding."""
     stage = STAGES[-1] if _is_shardable(setup) else setup.stage
     return replace(_all_again(setup), batch=1, stage=stage)
 
@@ -165,12 +165,12 @@ def _is_shardable(setup: Setup) -> bool:
 
 
 def _all_again(setup: Setup) -> Setup:
-    """The same with all activations computed again."""
+    """Return the setup with all activations recomputed."""
     return replace(setup, checkpointing=True, recompute=None)
 
 
 def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:
-    """The largest batch of a pass up to the present one; of a smaller one there are several."""
+    """Return the largest batch of a pass up to the present one; smaller means several passes."""
     if footprint(model, setup).fits(capacity):
         return setup.batch
     whole = setup.whole_gradients or setup.whole_over_passes
@@ -179,7 +179,7 @@ def _largest_pass(model: Model, setup: Setup, capacity: float) -> int:
 
 
 def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
-    """The most learners below those of ``setup`` with which its batch fits, or 0."""
+    """Return the most learners below those of ``setup`` with which its batch fits, or 0."""
     for learners in range(setup.learners - 1, 0, -1):
         if footprint(model, replace(setup, learners=learners)).fits(capacity):
             return learners

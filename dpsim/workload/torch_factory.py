@@ -1,4 +1,4 @@
-"""The function of a user's that returns a torch module: found, called, its troubles explained."""
+"""Find and call a user's function that returns a torch module, and explain its errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_TEXT = 300
 
 
 def check_factory(factory: str) -> tuple[str, str, str]:
-    """Splits ``package.module:factory`` or ``file.py:factory``.
+    """Split ``package.module:factory`` or ``file.py:factory``.
 
     Raises DpsimError for anything else.
     """
@@ -28,15 +28,15 @@ def check_factory(factory: str) -> tuple[str, str, str]:
 
 
 def refuse_forbidden(factory: str) -> None:
-    """Raise DpsimError where no code that is named may be run."""
+    """Raise DpsimError where running user code is forbidden."""
     if not runs_code():
         raise DpsimError(f"{CODE_REFUSED}, but names {factory!r}")
 
 
 def import_torch(what: str = "a torch model") -> Any:
-    """The torch package, which ``what`` needs.
+    """Return the torch package, which ``what`` needs.
 
-    Raises DpsimError with how to install it where it is missing.
+    Raises DpsimError with installation instructions where it is missing.
     """
     try:
         return importlib.import_module("torch")
@@ -45,9 +45,9 @@ def import_torch(what: str = "a torch model") -> Any:
 
 
 def find_factory(factory: str) -> Callable[[], Any]:
-    """The function that ``factory`` names.
+    """Return the function that ``factory`` names.
 
-    Modules are looked for on Python's path and then in the current folder.
+    Modules are searched on Python's path and then in the current folder.
     """
     where, _, name = check_factory(factory)
     refuse_forbidden(factory)
@@ -63,7 +63,7 @@ def find_factory(factory: str) -> Callable[[], Any]:
 
 
 def _from_module(name: str) -> Any:
-    # Last, so that nothing in the folder hides a module that is installed.
+    # Last, so that no file in the folder hides an installed module.
     sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(name)
@@ -72,7 +72,7 @@ def _from_module(name: str) -> Any:
 
 
 def _from_file(path: Path) -> Any:
-    """Runs the file as a module of its own; what it imports from beside it is found."""
+    """Run the file as a module; its imports from the same folder are found."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     if not path.is_file():
@@ -81,7 +81,7 @@ def _from_file(path: Path) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    # First, as Python has it for a script: what stands beside the file is meant.
+    # First, as for a Python script: files beside it take precedence.
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
@@ -91,7 +91,7 @@ def _from_file(path: Path) -> Any:
 
 
 class explained:  # noqa: N801 - reads as what it does
-    """Turns whatever a user's code raises into one line of DpsimError."""
+    """Turns any exception of a user's code into one line of DpsimError."""
 
     def __init__(self, factory: str, what: str) -> None:
         self._factory = factory
@@ -103,7 +103,7 @@ class explained:  # noqa: N801 - reads as what it does
     def __exit__(self, kind: Any, problem: BaseException | None, traceback: Any) -> None:
         if isinstance(problem, DpsimError):
             return
-        # A factory that calls sys.exit is one that failed: the other points of a sweep go on.
+        # A factory that calls sys.exit has failed: the other points of a sweep go on.
         if isinstance(problem, SystemExit):
             raise DpsimError(f"{self._factory}: {self._what}: it calls sys.exit") from problem
         if isinstance(problem, Exception):

@@ -1,11 +1,11 @@
-"""What is known of torch's operators by name: matrix products or none, and kinds of layers."""
+"""Torch's operators by name: whether they are matrix products, and the kind of layer."""
 
 from __future__ import annotations
 
 from dpsim.workload.layer import Kind
 
-# Besides views and pointwise operators. Norms, pools and softmaxes do arithmetic, but no matrix
-# products: memory traffic.
+# In addition to views and pointwise operators. Norms, pools and softmaxes have no matrix
+# products: only memory traffic.
 FREE = frozenset(
     {
         "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
@@ -50,11 +50,12 @@ FREE = frozenset(
     }
 )  # fmt: skip
 
-# The first that a name contains; products come first, since only they are certain.
+# The first one contained in the name is used; products come first, since only they are certain.
 _KINDS: tuple[tuple[str, Kind], ...] = (
     ("convolution", "conv"),
     ("attention", "attention"),
-    # Before mm, which its name contains. Linear layers fold the batch: what keeps it is attention.
+    # Before mm, which its name contains. Linear layers fold the batch; batched products are
+    # attention.
     ("bmm", "attention"),
     ("mm", "linear"),
     ("embedding", "embedding"),
@@ -64,16 +65,16 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
 
 
 def kind_of(operator: str) -> Kind:
-    """The kind of layer that an operator such as ``aten.addmm`` makes."""
+    """Return the kind of layer for an operator such as ``aten.addmm``."""
     name = operator.rpartition(".")[2]
     return next((kind for part, kind in _KINDS if part in name), "elementwise")
 
 
 def reads_twice(operator: str) -> bool:
-    """Whether it goes over its input once for the moments and once more to use them."""
+    """Return whether it reads its input twice, once for the moments and once to use them."""
     return kind_of(operator) == "norm"
 
 
 def allocates(operator: str) -> bool:
-    """Whether it only makes room, and reads and writes nothing."""
+    """Return whether it only allocates memory, and reads and writes nothing."""
     return operator.rpartition(".")[2].startswith(("empty", "new_empty"))

@@ -1,9 +1,9 @@
-"""What stands in for torch's operators that shapes alone do not answer.
+"""Stand-ins for torch's operators whose results depend on data.
 
-A trace on the meta device has no data. Where an operator asks for some (``.item()`` on a mask,
-``nonzero``, an index by a mask), it gets an answer that keeps the trace going, and the trace notes
-it: sizes at their most, flags not set, numbers in the middle of 0 to 1. Attention goes to the fused
-kernel that GPUs would take, and grouped products to the one precision that they know.
+A trace on the meta device has no data. An operator that needs some (``.item()`` on a mask,
+``nonzero``, an index by a mask) gets a result that keeps the trace going, and the trace notes it:
+sizes at their maximum, flags not set, numbers in the middle of 0 to 1. Attention is redirected to
+the fused kernel that GPUs would use, and grouped products to the only precision that they support.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class StandIns:
-    """Answers of one trace; ``guessed`` are the operators whose answer stands in for data."""
+    """Stand-ins of one trace; ``guessed`` are the operators whose results replace data."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -33,7 +33,7 @@ class StandIns:
         }
 
     def answer(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What the operator answers here; NotImplemented where torch answers by itself."""
+        """Return the operator's stand-in result; NotImplemented where torch computes it."""
         answer = self._answers.get(str(func._overloadpacket))
         return NotImplemented if answer is None else answer(func, args, kwargs)
 
@@ -41,7 +41,7 @@ class StandIns:
         return isinstance(value, self._torch.Tensor) and value.device.type == "meta"
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Random numbers of the host, by which layers are dropped: in the middle, so none is."""
+        """Draw random numbers on the host, fixed at 0.5, so that no layer is dropped."""
         drawn = func(*args, **kwargs)
         return drawn if self._is_meta(drawn) else drawn.fill_(0.5)
 
@@ -50,7 +50,7 @@ class StandIns:
         if not self._is_meta(tensor):
             return NotImplemented
         self.guessed.setdefault("item")
-        # A condition on data is taken as not met, and told as a guess.
+        # A condition on data is assumed false, and reported as a guess.
         if tensor.dtype == self._torch.bool:
             return False
         return 0.5 if tensor.dtype.is_floating_point else 1
@@ -65,12 +65,12 @@ class StandIns:
         return self._torch.empty(args[0].numel(), dtype=args[0].dtype, device="meta")
 
     def _places(self, mask: Any) -> Any:
-        """Indices of the elements that are not 0, which may be all."""
+        """Return indices of the nonzero elements, assumed to be all."""
         self.guessed.setdefault("nonzero")
         return self._torch.empty(mask.numel(), mask.dim(), dtype=self._torch.int64, device="meta")
 
     def _by_places(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An index or an assignment by masks, as one by the places where they are set."""
+        """Replace an index or assignment by masks with one by the places where they are set."""
         if not any(self._is_mask(index) for index in args[1]):
             return NotImplemented
         places: list[Any] = []
@@ -82,7 +82,7 @@ class StandIns:
         return self._is_meta(index) and index.dtype in (self._torch.bool, self._torch.uint8)
 
     def _in_half(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """A grouped product of any precision: its kernels know bf16 alone."""
+        """Compute a grouped product of any precision in bf16, the only one its kernels support."""
         wanted = args[0].dtype
         halves = [
             one.to(self._torch.bfloat16)
@@ -94,10 +94,10 @@ class StandIns:
 
 
 def fused_attention(torch: Any) -> Any:
-    """A mode in which attention is one kernel, as it is on GPUs that have one.
+    """Return a mode in which attention is one kernel, as on GPUs that have one.
 
-    The meta device has none, so that torch would write the scores out there. A mask changes little
-    of what the kernel moves and is left out, but for one that is learnt.
+    The meta device has none, so torch would materialise the scores there. A mask changes little of
+    the kernel's traffic and is left out, unless it is learned.
     """
     functions = importlib.import_module("torch.nn.functional")
     modes: Any = importlib.import_module("torch.overrides")
@@ -126,24 +126,24 @@ def _one_kernel(
     is_causal: bool = False,
     **more: Any,
 ) -> Any:
-    """Attention by the fused kernel; None where it would not be taken."""
+    """Return attention by the fused kernel; None where it does not apply."""
     learnt = attn_mask is not None and attn_mask.requires_grad
     if query.dim() != 4 or learnt or query.device.type != "meta":
         return None
     scale = more.get("scale")
     if query.shape[3] == value.shape[3]:
-        # By the operator that the GPU's own would be, so that its FLOP and its traffic are counted.
+        # Use the operator of the GPU, so that its FLOP and traffic are counted.
         flash = torch.ops.aten._scaled_dot_product_flash_attention
         return flash(query, key, value, dropout_p, is_causal, scale=scale)[0]
     if query.shape[1] != value.shape[1]:
         return None
-    # Values of a width of their own: the other kernel that writes no scores.
+    # Values of a different width: the other kernel that does not materialise scores.
     efficient = torch.ops.aten._scaled_dot_product_efficient_attention
     return efficient(query, key, value, None, True, dropout_p, is_causal, scale=scale)[0]
 
 
 def _attention_flop(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> int:
-    """Two products of all queries with all keys, also where a causal kernel skips half.
+    """Return the FLOP of two products of all queries with all keys, even for causal kernels.
 
     Fewer heads of keys than of queries serve several each.
     """
@@ -154,27 +154,27 @@ def _attention_flop(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any)
 def _attention_backward_flop(
     gradient: Any, query: Any, key: Any, value: Any, *args: Any, **kwargs: Any
 ) -> int:
-    """Five products for forward's two: the scores are computed anew."""
+    """Return five products for forward's two: the scores are recomputed."""
     return _attention_flop(query, key, value) * 5 // 2
 
 
 def _convolution_backward_flop(gradient: Any, image: Any, weight: Any, *args: Any) -> int:
-    """As forward, for each of the two gradients that are wanted, in groups of channels too.
+    """Return forward's FLOP for each of the two requested gradients, also with groups of channels.
 
-    ``args`` are the operator's others: bias, stride, padding, dilation, whether transposed, the
-    padding of the output, groups, and which gradients are wanted.
+    ``args`` are the operator's other arguments: bias, stride, padding, dilation, whether
+    transposed, the padding of the output, groups, and which gradients are requested.
     """
     transposed, wanted = args[4], args[7]
-    # The weights are multiplied at each place of the output, or of the input where transposed.
+    # The weights are used at each place of the output, or of the input where transposed.
     places = image.shape[2:] if transposed else gradient.shape[2:]
     forward = 2 * image.shape[0] * prod(places) * weight.numel()
     return int(forward * (bool(wanted[0]) + bool(wanted[1])))
 
 
 def _grouped_flop(left: Any, right: Any, *args: Any, **kwargs: Any) -> int:
-    """2 m k n: the rows of a flat operand are spread over the groups, those of a stacked one not.
+    """Return 2 m k n, where the groups divide the rows of a flat operand, not of a stacked one.
 
-    Stacked times flat gives columns that are spread over the groups instead.
+    For stacked times flat the groups divide the columns instead.
     """
     spread = left.dim() == 2 or right.dim() == 3
     rows = left.numel() if spread else left.shape[1] * left.shape[2]
@@ -182,7 +182,7 @@ def _grouped_flop(left: Any, right: Any, *args: Any, **kwargs: Any) -> int:
 
 
 def formulas(torch: Any) -> dict[Any, Callable[..., int]]:
-    """FLOP of operators that torch's counter does not know, or not in each version."""
+    """Return formulas for the FLOP of operators that torch's counter lacks in some version."""
     aten = torch.ops.aten
     found: dict[Any, Callable[..., int]] = {
         aten._scaled_dot_product_flash_attention: _attention_flop,

@@ -1,13 +1,14 @@
 """Layers of a user's torch module, traced on the meta device.
 
-Shapes only, no weights allocated, nothing computed.
+The trace uses shapes only: no weights are allocated, and nothing is computed.
 
-One training step of a few samples (batch norm wants more than one) runs under a dispatch mode that
+One training step of a few samples (batch norm needs more than one) runs under a dispatch mode that
 sees every operator: FLOP by the formulas of `torch.utils.flop_counter`, traffic as elements of the
-tensors that each operator reads and writes, weights apart, and what autograd saves as activations.
-Operators are put down to the innermost module that runs them, those of the backward pass to the
-module whose forward made their node of the graph; what a module computes outside its children is a
-layer of its own. A layer's activations are bytes saved / 4, so that they scale as fp32 elements do.
+tensors that each operator reads and writes without weights, and tensors saved by autograd as
+activations. Forward operators are attributed to the innermost module that runs them, backward
+operators to the module whose forward created their node of the graph; the operators of a module
+outside its children are a separate layer. A layer's activations are bytes saved / 4, so that they
+scale as fp32 elements do.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from dpsim.workload.torch_factory import explained, find_factory, import_torch
 from dpsim.workload.torch_operators import FREE, allocates, kind_of, reads_twice
 from dpsim.workload.torch_stand_ins import StandIns, formulas, fused_attention
 
-_SAMPLES = 7  # a number that makes no shape of activations look like one of weights
+_SAMPLES = 7  # a number for which no shape of activations equals one of weights
 _SHOWN_NAMES = 3
-_QUIET = 3.0  # seconds after which a trace first says how far it is
-_PATIENT = 10.0  # seconds until it says so again
+_QUIET = 3.0  # seconds after which a trace first reports its progress
+_PATIENT = 10.0  # seconds between later reports
 
 
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
-    """The model that ``factory()`` returns, for samples of ``shape``.
+    """Trace the model that ``factory()`` returns, for samples of ``shape``.
 
     ``notes`` name the operators without a FLOP formula. Raises DpsimError where torch is missing,
     the factory cannot be imported or called, or its module cannot be traced.
@@ -56,20 +57,20 @@ def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model
 def trace_module(
     module: Any, shape: tuple[int, ...], name: str, *, dtype: str = "float32"
 ) -> Model:
-    """The model of a module that is on the meta device and in training mode already."""
+    """Return the model of a module that is already on the meta device and in training mode."""
     entering = _samples(shape, dtype)
     sample = "x".join(map(str, shape)) + " input"
     model = _traced(module, lambda: module(entering), name, sample)
-    # Integers that go in are the numbers of words.
+    # Integer inputs are numbers of words.
     return replace(model, tokens=prod(shape)) if dtype == "int64" else model
 
 
 def trace_call(
     module: Any, inputs: Mapping[str, tuple[tuple[int, ...], str]], name: str, sample: str
 ) -> Model:
-    """The same of a module that takes several named inputs: the shape of one sample, and dtype.
+    """Return the model of a module with several named inputs: the shape of one sample, and dtype.
 
-    Where its answer has a loss, the backward pass starts there.
+    Where the output has a loss, the backward pass starts there.
     """
     entering = {key: _samples(*one) for key, one in inputs.items()}
 
@@ -87,7 +88,7 @@ def _samples(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Model:
-    """Runs a step of the module, forward by ``run``, and gathers what it did."""
+    """Run a step of the module, forward by ``run``, and collect its operators."""
     torch = import_torch()
     seen = _Seen(torch, module, name)
     outputs: list[Any] = []
@@ -100,7 +101,7 @@ def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Mode
         collect_outputs(torch, run(), outputs)
         if outputs:
             seen.backward = True
-            # On the meta device a gradient is a shape, so that any will do.
+            # On the meta device a gradient is only a shape, so any will do.
             torch.autograd.backward(outputs, [torch.empty_like(output) for output in outputs])
     if not outputs:
         raise DpsimError(
@@ -110,7 +111,7 @@ def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Mode
 
 
 class _Progress:
-    """Says how far a trace is that takes longer than a moment."""
+    """Reports the progress of a slow trace."""
 
     def __init__(self, name: str, modules: int) -> None:
         self._name = name
@@ -119,7 +120,7 @@ class _Progress:
         self._next = _QUIET
 
     def at(self, modules: int, backward: bool) -> None:
-        """So many modules have run; ``backward``: and are running back now."""
+        """Report that ``modules`` have run; ``backward``: in the backward pass."""
         taken = monotonic() - self._start
         if taken < self._next:
             return
@@ -132,7 +133,7 @@ class _Progress:
 
 
 class _Amounts:
-    """What one module does itself, for all samples of the trace."""
+    """The amounts of one module without its children, for all samples of the trace."""
 
     def __init__(self) -> None:
         self.flop = [0, 0]  # forward, backward
@@ -142,9 +143,9 @@ class _Amounts:
 
 
 class _Seen:
-    """Everything that ran, by the name of the innermost module that ran it.
+    """All operators that ran, by the name of the innermost module that ran them.
 
-    In the order of first use.
+    Modules are in the order of first use.
     """
 
     def __init__(self, torch: Any, module: Any, name: str) -> None:
@@ -156,7 +157,7 @@ class _Seen:
         self._own_formulas = formulas(torch)
         self._stand_ins = StandIns(torch)
         self._used: set[int] = set()  # storages of weights that an operator has read
-        self._storages: dict[int, Any] = {}  # kept alive, so that an address is one storage
+        self._storages: dict[int, Any] = {}  # kept alive, so that an address identifies one storage
         self._weights = {
             self._address(tensor) for tensor in [*module.parameters(), *module.buffers()]
         }
@@ -165,7 +166,7 @@ class _Seen:
         self._gradients = shapes | {shape[::-1] for shape in shapes}
         self._stack: list[str] = []  # modules whose forward is running
         self._nodes = NodeOwners(torch, self._at_node)
-        self._node = ""  # whose node runs backward
+        self._node = ""  # the module whose node runs backward
         self.backward = False
         self.amounts: dict[str, _Amounts] = {}
         self.unknown: dict[str, None] = {}
@@ -176,16 +177,16 @@ class _Seen:
         return int(storage._cdata)
 
     def _here(self) -> _Amounts:
-        """Of the innermost module, whose forward runs or whose node runs backward."""
+        """Return the amounts of the innermost forward module, or of the backward node's module."""
         return self.amounts.setdefault(self._stack[-1] if self._stack else self._node, _Amounts())
 
     def hooked(self) -> AbstractContextManager[None]:
-        """Follows the modules as they run, while it is open."""
+        """Return a context that tracks the modules as they run."""
         return hooked(self._root, self._enter, self._leave)
 
     def _enter(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
-        # What flows in was made by the module around this one. It claims that first, lest this one,
-        # whose output leads to it, take it for its own.
+        # The surrounding module created the input. It claims the input's nodes first, so that this
+        # module, whose output leads to them, does not.
         self._nodes.claim((args, kwargs), self._stack[-1] if self._stack else "")
         self._stack.append(path)
 
@@ -196,11 +197,11 @@ class _Seen:
         self._node = path
 
     def saved(self, tensor: Any) -> Any:
-        """Counts a tensor that autograd saves for the backward pass.
+        """Count a tensor that autograd saves for the backward pass.
 
         Each storage counts once, weights not at all.
         """
-        # The table of storages grows when an address is new to it.
+        # The table of storages grows with each new address.
         known = len(self._storages)
         address = self._address(tensor)
         if address not in self._weights and len(self._storages) > known:
@@ -208,7 +209,7 @@ class _Seen:
         return tensor
 
     def mode(self) -> Any:
-        """The dispatch mode that records every operator."""
+        """Return the dispatch mode that records every operator."""
         base = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
         seen = self
 
@@ -223,7 +224,8 @@ class _Seen:
                     return result
                 packet = func._overloadpacket
                 if packet not in seen._formulas and func is not seen._torch.ops.prim.device.default:
-                    # What an operator is made of is recorded in its place, where torch knows it.
+                    # Record the parts of a composite operator instead, where torch can decompose
+                    # it.
                     with self:
                         result = func.decompose(*args, **kwargs)
                     if result is not NotImplemented:
@@ -235,7 +237,7 @@ class _Seen:
         return Recorder()
 
     def record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Counts one operator."""
+        """Count one operator."""
         packet, name = func._overloadpacket, str(func._overloadpacket)
         here, backward = self._here(), int(self.backward)
         self._progress.at(len(self.amounts), self.backward)
@@ -245,7 +247,7 @@ class _Seen:
         if reads_twice(name):
             moved += self._largest(args)
         here.traffic[backward] += moved
-        # Our formulas first: torch's may be missing, or count otherwise in another version.
+        # Our formulas first: torch's may be missing, or differ between versions.
         if own is not None:
             here.flop[backward] += own(*args, **kwargs)
         elif formula is not None:
@@ -256,15 +258,15 @@ class _Seen:
         here.kinds[kind] = here.kinds.get(kind, 0) + moved
 
     def _is_cheap(self, func: Any, name: str) -> bool:
-        """Whether memory alone limits an operator: one that moves data or looks at each number."""
+        """Return whether memory limits an operator: it moves data or visits each element once."""
         pointwise = self._torch.Tag.pointwise in func.tags
         known_free = name.removeprefix("aten.").rstrip("_") in FREE
         return known_free or pointwise or bool(func.is_view)
 
     def _moved(self, args: Any, result: Any) -> int:
-        """Elements of tensors in and out.
+        """Return the elements of tensors in and out.
 
-        Weights, and gradients of weights' shape, are left to the layer's parameters.
+        Weights, and gradients of weights' shape, are counted with the layer's parameters.
         """
         tree = importlib.import_module("torch.utils._pytree")
         leaves = [
@@ -282,13 +284,13 @@ class _Seen:
         )
 
     def _is_weight(self, tensor: Any) -> bool:
-        """Whether it is a weight, or in the backward pass the gradient of one."""
+        """Return whether it is a weight, or in the backward pass a weight's gradient."""
         return tensor.untyped_storage()._cdata in self._weights or (
             self.backward and tuple(tensor.shape) in self._gradients
         )
 
     def model(self, name: str, sample: str) -> Model:
-        """Its layers, per sample."""
+        """Return the model of the recorded layers, per sample."""
         layers, idle = [], []
         owners: dict[int, str] = {}
         modules = dict(self._root.named_modules())
@@ -296,7 +298,7 @@ class _Seen:
             own, borrowed, trains = [], 0, False
             for parameter in modules[path].parameters(recurse=False):
                 trains |= parameter.requires_grad
-                # A tensor that several modules use is the first one's; the others borrow it.
+                # A tensor shared by several modules belongs to the first one; the others borrow it.
                 if owners.setdefault(id(parameter), path) == path:
                     own.append(int(parameter.numel()))
                 else:
@@ -307,12 +309,12 @@ class _Seen:
             if own or any(amounts.flop) or any(amounts.traffic):
                 shown = path or type(self._root).__name__
                 layer = _layer(shown, amounts, tuple(own), borrowed)
-                # Weights of a module that is trained in part are taken as trained.
+                # A module that is partly trained counts as trained.
                 layers.append(replace(layer, frozen=bool(own or borrowed) and not trains))
         return Model(name, tuple(layers), sample, notes=self._notes(idle))
 
     def _is_used(self, module: Any) -> bool:
-        """Whether an operator has read a parameter of the module, its own forward or another's.
+        """Return whether an operator has read a parameter of the module, in any module's forward.
 
         `nn.MultiheadAttention` multiplies by its output projection without running that module.
         """
@@ -322,7 +324,7 @@ class _Seen:
         return bool(addresses & self._used)
 
     def _notes(self, idle: list[str]) -> tuple[str, ...]:
-        """What is doubtful about the trace, a line each; ``idle`` modules had no part in it."""
+        """Return the uncertainties of the trace, a line each; ``idle`` modules did not run."""
         notes = []
         if idle:
             have = "has" if len(idle) == 1 else "have"
@@ -340,12 +342,12 @@ class _Seen:
         return tuple(notes)
 
     def _order(self, modules: dict[str, Any]) -> list[str]:
-        """Modules by first use, then those that never ran."""
+        """Return the modules by first use, then those that never ran."""
         return [*self.amounts, *(path for path in modules if path not in self.amounts)]
 
 
 def shortened(names: list[str]) -> str:
-    """The names, or of many the first and how many more."""
+    """Return the names; of many, the first and how many more there are."""
     shown = ", ".join(names[:_SHOWN_NAMES])
     more = len(names) - _SHOWN_NAMES
     return shown if more <= 0 else f"{shown} and {more} more modules"
@@ -353,7 +355,7 @@ def shortened(names: list[str]) -> str:
 
 def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: int) -> Layer:
     kinds = amounts.kinds
-    # A module with products is of their kind, though its other operators may move more.
+    # A module with products has their kind, even if its other operators move more.
     product = (
         [kind for kind in ("conv", "attention", "linear") if kind in kinds]
         if any(amounts.flop)

@@ -1,9 +1,9 @@
-"""Models of which a part is trained: frozen weights, and adapters beside them.
+"""Partly trained models: frozen weights, and adapters.
 
-Backward of a frozen layer computes the gradient by its input alone, and none at all before the
-first weights that are trained. Only trained weights have gradients, are communicated, updated, and
-keep an optimiser's state. An adapter (LoRA) is two thin products beside a frozen one, of which rank
-columns are between: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
+Backward of a frozen layer computes only the gradient by its input, and nothing before the first
+trained weights. Only trained weights have gradients, are communicated, updated, and have optimiser
+state. An adapter (LoRA) is two thin products beside a frozen one, with rank columns in between: Hu
+et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ Trainable = Literal["all"] | LoraConfig | FractionConfig | Patterns
 
 
 def trained_in_part(model: Model, trainable: Trainable) -> Model:
-    """``model`` with what is not ``trainable`` frozen.
+    """Return ``model`` with all layers frozen that are not ``trainable``.
 
-    Raises DpsimError where nothing of it would be trained, and for one whose layers' times were
-    measured: they are of a step that trains all.
+    Raises DpsimError where no layer would be trained, and for a model with measured times of
+    layers, which are of a step that trains all.
     """
     if trainable == "all":
         return model
@@ -73,12 +73,12 @@ def trained_in_part(model: Model, trainable: Trainable) -> Model:
 
 
 def frozen(model: Model, trains: Sequence[bool]) -> Model:
-    """``model``, of which the layers that ``trains`` says are trained, as far as they have been."""
+    """Return ``model`` with the layers frozen that ``trains`` excludes; frozen ones stay frozen."""
     return replace(model, layers=tuple(_frozen(model.layers, trains, frozenset())))
 
 
 def frozen_before(model: Model, name: str) -> Model:
-    """``model`` with all layers before the first whose name starts with ``name`` frozen."""
+    """Return ``model`` with all layers before the first whose name starts with ``name`` frozen."""
     first = next(at for at, layer in enumerate(model.layers) if layer.name.startswith(name))
     return frozen(model, [at >= first for at in range(len(model.layers))])
 
@@ -98,7 +98,7 @@ def _last_layers(model: Model, fraction: float) -> list[bool]:
 
 
 def _named(model: Model, patterns: Sequence[str]) -> list[bool]:
-    """Layers that match; raises DpsimError for a pattern that none with weights does."""
+    """Return which layers match. Raises DpsimError for a pattern without a layer with weights."""
     trains = [False] * len(model.layers)
     for pattern in patterns:
         found = [
@@ -118,14 +118,14 @@ def _named(model: Model, patterns: Sequence[str]) -> list[bool]:
 
 
 def _with_tied(model: Model, trains: Sequence[bool]) -> list[bool]:
-    """The layers that are trained, and those that borrow a tensor of such a layer."""
+    """Return the trained layers, and those that borrow a tensor from one."""
     pairs = list(zip(trains, model.layers, strict=True))
     lent = {elements for chosen, layer in pairs if chosen for elements in layer.parameters}
     return [chosen or layer.borrowed in lent for chosen, layer in pairs]
 
 
 def _with_adapters(model: Model, adapters: Adapters) -> Model:
-    """All frozen, with an adapter beside each product that is to have one."""
+    """Freeze all layers, and add an adapter beside each selected product."""
     chosen = frozenset(
         at for at, layer in enumerate(model.layers) if _is_adapted(layer, adapters.on)
     )
@@ -139,7 +139,7 @@ def _with_adapters(model: Model, adapters: Adapters) -> Model:
 
 
 def _is_adapted(layer: Layer, on: str) -> bool:
-    """Whether a layer is a linear one of a block, and where wanted one of its attention."""
+    """Return whether a layer is a linear one of a block, or of its attention where requested."""
     if layer.kind != "linear" or layer.shape is None or layer.block is None:
         return False
     return on == "all-linear" or _ATTENTION.search(layer.name) is not None
@@ -148,9 +148,9 @@ def _is_adapted(layer: Layer, on: str) -> bool:
 def _frozen(
     layers: Sequence[Layer], trains: Sequence[bool], adapted: frozenset[int], rank: int = 0
 ) -> list[Layer]:
-    """The layers with those frozen that are not trained, and adapters behind the ``adapted``."""
+    """Freeze the layers that are not trained, and add adapters after the ``adapted`` ones."""
     found: list[Layer] = []
-    learned = False  # whether any weights before are trained
+    learned = False  # whether any earlier weights are trained
     for at, layer in enumerate(layers):
         trained = trains[at] and not layer.frozen and _has_weights(layer)
         if not learned and (trained or at in adapted):
@@ -168,7 +168,7 @@ def _frozen(
 
 
 def _keep_input(found: list[Layer], before: Sequence[Layer]) -> None:
-    """Keeps what enters the first trained layer, which the gradient by its weights needs."""
+    """Keep the input of the first trained layer, which the gradient by its weights needs."""
     for at in reversed(range(len(before))):
         if before[at].activations:
             found[at] = replace(found[at], activations=before[at].activations)
@@ -176,14 +176,14 @@ def _keep_input(found: list[Layer], before: Sequence[Layer]) -> None:
 
 
 def _first_trained(layer: Layer) -> Layer:
-    """The layer without the gradient by its input, which nobody wants."""
+    """Return the layer without the gradient by its input, which no earlier layer needs."""
     if layer.kind not in _PRODUCTS or layer.backward_flop <= layer.forward_flop:
         return layer
     return _one_gradient(layer)
 
 
 def _passing_on(layer: Layer, idle: bool) -> Layer:
-    """The layer frozen, with the gradient by its input alone; ``idle``: its output is not kept."""
+    """Return the frozen layer with only its input gradient; ``idle``: its output is not kept."""
     kept = 0 if idle else layer.activations
     if not _has_weights(layer):
         return replace(layer, activations=kept)
@@ -195,7 +195,7 @@ def _passing_on(layer: Layer, idle: bool) -> Layer:
 
 
 def _one_gradient(layer: Layer) -> Layer:
-    """A product with one of its two gradients, each of which costs a forward."""
+    """Return a product with one of its two gradients, each of which costs a forward."""
     return replace(
         layer,
         backward_flop=layer.backward_flop - layer.forward_flop,
@@ -209,17 +209,17 @@ def _without_backward(layer: Layer) -> Layer:
 
 
 def _has_weights(layer: Layer) -> bool:
-    """Whether a layer has weights, its own or those of another."""
+    """Return whether a layer has weights, its own or borrowed."""
     return bool(layer.parameters or layer.borrowed)
 
 
 def _unread(
     layers: Sequence[Layer], trains: Sequence[bool], adapted: frozenset[int], at: int
 ) -> bool:
-    """Whether no backward pass reads what leaves a layer.
+    """Return whether no backward pass reads a layer's output.
 
-    Frozen products do not, nor does the layer's own: of a norm, or of a sum or product of several
-    tensors, which reads what entered.
+    Frozen products do not read it, nor does the layer itself if it is a norm, or a sum or product
+    of several tensors, which reads its inputs.
     """
     layer = layers[at]
     combines = layer.kind == "elementwise" and layer.forward_traffic > 2 * layer.activations
@@ -240,7 +240,7 @@ def _while(places: range, holds: Callable[[int], bool]) -> list[int]:
 
 
 def _adapter(layer: Layer, rank: int, learned: bool) -> Iterator[Layer]:
-    """The two products of an adapter, and the sum with what the frozen product made."""
+    """Yield the two products of an adapter, and the sum with the frozen product's output."""
     assert layer.shape is not None
     rows, inner, columns = layer.shape
     leaving = rows * columns
@@ -255,7 +255,7 @@ def _adapter(layer: Layer, rank: int, learned: bool) -> Iterator[Layer]:
             backward_flop=gradients * flop,
             forward_traffic=moved,
             backward_traffic=gradients * moved,
-            # The second product's gradient needs what leaves the first.
+            # The second product's gradient needs the output of the first.
             activations=rows * rank if part == "A" else 0,
             shape=(rows, before, after),
         )

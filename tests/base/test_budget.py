@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -81,6 +83,17 @@ def test_a_simulation_of_too_many_steps_is_refused_at_once(tiny, monkeypatch):
     assert time.thread_time() - started < 3
 
 
+def test_a_refusal_names_the_engine_that_says_the_same_in_less_time(tiny, monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "5")
+    unlike = {"jitter": {"kind": "lognormal", "sigma": 0.1}}
+    run = {"steps": 100_000, "engine": "events"}
+    with pytest.raises(
+        FailedError,
+        match=r"the limit is 5 s: set run.engine: auto \(the same answer in about [\d,.]+ s\), or take",
+    ):
+        simulate(tiny(run=run, disturbance=unlike))
+
+
 @pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan"])
 def test_a_limit_that_is_none(text, monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, text)
@@ -151,3 +164,24 @@ def test_commands_without_steps_are_held_to_it_too(command, dpsim, monkeypatch, 
     )
     assert (code, out) == (1, "")
     assert "takes more than 0.05 s of the processor, the limit" in err
+
+
+def test_a_signal_in_a_finalizer_prints_nothing_and_asks_again():
+    code = """
+import time, weakref
+from dpsim.base import budget, errors
+budget.ask_by_signal()
+class Slow:
+    def __del__(self):
+        end = time.thread_time() + 0.3
+        while time.thread_time() < end: pass
+try:
+    with budget.limited(0.1):
+        Slow()
+        while True: pass
+except errors.FailedError as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    assert "takes more than 0.1 s" in ended.stdout

@@ -1,1 +1,1 @@
-"""One ring all-reduce by dpsim's flows and by other simulators, and the ratio of their times."""
+"""One ring all-reduce by dpsim's flows and by other simulators, and the ratio of run times."""

@@ -1,7 +1,7 @@
-"""One ring all-reduce by dpsim, SimGrid and naive SimPy: ``python -m tools.peers --ranks 256``.
+"""Compare one ring all-reduce by dpsim, SimGrid and SimPy: ``python -m tools.peers --ranks 256``.
 
-Each is a process of its own, from cold; what it takes of the processor is compared, and what it
-says the ring takes. SimGrid needs Debian's python3-simgrid and is left out where it is not there.
+Each runs in a new process; the comparison shows the processor time, and the simulated time of the
+ring. SimGrid needs Debian's python3-simgrid and is left out where that is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PEERS = {
 
 
 def main() -> None:
-    """Print a line for each: seconds of the processor, how many times dpsim's, and the answer."""
+    """Print a line for each: processor seconds, their ratio to dpsim's, and the simulated time."""
     parser = argparse.ArgumentParser(description="Compare one ring all-reduce with other tools.")
     parser.add_argument("--ranks", type=int, default=256, help="ranks of the ring")
     parser.add_argument("--megabytes", type=float, default=100.0, help="a rank's vector")
@@ -36,7 +36,7 @@ def main() -> None:
             print(f"{name:13} is not there")
             continue
         seconds, answer = taken
-        # dpsim comes first: the others are told as so many times its own.
+        # dpsim comes first: the others are relative to it.
         own = own or seconds
         print(
             f"{name:13} {seconds:8.2f} s  {seconds / own:6.1f} x  finishes at {answer * 1e3:.6f} ms"
@@ -44,13 +44,13 @@ def main() -> None:
 
 
 def _seconds(command: list[str]) -> tuple[float, float] | None:
-    """What a command takes of the processor (s), and what it answers; None where it fails."""
+    """Return a command's processor time (s) and its answer; None where it fails."""
     before = os.times()
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     after = os.times()
     if ran.returncode:
         return None
-    # The processor's time, not the clock's: what else the machine does is not in it.
+    # Processor time, not wall-clock time, which includes other work of the machine.
     spent = after.children_user + after.children_system
     spent -= before.children_user + before.children_system
     return spent, float(ran.stdout.split()[-1])

@@ -9,7 +9,7 @@ from dpsim.topology import UniformSwitch
 
 
 def finish(ranks: int, nbytes: int, rate: float, latency: float) -> float:
-    """When the last rank is done (s)."""
+    """Return the time at which the last rank finishes (s)."""
     return named_model("flows", "ring", UniformSwitch(ranks, rate, latency)).time_together(nbytes)
 
 

@@ -28,11 +28,11 @@ OPTIONS = (
 
 
 def build(ranks: int, rate: float, latency: float) -> None:
-    """A switch: each rank's link out and link in, and routes along the ring."""
+    """Build a switch: each rank's outgoing and incoming link, and routes along the ring."""
     zone = NetZone.create_full_zone("all")
     hosts = [zone.create_host(f"rank{rank}", 1e9) for rank in range(ranks)]
     out = [zone.create_link(f"out{rank}", rate).set_latency(latency) for rank in range(ranks)]
-    # A route's latency is the sum of its links': all of it stands on the first.
+    # A route's latency is the sum of its links': the first link has all of it.
     into = [zone.create_link(f"in{rank}", rate).set_latency(0) for rank in range(ranks)]
     for rank in range(ranks):
         following = (rank + 1) % ranks
@@ -43,17 +43,17 @@ def build(ranks: int, rate: float, latency: float) -> None:
 
 
 def work(rank: int, ranks: int, chunks: list[int]) -> None:
-    """Send a chunk on and receive one, in each of the rounds."""
+    """Send a chunk and receive one, in each of the rounds."""
     for turn in range(2 * (ranks - 1)):
         nbytes = chunks[(rank - turn) % ranks]
         sent = Mailbox.by_name(f"to{(rank + 1) % ranks}").put_async("chunk", nbytes)
         Mailbox.by_name(f"to{rank}").get()
-        # A round ends when the rank has both sent and received, as a schedule's rounds do.
+        # A round ends when the rank has both sent and received, as in a schedule.
         sent.wait()
 
 
 def main() -> None:
-    """Simulate it."""
+    """Run the simulation."""
     ranks, nbytes = int(sys.argv[1]), int(sys.argv[2])
     engine = Engine(["ring", *(f"--cfg={option}" for option in OPTIONS), "--log=root.thres:error"])
     build(ranks, float(sys.argv[3]), float(sys.argv[4]))

@@ -1,4 +1,4 @@
-"""A ring all-reduce as one would write it in SimPy: a process a rank, a resource a link."""
+"""A ring all-reduce in plain SimPy: a process per rank, a resource per link."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ Process = Generator[simpy.Event, None, None]
 
 
 class Ring:
-    """Ranks that send chunks around, each over its link out and the next one's link in."""
+    """Ranks that pass chunks on, each over its outgoing link and the next one's incoming link."""
 
     def __init__(self, ranks: int, nbytes: int, rate: float, latency: float) -> None:
         self.env = simpy.Environment()
         self.ranks, self.rate, self.latency = ranks, rate, latency
-        # Elements of four bytes; the first chunks have one more where they do not divide.
+        # Elements of four bytes; the first chunks have one more if the vector does not divide
+        # evenly.
         base, longer = divmod(nbytes // 4, ranks)
         self.chunks = [4 * (base + (chunk < longer)) for chunk in range(ranks)]
         self.out = [simpy.Resource(self.env) for _ in range(ranks)]
@@ -24,7 +25,7 @@ class Ring:
         self.came = [simpy.Store(self.env) for _ in range(ranks)]
 
     def finish(self) -> float:
-        """When the last rank is done (s)."""
+        """Return the time at which the last rank finishes (s)."""
         for rank in range(self.ranks):
             self.env.process(self._work(rank))
         self.env.run()
@@ -38,8 +39,8 @@ class Ring:
     def _send(self, rank: int, nbytes: int) -> Process:
         following = (rank + 1) % self.ranks
         yield self.env.timeout(self.latency)
-        # A link carries one message at a time. In a ring no two ever meet on one, so that sharing
-        # it would change nothing.
+        # A link carries one message at a time. In a ring no two messages share a link, so fair
+        # sharing would change nothing.
         with self.out[rank].request() as out, self.into[following].request() as into:
             yield out & into
             yield self.env.timeout(nbytes / self.rate)

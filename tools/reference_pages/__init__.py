@@ -1,4 +1,4 @@
-"""The reference pages of the documentation, made from registries, models and commands."""
+"""The reference pages of the documentation, generated from registries, models and commands."""
 
 from tools.reference_pages.pages import reference_pages
 

@@ -1,6 +1,6 @@
-"""The page of collective operations: algorithms, their exact times, and what they send.
+"""The page of collective operations: algorithms, their exact times, and their traffic.
 
-It also says what times them where that is not exact.
+It also lists the timing model where there is no exact time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ the same to 1e-9 (a test says so). On a cluster the schedule is timed on its lin
 [network
 models](../explanation/network-models.md).
 """
-_LAYOUTS = ((8, 4), (6, 3))  # ranks, of which so many on a node
+_LAYOUTS = ((8, 4), (6, 3))  # ranks, and ranks per node
 _ELEMENTS = 960  # divides into the chunks of every algorithm
 _OTHERS = {
     "all-reduce: in-network": InNetworkModel,
@@ -49,7 +49,7 @@ _OTHERS = {
 
 
 def collectives_page() -> str:
-    """Operations, algorithms, gossip graphs and libraries."""
+    """Return the page of operations, algorithms, gossip graphs and libraries."""
     return page(
         "Collective operations", "the registry of algorithms and their docstrings", _lines()
     )
@@ -94,12 +94,12 @@ def _lines() -> Iterator[str]:
 
 
 def _module(member: Any) -> str | None:
-    """The docstring of the file that a function or class stands in."""
+    """Return the docstring of the module that defines a function or class."""
     return sys.modules[_function(member).__module__].__doc__
 
 
 def _own_function(one: Algorithm) -> Callable[..., Any]:
-    """One that stands in the algorithm's file: trees in chunks are compiled in a shared one."""
+    """Return a function from the algorithm's file: chunked trees are compiled in a shared one."""
     return one.compile if one.exact_for is always_exact else one.exact_for
 
 
@@ -112,7 +112,7 @@ def _said(member: Callable[..., Any]) -> str:
 
 
 def _seconds(one: Algorithm) -> str:
-    """The formula in an exact time's docstring; "below" where it takes more than a line."""
+    """Return the formula in an exact time's docstring; "below" where it is longer than a line."""
     prefix, _, formula = _said(one.exact_time).partition(": ")
     return formula.partition("; a bound")[0] if prefix == "Seconds" else "below"
 
@@ -128,7 +128,7 @@ def _time_row(one: Algorithm) -> list[str]:
 
 def _count_row(one: Algorithm) -> list[str]:
     schedules = [one.schedule(*layout) for layout in _LAYOUTS]
-    # Counted by carrying the schedules out, not by the formulas in their docstrings.
+    # Counted by executing the schedules, not by the formulas in their docstrings.
     sent = [traffic(each, _ELEMENTS) for each in schedules]
     rounds = " / ".join(str(each.rounds) for each in schedules)
     return [
@@ -146,8 +146,8 @@ def _times_s(sent: list[Traffic], which: str) -> str:
 
 
 def _unequal(one: Algorithm) -> str:
-    """Whether it runs where nodes have unequal numbers of GPUs."""
-    # None stands for nodes with unequal numbers of GPUs.
+    """Return whether it runs where nodes have unequal numbers of GPUs."""
+    # None means nodes with unequal numbers of GPUs.
     try:
         one.schedule(6, None)
     except DpsimError:

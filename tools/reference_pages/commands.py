@@ -16,7 +16,7 @@ _WORDS = {str: "text", int: "whole number", float: "number", Path: "path"}
 
 
 def commands_page(app: typer.Typer, exit_codes: str) -> str:
-    """Every command of ``app``; ``exit_codes`` says what they end with."""
+    """Return the page of every command of ``app``; ``exit_codes`` describes their exit codes."""
     group: Any = typer.main.get_command(app)
     found = dict(sorted(_commands("dpsim", group)))
     contents = table(
@@ -30,9 +30,9 @@ def commands_page(app: typer.Typer, exit_codes: str) -> str:
 
 
 def _common(commands: Iterable[Any]) -> Iterator[str]:
-    """What commands take that is not a parameter of their own."""
+    """Yield the options that several commands share."""
     of_all = [{option.name: option for option in one.params} for one in commands]
-    # What is not handed to a command's own function is common to several.
+    # Options that are not passed to a command's own function are common to several.
     common: dict[str, Any] = {}
     for options in of_all:
         common |= {name: each for name, each in options.items() if not each.expose_value}
@@ -53,11 +53,11 @@ def _in_a_sentence(option: Any) -> str:
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """The commands below one, by the words that call them."""
+    """Yield the commands below one, by the words that call them."""
     for word in command.list_commands(None):
         below = command.get_command(None, word)
         called = f"{name} {word}"
-        # A group is told by what it has: its class is of click, of which typer carries a copy.
+        # Recognise a group by its attribute: its class is of click, of which typer has a copy.
         if hasattr(below, "commands"):
             yield from _commands(called, below)
         else:
@@ -72,7 +72,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
     if command.examples:
         yield from (f"- `{example}`" for example in command.examples)
         yield ""
-    # The function's own types say more than what typer made of them.
+    # The function's own types are more specific than typer's.
     hints = get_type_hints(inspect.unwrap(command.callback))
     own = [each for each in command.params if each.expose_value and not each.hidden]
     rows = [_row(each, hints[each.name]) for each in own]
@@ -104,7 +104,7 @@ def _takes(parameter: Any, hint: Any) -> str:
 
 
 def _bare(hint: Any) -> Any:
-    """A type without the None that stands for an option that is left out."""
+    """Return a type without the None of an optional option."""
     if get_origin(hint) in (Union, types.UnionType):
         return next(option for option in get_args(hint) if option is not types.NoneType)
     return hint
@@ -114,7 +114,7 @@ def _default(parameter: Any) -> str:
     value = parameter.default
     if parameter.required:
         return "required"
-    # Of a pair of options such as --browser and --no-browser.
+    # For a pair of options such as --browser and --no-browser.
     if value is True:
         return f"`{parameter.opts[0]}`"
     if value in (None, False, [], ()):

@@ -1,6 +1,6 @@
-"""A field of a configuration in words.
+"""A configuration field in words.
 
-What it takes (type, unit, limits) and what it is if left out.
+Its accepted values (type, unit, limits) and its default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIGITS = 12
 
 
 def takes(field: FieldInfo) -> str:
-    """The type of a field with its unit, an example of it and its limits."""
+    """Return the type of a field with its unit, an example and its limits."""
     return _words(field.annotation, field.metadata)
 
 
@@ -47,7 +47,7 @@ def _words(annotation: Any, metadata: Iterable[Any]) -> str:
 
 
 def _of_options(options: list[Any], metadata: list[Any]) -> str:
-    """A union; a list of what may also stand alone is said as one."""
+    """Describe a union; a value or a list of such values is described as one."""
     words = list(dict.fromkeys(_words(option, metadata) for option in options))
     lists = [f"list: {each}" for each in words]
     alone = " or ".join(each for each in words if each not in lists)
@@ -55,7 +55,7 @@ def _of_options(options: list[Any], metadata: list[Any]) -> str:
 
 
 def _of_several(annotation: Any, limits: dict[str, Any]) -> str:
-    """Lists and free mappings, by what they hold."""
+    """Describe lists and free mappings by their items."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is dict:
         return f"mapping by name: {_words(arguments[1], ())}"
@@ -67,7 +67,7 @@ def _of_several(annotation: Any, limits: dict[str, Any]) -> str:
 
 
 def _count(limits: dict[str, Any]) -> str:
-    """How many entries a list has; empty where any number will do."""
+    """Return the number of entries of a list; empty where it is not limited."""
     least, most = limits.get("min_length"), limits.get("max_length")
     if least is not None and most is not None:
         return f"{least} to {most}"
@@ -81,7 +81,7 @@ def _of_model(model: type[BaseModel]) -> str:
 
 
 def _unwrapped(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]]:
-    """The type without ``Annotated``, and all that is said of it."""
+    """Return the type without ``Annotated``, and all of its metadata."""
     found = list(metadata)
     while get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
@@ -93,9 +93,9 @@ def _unwrapped(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]
 
 
 def _stated(metadata: Iterable[Any]) -> str | None:
-    """What the annotations say that a file holds there.
+    """Return the description of a value from its annotations.
 
-    A quantity, a name out of a registry, a name or a mapping.
+    It may be a quantity, a name from a registry, a file name or a mapping.
     """
     said = list(metadata)
     for each in said:
@@ -112,7 +112,7 @@ def _stated(metadata: Iterable[Any]) -> str | None:
 
 
 def _names(schema: Mapping[str, Any]) -> list[str]:
-    """The names that may stand there, or examples of them; none of other text."""
+    """Return the allowed names, or examples of them; none for other text."""
     options = schema.get("anyOf", [schema])
     if "enum" not in options[0]:
         return []
@@ -120,7 +120,7 @@ def _names(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _dimension(metadata: Iterable[Any]) -> Dimension | None:
-    """What a quantity measures; None of other fields."""
+    """Return the dimension of a quantity; None for other fields."""
     for each in metadata:
         if isinstance(each, WithJsonSchema) and each.json_schema and "anyOf" in each.json_schema:
             said = each.json_schema["anyOf"][0].get("description", "")
@@ -132,7 +132,7 @@ def _limits(metadata: Iterable[Any]) -> dict[str, Any]:
     found = {}
     for each in metadata:
         for name in _LIMITS:
-            # Each limit is an object of its own, which has this one attribute.
+            # Each limit is a separate object with this single attribute.
             limit = getattr(each, name, None)
             if limit is not None:
                 found[name] = limit
@@ -140,7 +140,7 @@ def _limits(metadata: Iterable[Any]) -> dict[str, Any]:
 
 
 def _limit_words(limits: dict[str, Any], *, whole: bool) -> Iterator[str]:
-    # Of whole numbers "above 0" is "at least 1".
+    # For integers "above 0" is "at least 1".
     least = limits.get("ge")
     if least is None and whole and "gt" in limits:
         least = limits["gt"] + 1
@@ -164,10 +164,10 @@ def _number(value: float) -> str:
 
 
 def default(field: FieldInfo) -> str:
-    """What a field is if left out."""
+    """Return the default of a field, in words."""
     if field.is_required():
         return "required"
-    # What a factory makes depends on the other fields, so their description says it.
+    # A factory's result depends on other fields, so their description covers it.
     if field.default_factory is not None:
         return "as said beside"
     value = field.get_default(call_default_factory=True)
@@ -180,7 +180,7 @@ def default(field: FieldInfo) -> str:
 
 
 def _all_metadata(annotation: Any, metadata: Iterable[Any]) -> Iterator[list[Any]]:
-    """What is said of a field, and of each of the types that it may have."""
+    """Yield the metadata of a field, and of each of its possible types."""
     annotation, found = _unwrapped(annotation, metadata)
     yield found
     if get_origin(annotation) in (Union, types.UnionType):
@@ -202,13 +202,13 @@ def _value(value: object) -> str:
 
 
 def _of_config(value: Config) -> str:
-    """A model as a file would have it: what was said to make it."""
+    """Return a model as in a file, with the values that were set."""
     said = [f"{name}: {_plain(getattr(value, name))}" for name in sorted(value.model_fields_set)]
     return f"`{{{', '.join(said)}}}`" if said else "that of each field"
 
 
 def _plain(value: object) -> str:
-    """A plain value, or a list of them, as a file has it."""
+    """Return a plain value, or a list of them, as in a file."""
     match value:
         case bool():
             return str(value).lower()
@@ -220,7 +220,7 @@ def _plain(value: object) -> str:
 
 
 def quantity(value: float, dimension: Dimension) -> str:
-    """``value`` with a unit and all its digits; binary units where it is a whole number of them."""
+    """Return ``value`` with a unit and all its digits; in binary units where it divides evenly."""
     for factor, unit in ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")):
         if dimension is DATA and value and value % factor == 0:
             return f"{value / factor:g} {unit}"

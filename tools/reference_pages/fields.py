@@ -1,4 +1,4 @@
-"""Fields of configuration models as sections of a page: a table a model, a part a kind."""
+"""Fields of configuration models as page sections: a table per model, a section per kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DESCRIBED_ELSEWHERE = (Gpu, Link, Node, CalibrationProfile, Sourced)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What stands at ``path`` of a file; ``level`` is that of its heading."""
+    """The part of a file at ``path``; ``level`` is the level of its heading."""
 
     path: str
     shape: Shape
@@ -30,9 +30,9 @@ class Part:
 
 
 def sections(part: Part, elsewhere: Mapping[str, str] | None = None) -> Iterator[str]:
-    """All that may stand at ``part`` and below it.
+    """Yield the sections of ``part`` and of all parts below it.
 
-    ``elsewhere`` are the pages of the paths that have one of their own.
+    ``elsewhere`` maps paths with a separate page to that page.
     """
     pages = elsewhere or {}
     union = part.shape.union()
@@ -41,7 +41,7 @@ def sections(part: Part, elsewhere: Mapping[str, str] | None = None) -> Iterator
         return
     models = _models(part.shape)
     for model in models:
-        # The whole file needs no heading: the page's own is one.
+        # The whole file needs no heading, since the page has one.
         if part.path:
             title = f"`{part.path}`"
             if len(models) > 1:
@@ -57,7 +57,7 @@ def _models(shape: Shape) -> list[type[BaseModel]]:
 
 
 def _named(model: type[BaseModel]) -> str:
-    """Several models of one field are told apart by what they must have, or else may."""
+    """Name one of several models of a field by its required fields, or else by its first one."""
     fields = fields_of(model)
     required = [key for key, field in fields.items() if field.is_required()]
     first = list(fields)[:1]
@@ -72,8 +72,8 @@ def _kinds(part: Part, union: Shape, pages: Mapping[str, str]) -> Iterator[str]:
     for name, model in kinds.items():
         rows.append([f"`{name}`", fields_of(model)[key].description])
     yield from table([f"`{key}`", "what it is"], rows)
-    # A kind is explained by the docstring of its file; where kinds share a file, that comes once
-    # and each has its class's beside it.
+    # A kind is described by the docstring of its module; where kinds share a module, that comes
+    # once and each is followed by the docstring of its class.
     said: set[str] = set()
     modules = Counter(model.__module__ for model in kinds.values())
     for name, model in kinds.items():
@@ -91,7 +91,7 @@ def _kinds(part: Part, union: Shape, pages: Mapping[str, str]) -> Iterator[str]:
 def _fields(
     part: Part, model: type[BaseModel], pages: Mapping[str, str], without: str | None = None
 ) -> Iterator[str]:
-    """The table of a model's own fields."""
+    """Yield the table of a model's own fields."""
     rows = []
     for key, field in fields_of(model).items():
         if key == without:
@@ -102,7 +102,7 @@ def _fields(
 
 
 def _description(field: FieldInfo) -> str:
-    # The list of all models takes half a page, and they have a page of their own.
+    # The list of all models takes half a page, and has a page of its own.
     every_model = ", ".join(MODELS)
     text = plain(field.description or "")
     return text.replace(every_model, f"[these]({_MODELS_PAGE})")
@@ -111,13 +111,13 @@ def _description(field: FieldInfo) -> str:
 def _type(
     part: Part, model: type[BaseModel], key: str, field: FieldInfo, pages: Mapping[str, str]
 ) -> str:
-    """What a field takes, with a link to where that is described."""
+    """Return the type of a field, with a link to its description."""
     below = _child(part, model, key)
     if below.path in pages:
         return f"[mapping]({pages[below.path]}{anchor(below.path)})"
     if below.shape.union() is not None:
         return f"[one of these kinds]({anchor(below.path)})"
-    # The catalogue's page describes these, once for all fields that take one.
+    # The catalogue's page describes these, once for all fields that accept one.
     models = below.shape.models()
     if any(issubclass(each, (Gpu, Link, Node)) for each in models):
         return f"name, or a [mapping]({_HARDWARE}#own-entries)"
@@ -127,10 +127,10 @@ def _type(
 
 
 def _child(part: Part, model: type[BaseModel], key: str) -> Part:
-    """What may stand under a key, or in the list or mapping there."""
+    """Return the part under a key, or inside the list or mapping there."""
     shape = shape_of(model).below(key)
     path = f"{part.path}.{key}".lstrip(".")
-    # A list or a mapping has no models itself: its entries have.
+    # The entries of a list or mapping have models, not the list itself.
     for step, mark in ((0, "[]"), ("*", ".*")):
         inside = shape.below(step)
         if not shape.models() and inside.models():
@@ -139,7 +139,7 @@ def _child(part: Part, model: type[BaseModel], key: str) -> Part:
 
 
 def _below(part: Part, model: type[BaseModel], pages: Mapping[str, str]) -> Iterator[str]:
-    """The sections of what stands under the keys of a model."""
+    """Yield the sections of the parts under the keys of a model."""
     for key in fields_of(model):
         below = _child(part, model, key)
         if below.path in pages:
@@ -149,7 +149,7 @@ def _below(part: Part, model: type[BaseModel], pages: Mapping[str, str]) -> Iter
 
 
 def entry_sections(model: type[BaseModel]) -> Iterator[str]:
-    """The fields of a catalogue's entry, below a heading of level 3."""
+    """Yield the fields of a catalogue's entry, below a heading of level 3."""
     part = Part("", shape_of(model), 4)
     yield from prose(model.__doc__)
     yield from _fields(part, model, {})

@@ -1,4 +1,4 @@
-"""Pages of the catalogues: hardware with every figure's source, and models."""
+"""The catalogues' pages: hardware with the source of every figure, and models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ scenario](scenario.md#workload).
 
 
 def hardware_page() -> str:
-    """GPUs, links, nodes, and the format of an entry."""
+    """Return the page of GPUs, links, nodes, and the format of an entry."""
     return page("Hardware catalogue", "`dpsim/hardware/`", _hardware())
 
 
@@ -101,7 +101,7 @@ def _node(node: Node) -> list[str]:
 
 
 def _entries(entries: Iterable[Gpu | Link | Node]) -> Iterator[str]:
-    """What each is, its other names, and where its figures are from."""
+    """Yield each entry's description, its other names, and the sources of its figures."""
     for entry in entries:
         names = f" (also {', '.join(entry.aliases)})" if entry.aliases else ""
         said = [plain(entry.description)]
@@ -111,7 +111,7 @@ def _entries(entries: Iterable[Gpu | Link | Node]) -> Iterator[str]:
 
 
 def _sources(entry: Gpu | Link | Node) -> dict[str, str]:
-    """What each source is the source of, the figures of one source together."""
+    """Return the figures of each source."""
     found: dict[str, list[str]] = defaultdict(list)
     for what, figure in _figures(entry):
         found[plain(figure).rstrip(".")].append(what)
@@ -119,7 +119,7 @@ def _sources(entry: Gpu | Link | Node) -> dict[str, str]:
 
 
 def _figures(entry: Gpu | Link | Node) -> Iterator[tuple[str, str]]:
-    """What each figure is called, and its source."""
+    """Yield the name and the source of each figure."""
     match entry:
         case Gpu():
             for precision, peak in entry.peak.items():
@@ -142,7 +142,7 @@ def _figures(entry: Gpu | Link | Node) -> Iterator[tuple[str, str]]:
 
 
 def models_page() -> str:
-    """The models, and where the shapes of each family are from."""
+    """Return the page of the models, with the source of each family's shapes."""
     return page("Models", "`dpsim/workload/models/`", _models())
 
 

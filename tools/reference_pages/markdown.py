@@ -1,4 +1,4 @@
-"""Markdown from data: tables, headings that can be linked to, and docstrings as prose."""
+"""Markdown from data: tables, headings with anchors, and docstrings as prose."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _INDENT = "    "
 
 
 def page(title: str, made_from: str, lines: Iterable[str]) -> str:
-    """A page of the reference, which begins by saying what it is made from."""
+    """Return a page of the reference, which begins with its source."""
     head = [f"# {title}", "", f"Made from {made_from} by `make golden`; do not edit.", ""]
     return "\n".join([*head, *lines]).rstrip("\n") + "\n"
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
-    """A table and the empty line after it.
+    """Yield a table and the empty line after it.
 
     Columns that are empty in all rows are left out, and so is a table without rows.
     """
@@ -36,29 +36,29 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def cell(value: object) -> str:
-    """A value as the text of one cell: on one line, without bars of its own."""
+    """Return a value as the text of one cell: on one line, with bars escaped."""
     return " ".join(str(value).split()).replace("|", "\\|")
 
 
 def code(values: Iterable[object]) -> str:
-    """Names as code, with commas between."""
+    """Return names as code, separated by commas."""
     return ", ".join(f"`{value}`" for value in values)
 
 
 def heading(level: int, text: str) -> list[str]:
-    """A heading with the empty line after it."""
+    """Return a heading with the empty line after it."""
     return [f"{'#' * level} {text}", ""]
 
 
 def anchor(text: str) -> str:
-    """The part of a link that leads to the heading ``text``, as GitHub makes it."""
+    """Return the link to the heading ``text``, as GitHub generates it."""
     return "#" + re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 def prose(docstring: str | None) -> Iterator[str]:
-    """A docstring's paragraphs, one a line each with an empty line after it.
+    """Yield a docstring's paragraphs, one per line, each with an empty line after it.
 
-    What is indented in it becomes code, tables stay.
+    Indented blocks become code; tables are unchanged.
     """
     for block in re.split(r"\n\s*\n", inspect.cleandoc(docstring or "")):
         if block.startswith(_INDENT):
@@ -71,13 +71,13 @@ def prose(docstring: str | None) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """A docstring's words on one line, with Markdown's quotes for code.
+    """Return a docstring's words on one line, with Markdown's quotes for code.
 
-    Powers lose what Markdown would take for bold.
+    Powers are written with ^, since Markdown would render ** as bold.
     """
     return " ".join(text.replace("``", "`").replace("**", "^").split())
 
 
 def summary(docstring: str | None) -> str:
-    """The first paragraph of a docstring."""
+    """Return the first paragraph of a docstring."""
     return plain(re.split(r"\n\s*\n", inspect.cleandoc(docstring or ""))[0])

@@ -1,4 +1,4 @@
-"""All pages of the reference, by the names of their files."""
+"""All pages of the reference, by file name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tools.reference_pages.scenario import networks_page, scenario_page, strateg
 
 
 def reference_pages(app: typer.Typer, exit_codes: str) -> dict[str, str]:
-    """Every page's text by its file name.
+    """Return every page's text by its file name.
 
-    ``app`` is the command line, ``exit_codes`` says what its commands end with.
+    ``app`` is the command line; ``exit_codes`` describes the exit codes of its commands.
     """
     return {
         "collectives.md": collectives_page(),

@@ -1,4 +1,4 @@
-"""Pages on what a scenario may say: its fields, strategies and disturbances, and networks."""
+"""Pages on scenarios: fields, strategies and disturbances, and networks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ are found and links shared: [topology and routing](../explanation/topology.md).
 
 
 def scenario_page() -> str:
-    """Every field of a scenario but those that have pages of their own."""
+    """Return the page of every field of a scenario, except those with separate pages."""
     return page(
         "Scenario fields",
         _MODELS,
@@ -44,7 +44,7 @@ def scenario_page() -> str:
 
 
 def strategies_page() -> str:
-    """Strategies and disturbances."""
+    """Return the page of strategies and disturbances."""
     return page(
         "Strategies and disturbances",
         _MODELS,
@@ -53,7 +53,7 @@ def strategies_page() -> str:
 
 
 def networks_page() -> str:
-    """The fabrics."""
+    """Return the page of network fabrics."""
     return page("Networks", _MODELS, [*_OF_NETWORKS.splitlines(), "", *_at("cluster.network")])
 
 

@@ -1,3 +1,3 @@
-"""Fits constants that the package ships anew; each writes the same bytes for the same tables."""
+"""Fits of the shipped constants; each writes the same bytes for the same tables."""
 
 __all__: list[str] = []

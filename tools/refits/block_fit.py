@@ -20,7 +20,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-_REACH = 60.0  # logarithms beyond this are cut: a trial step of the solver must not overflow
+_REACH = 60.0  # logarithms are clipped here, so that a trial step of the solver cannot overflow
 _LEAST, _MOST = 1e-12, 1e12  # seconds
 STEP = 1e-5  # relative step of the forward differences
 
@@ -41,22 +41,22 @@ class Block:
     fraction: bool = False
 
     def encode(self) -> FloatArray:
-        """The prior in fitting units."""
+        """Return the prior in fitting units."""
         return np.log(self.prior / (1.0 - self.prior)) if self.fraction else np.log(self.prior)
 
     def decode(self, x: FloatArray) -> FloatArray:
-        """Natural values."""
+        """Return the natural values."""
         x = np.clip(x, -_REACH, _REACH)
         return 1.0 / (1.0 + np.exp(-x)) if self.fraction else np.exp(x)
 
 
 def soft_maximum(a: FloatArray, b: FloatArray, p: FloatArray | float) -> FloatArray:
-    """(a^p + b^p)^(1/p) of positive numbers, without overflow.
+    """Return (a^p + b^p)^(1/p) of positive numbers, without overflow.
 
-    Between the maximum (large p) and the sum (p = 1).
+    It lies between the maximum (large p) and the sum (p = 1).
     """
-    # The larger one is taken out, or its power would overflow. The floors keep 0 out of divisions
-    # and logarithms, and exp from underflowing where the smaller one adds nothing.
+    # Factor out the larger one, whose power would overflow. The floors keep 0 out of divisions and
+    # logarithms, and exp from underflowing where the smaller one is negligible.
     larger = np.maximum(np.maximum(a, b), 1e-300)
     ratio = np.maximum(np.minimum(a, b) / larger, 1e-300)
     return np.asarray(larger * (1.0 + np.exp(np.maximum(p * np.log(ratio), -700.0))) ** (1.0 / p))
@@ -96,17 +96,17 @@ class _Problem:
         self.spread = np.concatenate([block.spread for block in blocks])
         self.offsets = np.concatenate([[0], np.cumsum([len(block.prior) for block in blocks])])
         self.known = np.flatnonzero(np.isfinite(self.spread))
-        # Where the model was evaluated last, the values that its rows read there, and its answer.
+        # The point of the last evaluation, the values that its rows read there, and the result.
         self._last: tuple[FloatArray, dict[str, FloatArray], FloatArray] | None = None
 
     def split(self, x: FloatArray) -> dict[str, FloatArray]:
-        """Natural values per block."""
+        """Return the natural values per block."""
         bounds = zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True)
         return {block.name: block.decode(x[low:high]) for block, low, high in bounds}
 
     def log_model(self, x: FloatArray) -> FloatArray:
-        """The logarithm of the predicted seconds."""
-        # The solver asks for the Jacobian where it has just asked for the residuals.
+        """Return the logarithm of the predicted seconds."""
+        # The solver requests the Jacobian at the point where it has just requested the residuals.
         if self._last is None or not np.array_equal(self._last[0], x):
             values = self.split(x)
             by_row = {block.name: values[block.name][block.rows] for block in self.blocks}
@@ -114,19 +114,19 @@ class _Problem:
         return self._last[2]
 
     def _predicted(self, by_row: Mapping[str, FloatArray]) -> FloatArray:
-        # Trial steps of the solver go far out: they are cut to where they are only bad.
+        # Trial steps of the solver go far: the result is clipped to a range where it is merely bad.
         with np.errstate(all="ignore"):
             predicted = self.model(by_row)
         return np.log(np.clip(np.nan_to_num(predicted, nan=_MOST), _LEAST, _MOST))
 
     def residuals(self, x: FloatArray) -> FloatArray:
-        """Scaled log ratios, then the distances from the priors."""
+        """Return the scaled log ratios, then the distances from the priors."""
         data = (self.log_model(x) - self.log_measured) * self.scale
         prior = ((x - self.x0) / self.spread)[self.known]
         return np.concatenate([data, prior])
 
     def jacobian(self, x: FloatArray) -> FloatArray:
-        """The Jacobian of the residuals by forward differences, one evaluation a block."""
+        """Return the Jacobian of the residuals by forward differences, one evaluation per block."""
         n = len(self.log_measured)
         jacobian = np.zeros((n + len(self.known), len(x)))
         base = self.log_model(x)
@@ -135,7 +135,7 @@ class _Problem:
         moved = {name: np.tile(values, (len(self.blocks), 1)) for name, values in by_row.items()}
         bounds = [*zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True)]
         for number, (block, low, high) in enumerate(bounds):
-            # All groups at once: no row reads two of them, so that its change is its own group's.
+            # Shift all groups at once: each row reads only one of them.
             moved[block.name][number] = block.decode(x[low:high] + STEP)[block.rows]
         if self.elementwise:
             predicted = self._predicted(moved)
@@ -162,10 +162,10 @@ def fit_blocks(
     elementwise: bool = False,
     start: Mapping[str, FloatArray] | None = None,
 ) -> FitResult:
-    """Fits the blocks to measured seconds, from the priors or from values to ``start`` with.
+    """Fit the blocks to measured seconds, starting from the priors or from ``start``.
 
-    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals. A model that is
-    ``elementwise`` takes several sets of values at once, each (sets, rows), which is quicker.
+    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals. An ``elementwise``
+    model takes several sets of values at once, each (sets, rows), which is faster.
     """
     from scipy.optimize import least_squares
 
@@ -174,9 +174,9 @@ def fit_blocks(
     rows = len(measured)
 
     def loss(squares: Any) -> Any:
-        """soft_l1 of the data, whose outliers are rows that differ in what no table says.
+        """Return soft_l1 of the data, whose outliers are rows that differ in unpublished ways.
 
-        Squares of the priors: however many rows ask for it, no constant leaves what is physical.
+        Squares of the priors: no constant leaves its physical range, however many rows require it.
         """
         found = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])
         root = np.sqrt(1 + squares[:rows])
@@ -191,7 +191,7 @@ def fit_blocks(
         problem.residuals, begin, problem.jacobian, loss=loss_of, max_nfev=max_evaluations
     )
     jacobian = problem.jacobian(solution.x)
-    # Not inv: a value without a prior that no row depends on leaves the curvature singular.
+    # pinv, since a value without a prior that no row depends on makes the curvature singular.
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     spreads = {

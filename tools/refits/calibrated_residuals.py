@@ -1,10 +1,10 @@
-"""How far steps are off where some of their series are known, and on ordinary clusters.
+"""Residuals of steps where some runs of their series are known, and on ordinary clusters.
 
-A prediction's variance, of the logarithm, grows from the nearest known run with each doubling of
-nodes, of GPUs a node and of the batch: variances of errors that are independent add up. The rates
-are the most likely ones under a Student's t of three degrees, which outliers hardly move, times a
-factor with which nine in ten rows lie inside. Writes ``calibrated`` of
-``dpsim/engine/step_residuals.json``; ``python -m tools.refits.calibrated_residuals`` takes minutes.
+The variance of a prediction's logarithm grows from the nearest known run with each doubling of
+nodes, of GPUs per node and of the batch: variances of independent errors add up. The rates maximise
+the likelihood under a Student's t of three degrees, which is robust to outliers, times a factor for
+which nine in ten rows lie inside. Writes ``calibrated`` of ``dpsim/engine/step_residuals.json``;
+``python -m tools.refits.calibrated_residuals`` takes minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from validate.published.tables import (
     read_rows,
 )
 
-# By what the calibration fits: tables, and how many rows of a series are known.
+# By the quantity that the calibration fits: tables, and the number of known rows of a series.
 TABLES: dict[str, Sequence[tuple[StepKind, str, int]]] = {
     "compute scaled": [
         ("mlperf", "mlperf_training.csv", 1),
@@ -56,7 +56,7 @@ ORDINARY: Sequence[tuple[StepKind, str]] = [
 ]
 _MOST = 30
 _START = (0.03, 0.1, 0.05, 0.1)
-_NORMAL = 1.645  # standard deviations that nine in ten stay within
+_NORMAL = 1.645  # standard deviations that contain nine in ten
 
 
 class Away(NamedTuple):
@@ -68,7 +68,7 @@ class Away(NamedTuple):
 
 
 def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
-    """The rows of a table that count, each beside the known ones of its series."""
+    """Yield the rows of a table that count, each with the known ones of its series."""
     with TemporaryDirectory() as folder:
         path = packaged_path(name)
         if STEP_TABLES[kind].plans:
@@ -86,7 +86,7 @@ def rows_away(kind: StepKind, name: str, known: int) -> Iterator[Away]:
 
 
 def _sample(kind: StepKind, table: Path, path: Path, known: int) -> Path:
-    """Write the known rows of each series and at most `_MOST` of its others, drawn at random."""
+    """Write the known rows of each series and at most `_MOST` random others."""
     rows = read_rows(table, STEP_TABLES[kind].required)
     read, series = STEP_TABLES[kind].reader(rows), defaultdict(list)
     for row in rows:
@@ -108,14 +108,14 @@ def _residual(row: StepRow) -> float:
 
 
 def deviations(rows: Sequence[Away], rates: FloatArray) -> FloatArray:
-    """Each row's standard deviation: ``rates`` at a known run, and for a doubling of each kind."""
+    """Return rows' standard deviations: ``rates`` at a known run, and per doubling of each kind."""
     least, by = rates[0], rates[1:]
     away = [float(variance_away(row.doublings, by).min()) for row in rows]
     return np.asarray(np.sqrt(least**2 + np.array(away)))
 
 
 def fitted_rates(rows: Sequence[Away]) -> FloatArray:
-    """The most likely rates, and with what factor nine in ten rows lie inside."""
+    """Return the most likely rates, times a factor for which nine in ten rows lie inside."""
     from scipy.optimize import minimize
 
     count = Counter(row.series for row in rows)
@@ -134,9 +134,9 @@ def fitted_rates(rows: Sequence[Away]) -> FloatArray:
 
 
 def ordinary() -> dict[str, Any]:
-    """What is left of steps on ordinary clusters of which nothing is known.
+    """Return the residuals of steps on ordinary clusters without known runs.
 
-    Those of several GPUs whose software is a research script's.
+    They are clusters of several GPUs with the software of a research script.
     """
     found = [
         (_residual(row), f"{kind} {row.step.series or row.step.groups[0]}")
@@ -151,7 +151,7 @@ def ordinary() -> dict[str, Any]:
 
 
 def write() -> None:
-    """Fit both kinds of calibrations and write what they leave."""
+    """Fit both kinds of calibrations and write their residuals."""
     kept = json.loads(RESIDUALS.read_text(encoding="utf-8"))
     kept["ordinary"] = ordinary()
     for name, tables in TABLES.items():

@@ -1,4 +1,4 @@
-"""Fits the constants of computing to rows, with priors, and gives them as dpsim has them."""
+"""Fit the compute constants to rows, with priors, and return them in dpsim's form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.refits.block_fit import Block, FitResult, fit_blocks
 from tools.refits.compute_work import RowWork, Work
 
 PRIORS = Path(__file__).with_name("compute_priors.yaml")
-_ENOUGH = 12  # rows of a publisher's model from which on more weigh no more
+_ENOUGH = 12  # rows of a publisher's model beyond which more have no more weight
 # Part, member and name of a constant.
 Place = tuple[str, str, str]
 Values = dict[str, dict[str, dict[str, float]]]
@@ -25,10 +25,10 @@ Values = dict[str, dict[str, dict[str, float]]]
 
 @dataclass(frozen=True, slots=True)
 class PublishedWork:
-    """A row: its work, measured seconds, and what it is left out with.
+    """A row: its work, measured seconds, and the group that is left out with it.
 
-    ``family`` is that of its errors; ``plain`` its work where nothing is said of its software;
-    ``trained`` the names of its model and GPU, and the GPU's generation.
+    ``family`` is the family of its errors; ``plain`` its work without stated software; ``trained``
+    the names of its model and GPU, and the GPU's generation.
     """
 
     work: RowWork
@@ -52,7 +52,7 @@ class Fit(NamedTuple):
 
 @cache
 def priors() -> dict[str, Any]:
-    """What is known of the constants before the fit."""
+    """Return the prior knowledge of the constants."""
     from ruamel.yaml import YAML
 
     loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(PRIORS.read_text(encoding="utf-8"))
@@ -60,12 +60,12 @@ def priors() -> dict[str, Any]:
 
 
 def is_fitted(entry: Mapping[str, Any]) -> bool:
-    """Whether a constant is fitted, or assumed."""
+    """Return whether a constant is fitted, or assumed."""
     return "spread" in entry
 
 
 def assumed() -> Values:
-    """All constants as they are before the fit."""
+    """Return all constants before the fit."""
     return {
         part: {
             member: {name: float(entry["value"]) for name, entry in table.items()}
@@ -76,7 +76,7 @@ def assumed() -> Values:
 
 
 def fit(rows: Sequence[PublishedWork], start: Fit | None = None, evaluations: int = 40) -> Fit:
-    """Fits all constants to the measured seconds of the rows' steps."""
+    """Fit all constants to the measured seconds of the rows' steps."""
     work = Work.of([row.work for row in rows])
     blocks, places = _blocks(rows)
     fixed = _fixed(rows)
@@ -91,7 +91,7 @@ def fit(rows: Sequence[PublishedWork], start: Fit | None = None, evaluations: in
     measured = np.array([row.measured for row in rows])
     names = [(row.group, row.model) for row in rows]
     count = Counter(names)
-    # The root: weights multiply residuals, and it is their squares that add up.
+    # The square root, since weights multiply residuals, whose squares add up.
     noise = priors()["noise"]
     weights = np.array(
         [
@@ -114,14 +114,14 @@ def fit(rows: Sequence[PublishedWork], start: Fit | None = None, evaluations: in
 
 
 def predicted(rows: Sequence[PublishedWork], values: Values) -> FloatArray:
-    """Seconds of each row by these constants."""
+    """Return the seconds of each row by these constants."""
     work = Work.of([row.work for row in rows])
     each = [composed(values, row.work.members) for row in rows]
     return work.seconds(_columns(each))
 
 
 def _columns(each: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
-    """Constants of rows as columns; a board whose watts nobody knows keeps its clock."""
+    """Return constants of rows as columns; a board of unknown power keeps its clock."""
     names = {name for found in each for name in found}
     neutral = {"clock_power": 0.0}
     return {
@@ -131,9 +131,9 @@ def _columns(each: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
 
 
 def _blocks(rows: Sequence[PublishedWork]) -> tuple[list[Block], dict[str, list[Place]]]:
-    """The unknowns, whose value each row reads, and where they stand.
+    """Return the unknowns, the value that each row reads, and their places.
 
-    The first value of a block is 1 and of no member: rows read it that have no such constant.
+    The first value of a block is 1 and belongs to no member: rows without such a constant read it.
     """
     blocks, places = [], {}
     for part, members in priors()["parts"].items():
@@ -164,7 +164,7 @@ def _block(
     share: bool,
 ) -> Block:
     table = priors()["parts"][part]
-    # What nobody has is 1; a share that is 1 lies beyond the logits' reach.
+    # Missing constants are 1; a share of 1 is outside the range of logits.
     value = [1 - 1e-6 if share else 1.0, *(float(table[each][name]["value"]) for each in fitted)]
     spread = [1e-3, *(float(table[each][name]["spread"]) for each in fitted)]
     which = [
@@ -175,7 +175,7 @@ def _block(
 
 
 def _fixed(rows: Sequence[PublishedWork]) -> dict[str, FloatArray]:
-    """The constants that are not fitted, a number a row."""
+    """Return the constants that are not fitted, one number per row."""
     only = {
         part: {
             member: {

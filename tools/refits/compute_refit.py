@@ -1,10 +1,10 @@
-"""Fits the constants of computing on public tables of training steps.
+"""Fit the compute constants to public tables of training steps.
 
-Writes ``dpsim/workload/compute_law.yaml`` with standard errors, what the same fit gives without
-each publisher (``validate/published/left_out.json``, by which ``dpsim validate reference`` predicts
-rows that the constants saw), and what predictions leave of rows that no fit saw
-(``dpsim/engine/step_residuals.json``). What a row's network leaves exposed depends on the constants
-a little: the fit is made twice. Run ``python -m tools.refits.compute_refit`` after a change of
+Writes ``dpsim/workload/compute_law.yaml`` with standard errors, the constants of the same fit
+without each publisher (``validate/published/left_out.json``, by which ``dpsim validate reference``
+predicts rows of the fit), and the residuals of held-out rows
+(``dpsim/engine/step_residuals.json``). The exposed communication of a row depends slightly on the
+constants: the fit is made twice. Run ``python -m tools.refits.compute_refit`` after a change of
 models, of the law, of the network's models or of the tables.
 """
 
@@ -49,12 +49,12 @@ HEADER = (
 )
 _ROUNDS = 2
 _OPEN = ("single-gpu", "steps")  # of all kinds of software
-_AGAIN = 6  # evaluations of a fit that starts from that of all rows
-_SMALL = 5  # rows of a group below which it is left out together with other small ones
+_AGAIN = 6  # evaluations of a fit that starts from the fit of all rows
+_SMALL = 5  # groups with fewer rows are left out together
 
 
 def content(values: Values, given: Values, errors: Mapping[str, Any]) -> dict[str, Any]:
-    """What the file holds: every constant with its value, error, unit and meaning."""
+    """Return the contents of the file: every constant with its value, error, unit and meaning."""
     shown: dict[str, Any] = {}
     for part in PARTS:
         shown[part] = {}
@@ -71,7 +71,7 @@ def content(values: Values, given: Values, errors: Mapping[str, Any]) -> dict[st
 
 
 def without_each(rows: Sequence[PublishedWork], whole: Fit) -> dict[str, Values]:
-    """The constants without each group of rows; of small groups without all such together."""
+    """Return the constants without each group of rows, or without all small groups together."""
     count = Counter(row.group for row in rows)
     together = {
         kind: [name for name in count if name.startswith(f"{kind} ") and count[name] < _SMALL]
@@ -89,7 +89,7 @@ def without_each(rows: Sequence[PublishedWork], whole: Fit) -> dict[str, Values]
 
 
 def blind(rows: Sequence[PublishedWork], without: Mapping[str, Values]) -> FloatArray:
-    """Seconds of each row by constants that did not see its group."""
+    """Return the seconds of each row by constants that were fitted without its group."""
     seconds = np.zeros(len(rows))
     for group in sorted({row.group for row in rows}):
         at = [index for index, row in enumerate(rows) if row.group == group]
@@ -98,30 +98,31 @@ def blind(rows: Sequence[PublishedWork], without: Mapping[str, Values]) -> Float
 
 
 def without_generations(rows: Sequence[PublishedWork], values: Values) -> FloatArray:
-    """Seconds of each row by constants that saw no GPU of its generation: the one that stands in.
+    """Return the seconds of each row by constants fitted without GPUs of its generation.
 
-    Of GPUs that nobody measured the constants are those of the generation before, or of Ampere.
+    Another generation stands in: the previous one, or Ampere.
     """
     stand = {"hopper": "ampere", "blackwell": "hopper", "ada": "ampere", "turing": "volta"}
     seconds = np.zeros(len(rows))
     for generation in sorted({row.work.members["generations"] for row in rows}):
         at = [i for i, row in enumerate(rows) if row.work.members["generations"] == generation]
         other = stand.get(generation, "volta" if generation == "ampere" else "ampere")
-        known = values["generations"]
-        others = {**values, "generations": {**known, generation: known[other]}}
+        others = dict(values)
+        for part in ("generations", "cores"):
+            others[part] = {**values[part], generation: values[part].get(other, {})}
         seconds[at] = predicted([rows[index] for index in at], others)
     return seconds
 
 
 def errors_of(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, float]:
-    """Absolute percentage errors, as fractions."""
+    """Return the absolute percentage errors, as fractions."""
     ape = np.abs(seconds / np.array([row.measured for row in rows]) - 1)
     found = {"median": np.median(ape), "mean": ape.mean(), "p95": np.percentile(ape, 95)}
     return {"n": len(rows)} | {name: rounded(float(value), 3) for name, value in found.items()}
 
 
 def by_kind(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, dict[str, float]]:
-    """The same for all rows and for those of each table."""
+    """Return the errors over all rows and over those of each table."""
     found = {"all": errors_of(seconds, rows)}
     for kind in FITTED_ON:
         at = [index for index, row in enumerate(rows) if row.kind == kind]
@@ -132,7 +133,7 @@ def by_kind(seconds: FloatArray, rows: Sequence[PublishedWork]) -> dict[str, dic
 def residuals(
     rows: Sequence[PublishedWork], without: Mapping[str, Values], apart: FloatArray
 ) -> dict[str, Any]:
-    """The spread of ln(measured / predicted) of rows that no fit saw, by family."""
+    """Return the spread of ln(measured / predicted) of held-out rows, by family."""
     unsaid = [
         replace(row, work=row.plain, family=row.plain_family)
         for row in rows
@@ -141,7 +142,7 @@ def residuals(
     every = [*rows, *unsaid]
     measured = np.array([row.measured for row in every])
     unseen = np.log(measured / blind(every, without))
-    # What says nothing of its software is no surer of a generation that nobody measured.
+    # Unknown software does not reduce the uncertainty of an unmeasured generation.
     others = np.concatenate([np.log(measured[: len(rows)] / apart), unseen[len(rows) :]])
     found: dict[str, Any] = {}
     for name in sorted({row.family for row in every}):
@@ -158,9 +159,9 @@ def residuals(
 
 
 def measured(rows: Sequence[PublishedWork], unseen: FloatArray) -> list[list[Any]]:
-    """For each model on a GPU: its generation, rows, and from where to where measured lies.
+    """Return each model on a GPU with its generation, rows, and range of measured times.
 
-    Measured over predicted seconds, where the fit did not see the row.
+    The range is of measured over predicted seconds, for rows held out of the fit.
     """
     found: dict[tuple[str, str, str], list[float]] = {}
     for row, seconds in zip(rows, unseen, strict=True):
@@ -185,7 +186,7 @@ def _say(what: str) -> None:
 
 def write() -> None:
     """Write the three files."""
-    # From the same beginning each time, whatever was fitted before.
+    # Start from the priors each time, whatever was fitted before.
     found, values, given = None, assumed(), Values()
     for _ in range(_ROUNDS):
         write_whole(CONSTANTS, yaml_text(HEADER, content(values, given, {})))
@@ -208,14 +209,14 @@ def write() -> None:
 
 
 def write_residuals(families: Mapping[str, Any], nearest: Sequence[Any]) -> None:
-    """Write both; what calibrations leave stays as ``calibrated_residuals`` wrote it."""
+    """Write both; the part of ``calibrated_residuals`` is kept."""
     kept = json.loads(RESIDUALS.read_text(encoding="utf-8"))
     kept |= {"families": families, "measured": nearest}
     write_table(kept)
 
 
 def write_table(kept: Mapping[str, Any]) -> None:
-    """Write the file of residuals, each measured model on a line."""
+    """Write the file of residuals, one measured model per line."""
     rows = ",\n".join(f"  {json.dumps(row)}" for row in kept["measured"])
     others = {name: part for name, part in kept.items() if name != "measured"}
     text = json.dumps(others, indent=1).removesuffix("\n}")

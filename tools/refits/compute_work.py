@@ -1,6 +1,6 @@
-"""What rows of published steps ask of their GPUs, as dpsim's own scenario of each row has it.
+"""The work of published steps on their GPUs, from dpsim's scenario of each row.
 
-Layers that are alike stand once, with their number; what a network leaves exposed is as simulated.
+Equal layers are listed once, with their number; exposed communication is simulated.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from dpsim.workload import (
 )
 from tools.refits.block_fit import soft_maximum
 
-_SHARPNESS = 4.0  # of the maximum of device and host: a smooth stand-in for the queue of kernels
+_SHARPNESS = 4.0  # of a smooth maximum of device and host, in place of the queue of kernels
 
 
 @dataclass(frozen=True, eq=False)
 class RowWork:
-    """One row: layers that are alike once, ``count`` of them, ``again`` of them computed twice.
+    """A row: distinct layers, ``count`` of each, ``again`` of which are computed twice.
 
-    ``machine`` is without the board's clock, ``power`` its watts for each FLOP/s of half precision
-    (inf: unknown). Bytes communicated ``beside`` a forward pass, each backward pass, and what the
-    last has more; ``moved`` bytes are copied in each pass. ``update`` is the bytes and ``tensors``
-    the tensors that are updated, ``script`` 1 where a script feeds samples, whose copies take
-    ``copied`` s; ``rest`` s are what communication leaves exposed.
+    ``machine`` has no clock of the board; ``power`` is its watts for each FLOP/s of half precision
+    (inf: unknown). Bytes communicated ``beside`` a forward pass, each backward pass, and the extra
+    ones of the last; ``moved`` bytes are copied in each pass. ``update`` is the bytes and
+    ``tensors`` the tensors that are updated; ``script`` is 1 where a script feeds samples, whose
+    copies take ``copied`` s; ``rest`` s is the exposed communication.
     """
 
     layers: LayerWork
@@ -59,7 +59,7 @@ class RowWork:
 
     @classmethod
     def of(cls, job: Job, step: float, updated: float) -> RowWork:
-        """The work of a job with one kind of GPU, whose simulated step takes ``step`` s.
+        """Return the work of a job with one kind of GPU, whose simulated step takes ``step`` s.
 
         ``updated`` is the part of the model that each GPU updates.
         """
@@ -67,7 +67,7 @@ class RowWork:
         board, software = accelerator(gpu), workload.words
         layers, count, again = _distinct(job)
         overlapped = overlapped_bytes(job)
-        # Where only the last of several passes sends gradients, all other passes have the least.
+        # Where only the last of several passes sends gradients, all other passes have the minimum.
         each = float(overlapped.backward.min())
         copied = job.scenario.strategy.aggregation.copied_bytes(job.model)
         return cls(
@@ -97,7 +97,7 @@ def _watts(board: Accelerator) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """All rows, the layers of one after those of the other; ``row`` says whose each layer is."""
+    """The layers of all rows, concatenated; ``row`` is the row of each layer."""
 
     rows: Sequence[RowWork]
     layers: LayerWork
@@ -108,7 +108,7 @@ class Work:
 
     @classmethod
     def of(cls, rows: Sequence[RowWork]) -> Work:
-        """The rows side by side."""
+        """Concatenate the rows."""
         joined = {
             field.name: np.concatenate([getattr(row.layers, field.name) for row in rows])
             for field in fields(LayerWork)
@@ -126,18 +126,18 @@ class Work:
         )
 
     def numbers(self, name: str) -> FloatArray:
-        """A field of all rows."""
+        """Return a field of all rows."""
         return np.array([getattr(row, name) for row in self.rows], dtype=float)
 
     def seconds(self, found: Mapping[str, FloatArray]) -> FloatArray:
-        """Seconds of each row's step by constants that are given for each row."""
+        """Return the seconds of each row's step by constants that are given for each row."""
         plain = of_products(found)
         values = {
             name: np.broadcast_to(np.asarray(getattr(plain, name), float), len(self.rows))
             for name in CONSTANTS
         }
         kept = np.where(self.numbers("throttled") > 0, values["throttle"], 1.0)
-        # A board with fewer watts for its peak than the measured one keeps less of its clock.
+        # A board with fewer watts for its peak than the measured one runs at a lower clock.
         watts = np.minimum(1.0, self.numbers("power") / values["watts"])
         kept = kept * watts ** values["clock_power"]
         clocked = self.machine._replace(
@@ -155,7 +155,7 @@ class Work:
         rate = values["memory"] * self.machine.bandwidth
         copied = self.numbers("moved") * values["copies"]
         delayed = (copied + values["wire"] * (first + each)) / rate
-        # Kernels queue ahead: a pass takes what its work takes or its launches, whichever is more.
+        # Kernels queue ahead: a pass takes its work or its launches, whichever is longer.
         one = soft_maximum(forward + backward, kernels * values["launch"], _SHARPNESS) + delayed
         launches = values["launch"] * values["update_kernels"] * self.numbers("tensors")
         update = np.maximum(self.numbers("update") / rate, launches) + values["step"]
@@ -168,7 +168,7 @@ class Work:
 
 
 def _distinct(job: Job) -> tuple[LayerWork, FloatArray, FloatArray]:
-    """The layers that differ, how many there are of each, and how many run twice."""
+    """Return the distinct layers, the number of each, and how many run twice."""
     model = job.model
     recompute = job.scenario.workload.recompute
     twice: BoolArray = np.zeros(len(model.layers), dtype=bool)
@@ -177,9 +177,9 @@ def _distinct(job: Job) -> tuple[LayerWork, FloatArray, FloatArray]:
     whole = LayerWork.of(model)
     names = [each.name for each in fields(LayerWork)]
     table = np.stack([np.asarray(getattr(whole, name), float) for name in names])
-    # (fields, layers): layers are alike where all fields are.
+    # (fields, layers): layers are equal where all fields are.
     _, first, which = np.unique(table, axis=1, return_index=True, return_inverse=True)
-    # numpy 2.0 gives the inverse along an axis another shape than earlier and later ones.
+    # The inverse along an axis has another shape in numpy 2.0 than in other versions.
     which = which.reshape(-1)
     picked = LayerWork(**{name: getattr(whole, name)[first] for name in names})
     count: FloatArray = np.bincount(which).astype(float)

@@ -1,4 +1,4 @@
-"""Fits the constants of dpsim/convergence anew and writes constants.yaml.
+"""Fit the constants of dpsim/convergence and write constants.yaml.
 
 ``python -m tools.refits.convergence_refit``.
 """
@@ -28,12 +28,12 @@ adaptdl_convergence.csv and mlperf_reference_points.csv.
 
 
 def constants() -> dict[str, Any]:
-    """The content of constants.yaml."""
+    """Return the content of constants.yaml."""
     return {"tasks": {name: task_constants(name) for name in (*HITS, *CASES, *CURVES, *POINTS)}}
 
 
 def task_constants(name: str) -> dict[str, Any]:
-    """The constants of one task with their errors."""
+    """Return the constants of one task with their errors."""
     runs = runs_of(name)
     scales = runs.noise_scales
     noise = None if scales is None else float(np.median(scales))
@@ -52,7 +52,7 @@ def task_constants(name: str) -> dict[str, Any]:
         "batches": [runs.batches[0], runs.batches[-1]],
         "left_out": _errors(left_out_errors(runs.batches, runs.steps, scales)),
     }
-    # Of tasks of which only steps are known, nothing says how noisy their gradients are.
+    # Tasks of which only steps are known have no known noise of gradients.
     if noise is None:
         return found
     return found | {"noise_scale": rounded(noise, 3), **_noise_form(runs)}
@@ -79,7 +79,7 @@ def _errors(errors: FloatArray) -> dict[str, float]:
 
 
 def text() -> str:
-    """constants.yaml as it is written."""
+    """Return the text of constants.yaml."""
     return yaml_text(HEADER, constants())
 
 

@@ -1,6 +1,6 @@
 """Published runs of one task with several batches.
 
-Steps to a target, and the gradients' noise on the way there.
+Steps to a target, and the gradients' noise up to there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from validate.published.tables import Columns, packaged_table
 _CURVES = ("model", "global_batch", "progress", "iteration", "metric", "grad_sqr", "grad_var")
 _HITS = ("case_id", "dataset", "global_batch", "metric", "value")
 _POINTS = ("case_id", "global_batch", "samples_to_target", "quality")
-# Where the runs of a task stand: the data set's name in convergence.csv, ...
+# The sources of a task's runs: the data set's name in convergence.csv, ...
 HITS: Mapping[str, str] = {
     "resnet50-imagenet": "imagenet",
     "resnet18-cifar10": "cifar10",
@@ -25,9 +25,9 @@ HITS: Mapping[str, str] = {
     "deepspeech2-arctic": "deepspeech2",
     "neumf-movielens": "ncf",
 }
-# ... the case there, of which no noise was logged, ...
+# ... the case there, without logged noise, ...
 CASES: Mapping[str, str] = {"resnet32-cifar10": "usts_steps_to_target_resnet32"}
-# ... the model in adaptdl_convergence.csv with a target of our own (the metric falls), ...
+# ... the model in adaptdl_convergence.csv with our own target (a decreasing metric), ...
 CURVES: Mapping[str, tuple[str, float]] = {"yolov3-voc": ("yolov3", 13.0)}
 # ... or the case in mlperf_reference_points.csv.
 POINTS: Mapping[str, str] = {
@@ -38,7 +38,7 @@ POINTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One run, as it stood at each evaluation.
+    """One run, at each evaluation.
 
     Steps, progress in steps of the smallest batch, quality, and noise scale in samples.
     """
@@ -76,11 +76,11 @@ class Runs:
         )
 
     def noise_form(self, without: int | None = None) -> NoiseForm:
-        """The gradient-noise form of the task: medians over the runs, all but ``without``.
+        """Return the gradient-noise form of the task: medians over the runs, all but ``without``.
 
-        Of the progress at the target, and of the noise scale in each period between evaluations,
-        which are at equal progress in all runs; a run logs at each evaluation the noise of the
-        period that it ends.
+        Medians are of the progress at the target, and of the noise scale in each period between
+        evaluations, which are at equal progress in all runs; each evaluation logs the noise of the
+        period before it.
         """
         kept = [index for index in range(len(self.batches)) if index != without]
         curves = [self.curves[index] for index in kept]
@@ -102,13 +102,13 @@ class Runs:
         )
 
     def noise_form_errors(self) -> FloatArray:
-        """Relative error of each run, predicted by the gradient-noise form of the others."""
+        """Return each run's relative error, predicted by the gradient-noise form of the others."""
         guesses = [self.noise_form(out).steps(batch) for out, batch in enumerate(self.batches)]
         return np.asarray(np.array(guesses) / np.array(self.steps) - 1)
 
 
 def runs_of(task: str) -> Runs:
-    """The published runs of a task of `dpsim.convergence.tasks`."""
+    """Return the published runs of a task of `dpsim.convergence.tasks`."""
     if task in POINTS:
         return _points(POINTS[task])
     if task in CURVES:
@@ -124,7 +124,7 @@ def runs_of(task: str) -> Runs:
 
 
 def _in_order(rows: Columns) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Batches and steps of the runs, ascending in batch."""
+    """Return batches and steps of the runs, ascending in batch."""
     batches, steps = rows.numbers("global_batch"), rows.numbers("value")
     order = np.argsort(batches, kind="stable")
     return tuple(batches[order].tolist()), tuple(steps[order].tolist())
@@ -140,12 +140,12 @@ def _points(case: str) -> Runs:
 
 
 def _crossings(model: str, target: float) -> Runs:
-    """Steps at the first evaluation at or below ``target``."""
+    """Return runs with the steps at the first evaluation at or below ``target``."""
     batches = np.unique(
         packaged_table("adaptdl_convergence.csv", _CURVES).where(_of(model)).numbers("global_batch")
     )
     curves = _curves(model, batches)
-    # argmax of truths is the place of the first one.
+    # argmax of booleans is the index of the first true one.
     steps = tuple(float(curve.steps[np.argmax(curve.metric <= target)]) for curve in curves)
     return Runs(tuple(batches.tolist()), steps, curves)
 
@@ -155,7 +155,7 @@ def _of(model: str) -> BoolArray:
 
 
 def _curves(model: str, batches: FloatArray) -> tuple[Curve, ...]:
-    """The curves of ``model``; gradients are logged for batches of the smallest size."""
+    """Return the curves of ``model``; gradients are logged for batches of the smallest size."""
     rows = packaged_table("adaptdl_convergence.csv", _CURVES).where(_of(model))
     return tuple(
         _curve(rows.where(rows.numbers("global_batch") == batch), float(batches.min()))
@@ -164,9 +164,9 @@ def _curves(model: str, batches: FloatArray) -> tuple[Curve, ...]:
 
 
 def _curve(rows: Columns, base: float) -> Curve:
-    """One run of the table.
+    """Return one run of the table.
 
-    Where a noise was logged as nothing (a zero), that of the evaluations around it is taken.
+    Where the logged noise is zero, the noise of neighbouring evaluations is used.
     """
     steps, squared, variance = (
         rows.numbers("iteration"),

@@ -1,9 +1,9 @@
-"""Writes the records' scenario files, scenarios/imagenet.
+"""Write the scenario files of the records, scenarios/imagenet.
 
 ``python -m tools.refits.imagenet_scenarios``.
 
-Goyal et al. have files of their own, calibrated on their published step of one server. The others
-are the scenarios by which ``dpsim validate reference imagenet`` predicts them.
+Goyal et al. have separate files, calibrated on their published step of one server. The others are
+the scenarios that ``dpsim validate reference imagenet`` uses to predict them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from validate.published.imagenet import SETTINGS, TABLE, read
 from validate.published.tables import Row, constants_file, packaged_rows, yaml_text
 
 FOLDER = Path(__file__).parents[2] / "scenarios" / "imagenet"
-# The records that have files, by their row's name.
+# The records with files, by the name of their row.
 FILES = {
     "he2016": "he-2016-8gpus",
     "goyal2017_rn101": "goyal-2017-resnet101-256gpus",
@@ -44,7 +44,7 @@ def write() -> None:
 
 
 def text(row: Row) -> str:
-    """The file of one record."""
+    """Return the file of one record."""
     found = content(row)
     ran = f"{row.text('model')} on {row.text('accelerators')} x {row.text('hardware')}"
     lines = [
@@ -57,7 +57,7 @@ def text(row: Row) -> str:
 
 
 def content(row: Row) -> dict[str, Any]:
-    """The record's scenario, with the images of an epoch."""
+    """Return the record's scenario, with the images of an epoch."""
     found = dict(read(row).scenario)
     workload = dict(found["workload"])
     if not workload["model"].startswith("bert"):

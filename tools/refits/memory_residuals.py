@@ -1,10 +1,10 @@
-"""What the model of memory leaves of the peaks that were published.
+"""The residuals of the memory model against published peaks.
 
 Writes ``dpsim/engine/memory_residuals.json``: the spread of ln(measured / predicted). Nothing is
-fitted on these peaks, so that no row is left out. Rows of one configuration count together as much
-as another's, and a peak of what is like them is that of one more configuration. Of what is unlike
-them the draws are generations of GPUs. Run ``python -m tools.refits.memory_residuals`` after a
-change to what memory is counted.
+fitted to these peaks, so no row is left out. Each configuration has the same weight, whatever its
+number of rows, and a new peak like them is one more configuration. For unlike ones the draws are
+generations of GPUs. Run ``python -m tools.refits.memory_residuals`` after a change of the memory
+model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = Path(str(files("dpsim.engine"))) / "memory_residuals.json"
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """A published peak of a GPU's memory: its residual, and the traits by which others are alike.
+    """A published peak of a GPU's memory: its residual, and the traits by which peaks are alike.
 
     ``case`` is the configuration, whatever its number of GPUs.
     """
@@ -45,7 +45,7 @@ class Peak:
 
 
 def peaks() -> list[Peak]:
-    """The simulated rows of the language models' table that state a peak, of any quality."""
+    """Return the simulated rows of the language models' table that state a peak, of any quality."""
     stated = [row for row in packaged_rows(TABLE) if row.text("mem_gb_per_gpu")]
     found = []
     with TemporaryDirectory() as made:
@@ -66,7 +66,7 @@ def peaks() -> list[Peak]:
 
 
 def residual_table(found: Sequence[Peak]) -> dict[str, Any]:
-    """What is kept: the measured traits, and quantiles of what is like them and unlike them."""
+    """Return the measured traits, and quantiles for peaks like them and unlike them."""
     cases = [peak.case for peak in found]
     return {
         "peaks": len(found),
@@ -81,7 +81,7 @@ def residual_table(found: Sequence[Peak]) -> dict[str, Any]:
 
 
 def coverage(found: Sequence[Peak]) -> float:
-    """The share of peaks inside their interval, their configuration left out of the quantiles."""
+    """Return the share of peaks inside their interval, with their configuration left out."""
     inside = []
     for peak in found:
         table = residual_table([other for other in found if other.case != peak.case])
@@ -91,10 +91,10 @@ def coverage(found: Sequence[Peak]) -> float:
 
 
 def _spread(found: Sequence[Peak], names: Sequence[str]) -> Spread:
-    """The spread of one more draw, where peaks of one name are one draw.
+    """Return the spread of one more draw, where peaks of one name are one draw.
 
-    So few do not show how far off the next may be: stretched as Student's t is against the normal
-    distribution, as if errors were normal.
+    So few draws do not show how far off the next may be: the spread is stretched by the ratio of
+    Student's t to the normal distribution, as if errors were normal.
     """
     arms, draws = spread_of(np.array([peak.residual for peak in found]), names), len(set(names))
     if draws > 1:

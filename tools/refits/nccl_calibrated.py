@@ -1,9 +1,9 @@
-"""How far calibrated curves of NCCL are off, and how far all other sizes of each would leave them.
+"""The errors of calibrated NCCL curves, and the errors if all other sizes of a curve were known.
 
 ``python -m tools.refits.nccl_calibrated`` (about a minute) prints both, mean over machines, for one
 node and for several. It writes ``validate/published/nccl/calibrated_residuals.json``: the spread of
-ln(measured / predicted) of the sizes that were not known, for the next machine, and how many rows
-it holds of machines that are left out of it.
+ln(measured / predicted) of the held-out sizes, for the next machine, and the coverage of machines
+that are left out of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from validate.published.nccl import (
 
 
 def main() -> None:
-    """Calibrate each machine by every fourth of its sizes, with constants that never saw it."""
+    """Calibrate each machine by every fourth of its sizes, with constants fitted without it."""
     scores = _scores()
     for heading, several in (("one node", False), ("several nodes", True)):
         part = [score for score in scores if (score.case.machine.nodes > 1) == several]
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def residuals(scores: Sequence[Score]) -> dict[str, Any]:
-    """The spread for one node and for several, below 1 MiB and from there on."""
+    """Return the spread for one node and for several, below 1 MiB and from 1 MiB on."""
     families = []
     for is_one_node in (True, False):
         for large in (False, True):
@@ -74,7 +74,7 @@ def _spread(rows: Sequence[Score]) -> Spread:
 
 
 def _coverage(rows: Sequence[Score]) -> float:
-    """The mean over machines of each one's share of rows inside, its own left out."""
+    """Return the mean over machines of the share of rows inside, each machine left out."""
     shares = []
     for machine in sorted(_machines(rows)):
         below, above = _spread([row for row in rows if row.case.machine_name != machine])
@@ -101,7 +101,7 @@ def _scores() -> list[Score]:
 
 
 def _error(rows: Sequence[Score]) -> str:
-    """All sizes / from 1 MiB."""
+    """Return the error over all sizes / from 1 MiB."""
     large = [row for row in rows if row.nbytes >= MIB]
     return f"{mean_over_machines(rows):.1%} / {mean_over_machines(large):.1%}"
 

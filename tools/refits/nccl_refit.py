@@ -1,13 +1,13 @@
-"""Fits the constants that the package ships anew.
+"""Fit the shipped NCCL constants.
 
 ``python -m tools.refits.nccl_refit`` (about five minutes).
 
-It writes four files from the tables in data/. Nothing else in the package is fitted on these.
+It writes four files from the tables in data/. Nothing else in the package is fitted to these.
 
-- dpsim/network/libraries/nccl/constants.yaml: fitted on all machines.
-- residuals.json beside it: what is left of machines and generations that a fit did not see.
-- neighbours.json beside it: what is left of measured nodes, which corrects their neighbours.
-- left_out.json: for each machine, the constants fitted on all others.
+- dpsim/network/libraries/nccl/constants.yaml: fitted to all machines.
+- residuals.json beside it: the residuals of held-out machines and generations.
+- neighbours.json beside it: the residuals of measured nodes, which correct similar nodes.
+- left_out.json: for each machine, the constants fitted to all others.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ on rows that several machines have.
 
 @cache
 def training_cases() -> list[Case]:
-    """The curves that the shipped constants are fitted on."""
+    """Return the curves that the shipped constants are fitted to."""
     return [
         case
         for name, kind in TABLES
@@ -104,7 +104,7 @@ def main() -> None:
     cases = training_cases()
     machines = sorted({case.machine_name for case in cases})
     generations = sorted({case.machine.generation for case in cases})
-    # Nearly all of the time: a fit for each machine, and one for each generation.
+    # This takes nearly all of the time: a fit for each machine, and one for each generation.
     with ProcessPoolExecutor(_WORKERS) as workers:
         without = _fits(workers, fit_without, machines)
         without_generation = _fits(workers, fit_without_generation, generations)
@@ -115,7 +115,7 @@ def main() -> None:
         own = [case for case in cases if case.machine_name == machine]
         others = [curve for curve in inside if curve.name != machine]
         scores += _scores(own, without[machine], others)
-    # Neighbours are of one generation: a machine without its generation has none.
+    # Neighbours share a generation: a machine without its generation has none.
     by_generation = []
     for left_out in generations:
         own = [case for case in cases if case.machine.generation == left_out]
@@ -129,7 +129,7 @@ def main() -> None:
     text = ",\n".join(json.dumps(written(neighbour)) for neighbour in nearest)
     write_whole(NEIGHBOURS, f"[{text}]\n")
     write_whole(RESIDUALS, json.dumps(table, indent=1) + "\n")
-    # By which a table is recognised whose machines go by other names.
+    # To recognise a table whose machines have other names.
     curves = {case.fingerprint: case.machine_name for case in cases}
     content = {
         "curves": curves,
@@ -146,7 +146,7 @@ def _fits(
     fit: Callable[[Iterable[Case], str], Constants],
     left_out: Sequence[str],
 ) -> dict[str, Constants]:
-    """A fit without each of ``left_out``: each from scratch, whichever process does it."""
+    """Fit without each of ``left_out``, in parallel; the results do not depend on the processes."""
     found = {}
     every = workers.map(partial(_fit, fit), left_out)
     for done, (name, known) in enumerate(zip(left_out, every, strict=True), 1):
@@ -155,7 +155,7 @@ def _fits(
     return found
 
 
-# A name and not the cases is sent: each process reads the tables once for itself.
+# Only the name is sent, not the cases: each process reads the tables once.
 def _fit(fit: Callable[[Iterable[Case], str], Constants], left_out: str) -> Constants:
     return fit(training_cases(), left_out)
 
@@ -163,7 +163,7 @@ def _fit(fit: Callable[[Iterable[Case], str], Constants], left_out: str) -> Cons
 def _scores(
     cases: Sequence[Case], known: Mapping[Slot, float], curves: Sequence[Measured]
 ) -> list[Score]:
-    """Each case predicted by ``known``, and by what these leave of measured ``curves``."""
+    """Score cases predicted by ``known``, corrected by the residuals on measured ``curves``."""
     neighbours = neighbours_of(curves, modelled(known))
     return [
         score
@@ -178,7 +178,7 @@ def constants_text(
     by_machine: Sequence[Score],
     by_generation: Sequence[Score],
 ) -> str:
-    """constants.yaml; single machines' own effects are left out."""
+    """Return constants.yaml, without single machines' own effects."""
     with_twins, twins = beside_twins(by_machine)
     lines = [
         "fitted_on:",
@@ -198,13 +198,13 @@ def constants_text(
 
 
 def _group_lines(known: Mapping[Slot, float], cases: Sequence[Case]) -> Iterator[str]:
-    """The constants of each group with their errors."""
+    """Yield the constants of each group with their errors."""
     problem = build(label_graphs(cases, known), known)
     found = standard_errors(problem, np.array([known[slot] for slot in problem.slots]))
     errors = dict(zip(problem.slots, found, strict=True))
     of = {p.name: p for p in PARAMS}
     groups = _groups(known, 8)
-    # Common values first: all other groups are factors on them, which have no unit.
+    # Common values first: all other groups are factors on them, without a unit.
     for key in sorted(groups, key=lambda key: (key != COMMON, key)):
         yield f"  {key}:"
         for name, value in groups[key].items():
@@ -216,7 +216,7 @@ def _group_lines(known: Mapping[Slot, float], cases: Sequence[Case]) -> Iterator
 
 
 def _error_lines(scores: Sequence[Score]) -> list[str]:
-    """A line for each group: the mean over machines, of all sizes and from 1 MiB."""
+    """Return a line for each group: the mean over machines, of all sizes and from 1 MiB."""
     groups: dict[str, list[Score]] = defaultdict(list)
     for score in scores:
         groups[transport_group(score.case.machine, score.case.op)].append(score)
@@ -232,9 +232,9 @@ def _error_lines(scores: Sequence[Score]) -> list[str]:
 
 
 def _groups(known: Mapping[Slot, float], digits: int = 5) -> dict[str, dict[str, float]]:
-    """Constants by group, then name.
+    """Return constants by group, then name.
 
-    Without the effects of single machines and without groups that no machine of the fit needed.
+    Leaves out the effects of single machines, and groups that no machine of the fit needed.
     """
     groups: dict[str, dict[str, float]] = {}
     for (key, name), value in sorted(known.items()):

@@ -1,8 +1,8 @@
-"""What the model of NCCL leaves of machines and generations that its fit did not see.
+"""The residuals of the NCCL model on held-out machines and generations.
 
-The spread of ln(measured / predicted) by family (what joins the GPUs, all-reduces or other
-collectives) and sizes, below 1 MiB or from there on; of machines that have a twin, another of the
-same description, also apart. Of what is unlike all families the draws are whole generations.
+The spread of ln(measured / predicted) by family (the GPUs' interconnect, all-reduces or other
+collectives) and size, below 1 MiB or from 1 MiB on; separately for machines with a twin, another
+machine of the same description. For machines unlike all families the draws are whole generations.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _EXTRAPOLATED = "extrapolated"
 
 
 def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
-    """The families, and what holds for machines that are unlike all of them.
+    """Return the residuals by family, and for machines unlike all families.
 
-    The first scores left out the machine itself, the second all machines of its generation too.
-    ``reach`` is the most of what was measured of each generation, ``measured`` the machines.
+    The first scores leave out the machine itself, the second all machines of its generation too.
+    ``reach`` is the largest measured machine of each generation, ``measured`` lists the machines.
     """
     return {
         "families": [*_families(by_machine)],
@@ -44,7 +44,7 @@ def _families(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
             "sizes": sizes,
             "machines": len(_machines(rows)),
             "spread": _spread(rows, _machine),
-            # Of one pair nothing follows for the next.
+            # A single pair does not predict the next.
             "twins": _spread(twins, _machine) if len(_machines(twins)) > 2 else None,
         }
 
@@ -62,7 +62,7 @@ def _unlike(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
 
 
 def _reach(scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
-    """The most GPUs and nodes, and the transports, that machines of each generation had.
+    """Return the most GPUs and nodes, and the transports, of the machines of each generation.
 
     ``machines`` is how many of them ran each operation.
     """
@@ -79,7 +79,7 @@ def _reach(scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
 
 
 def _measured(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
-    """Each measured machine, and in words what its largest all-reduce reached."""
+    """Yield each measured machine, with the result of its largest all-reduce in words."""
     own = [score for score in scores if score.case.op == "all_reduce"]
     for (name, machine), rows in _by(own, lambda each: (_machine(each), each.case.machine)):
         largest = max(rows, key=lambda row: row.nbytes)
@@ -96,13 +96,13 @@ def _measured(scores: Sequence[Score]) -> Iterable[dict[str, Any]]:
 
 
 def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
-    """By family and over extrapolated rows: rows, share inside, median width (high over low).
+    """Return rows, share inside and median width (high / low), by family and extrapolated.
 
     A machine's own residuals are left out of the spreads, too.
     """
     inside: dict[str, list[tuple[bool, float]]] = defaultdict(list)
     for machine in sorted(_machines(by_machine)):
-        # Anew for each machine: its interval must not know its own errors.
+        # Separately for each machine: its interval must not use its own errors.
         residuals = residual_table(_others(by_machine, machine), _others(by_generation, machine))
         for score in by_machine:
             if score.case.machine_name == machine:
@@ -134,7 +134,7 @@ def _by(scores: Iterable[Score], key: Callable[[Score], Any]) -> Iterable[tuple[
 
 
 def _with_twins(scores: Sequence[Score]) -> set[str]:
-    """The machines of whose description another was measured."""
+    """Return the machines with another measured machine of the same description."""
     names: Mapping[Any, set[str]] = defaultdict(set)
     for score in scores:
         names[described_as(score.case.machine)].add(score.case.machine_name)

@@ -1,4 +1,4 @@
-"""The rows of published steps that constants of computing are fitted to, and their work."""
+"""The rows of published steps to which the compute constants are fitted, and their work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FITTED_ON: tuple[StepKind, ...] = ("single-gpu", "steps", "mlperf", "llm")
 
 
 def published_steps(kind: StepKind) -> Iterator[PublishedStep]:
-    """The rows of a public table whose error counts, as scenarios by the shipped constants."""
+    """Yield the rows of a public table that count, as scenarios by the shipped constants."""
     rows = packaged_rows(STEP_TABLES[kind].fitted or "")
     read = STEP_TABLES[kind].reader(rows)
     with TemporaryDirectory() as made:
@@ -41,7 +41,7 @@ def published_steps(kind: StepKind) -> Iterator[PublishedStep]:
 
 
 def works(kind: StepKind, steps: Sequence[PublishedStep]) -> list[PublishedWork]:
-    """What rows ask of their GPUs and networks, by the shipped constants."""
+    """Return the work of rows on their GPUs and networks, by the shipped constants."""
     found, kept, group_of = [], KeptJobs(), STEP_TABLES[kind].group
     assert group_of is not None
     with TemporaryDirectory() as made, prepared_by(kept.prepare):
@@ -75,6 +75,6 @@ def _work(kept: KeptJobs, scenario: Scenario) -> RowWork:
 
 
 def _without_words(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario that says nothing of its software."""
+    """Return a scenario without its fields on software."""
     workload = {name: value for name, value in content["workload"].items() if name not in _WORDS}
     return {**content, "workload": workload}

@@ -1,4 +1,4 @@
-"""How far rows that no fit saw lie from their prediction, as the files of residuals keep it."""
+"""The residuals of held-out rows, as quantiles for the files of residuals."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _DIGITS = 4
 
 
 def spread_of(residual: FloatArray, names: Sequence[str], *, even: bool = False) -> Spread:
-    """How far ln(measured / predicted) reaches below 0 and above, for each of LEVELS.
+    """Return how far ln(measured / predicted) reaches below and above 0, for each of LEVELS.
 
-    Split conformal: quantiles of left-out rows, of which those of one name hang together. So a
-    name's weight grows with the root of its rows, and n names leave each tail 1 - 1 / n of what n
-    rows that are independent would: the fewer there are, the wider. ``even``: both arms are alike,
-    as where software and hosts may be faster or slower than those that were seen.
+    Split conformal: quantiles of left-out rows, where rows of one name are correlated. So a name's
+    weight grows with the root of its rows, and n names leave each tail 1 - 1 / n of what n
+    independent rows would: fewer names give wider tails. ``even``: both arms are equal, where
+    software and hosts may be faster or slower than the observed ones.
     """
     rows = Counter(names)
     weight = np.array([rows[name] ** -0.5 for name in names])
     if even:
         residual, weight = np.concatenate([residual, -residual]), np.tile(weight, 2)
     order = np.argsort(residual, kind="stable")
-    # A row stands in the middle of its own weight (Hazen's plotting positions).
+    # Each row is placed in the middle of its own weight (Hazen's plotting positions).
     reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
     arms: list[list[float]] = [[], []]
     for level in LEVELS:

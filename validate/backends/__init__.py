@@ -1,6 +1,6 @@
-"""Which backend of torch.distributed carries out which operation here, found by trying.
+"""The support of operations by torch.distributed's backends here, found by trying.
 
-Knows ranks and collectives; needs torch.
+Depends on ranks and collectives; needs torch.
 """
 
 from validate.backends.matrix import (

@@ -1,7 +1,7 @@
-"""One rank's part of the matrix: tries operations and says whether every rank got them right.
+"""One rank's part of the matrix: tries operations and reports whether every rank got them right.
 
 Verdicts are exchanged through the store by which ranks met, so that they arrive whatever the
-backend does. After a failure the process group is taken down and the next operation gets a new one.
+backend does. After a failure the process group is destroyed and the next operation gets a new one.
 
     python -m validate.backends.cells BACKEND DEVICE TIMEOUT OPERATION...
 
@@ -34,7 +34,7 @@ _WORKS = "works"
 
 
 class _Message(Collective):
-    """What ``send`` and ``recv`` are tried with: the last rank gets the vector of rank 0."""
+    """The test of ``send`` and ``recv``: the last rank gets the vector of rank 0."""
 
     def __init__(self, world: World) -> None:
         last = world.size - 1
@@ -48,7 +48,7 @@ class _Message(Collective):
             dist.recv(target, 0)
 
 
-# What operations are tried with, other than the collectives of this name.
+# The tests of operations other than the collectives of the same name.
 TRIED: Mapping[str, Callable[[World], Collective]] = {"send": _Message, "recv": _Message}
 
 
@@ -57,9 +57,9 @@ def _library(operation: str, world: World) -> Collective:
 
 
 def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each operation with the first error line of any rank, nothing where it works on all.
+    """Yield each operation with the first error line of any rank, empty if it works on all.
 
-    The answer is the same on every rank.
+    The results are the same on every rank.
     """
     with ExitStack() as stack:
         grouped_now = False
@@ -73,14 +73,14 @@ def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[st
                 problem = _attempt(partial(_once, world, operation))
             problem = _agreed(world, name, problem)
             yield operation, problem
-            # A group in which an operation failed may hold what others still wait for.
+            # A group in which an operation failed may hold messages that others still wait for.
             if problem:
                 _attempt(stack.close)
                 grouped_now = False
 
 
 def _attempt(what: Callable[[], object]) -> str:
-    """Nothing, or what went wrong: whatever that was, it is the answer."""
+    """Return the first line of any exception, empty if there is none."""
     try:
         what()
     except Exception as error:
@@ -93,7 +93,7 @@ def _enter(stack: ExitStack, world: World, name: str) -> None:
 
 
 def _once(world: World, operation: str) -> None:
-    # With values that tell: an operation that returns without an error may still have done nothing.
+    # With distinctive values: an operation that returns without an error may have done nothing.
     collective = TRIED.get(operation, partial(_library, operation))(world)
     source, target = collective.buffers(in_place=not collective.out_of_place)
     collective.prepare(source, target)
@@ -104,21 +104,20 @@ def _once(world: World, operation: str) -> None:
 
 
 def _agreed(world: World, name: str, said: str) -> str:
-    """The first error of all ranks, nothing where there is none."""
-    # Every rank says something, for which the others wait.
+    """Return the first error of all ranks, empty if there is none."""
+    # Every rank reports, as the others wait for it.
     world.store.set(f"{name}/{world.rank}", said or _WORKS)
     answers = [world.store.get(f"{name}/{rank}").decode() for rank in range(world.size)]
     return next((answer for answer in answers if answer != _WORKS), "")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Tries and records: ``operation`` and ``problem``."""
+    """Try operations and record ``operation`` and ``problem``."""
     backend, device, timeout, *operations = arguments
     place = place_from_environment()
     chosen, where = choose(place, backend, device)
     where.use()
-    # The store waits longer than a group: it carries the news that an operation did not end in
-    # time.
+    # The store's timeout is longer than a group's: it carries the news of an operation's timeout.
     world = World(place, chosen, where, meet(place, 3 * float(timeout)), float(timeout))
     connected()
     for operation, problem in try_operations(world, operations):

@@ -1,7 +1,7 @@
-"""Which backend of ``torch.distributed`` carries out which operation on which device here.
+"""The matrix of ``torch.distributed``'s backends, operations and devices that work here.
 
-Found by running it on two ranks. What cannot be tried on this machine is answered from torch's
-documentation, and says so. Cells with CUDA have not been tried by us.
+Found by running them on two ranks. Cells that cannot be tried on this machine are taken from
+torch's documentation, and marked so. We have not tried cells with CUDA.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EXCEPTIONS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
 }
 
-# The same table in the documentation of torch 2.0, by which backends are still taught.
+# The same table in the documentation of torch 2.0, from which backends are still taught.
 CLASSIC = "https://pytorch.org/docs/2.0/distributed.html#backends"
 _CLASSIC: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("gloo", "cpu"): {"reduce_scatter": _NO, "all_to_all": _NO},
@@ -64,8 +64,8 @@ _START_S = 45.0  # for interpreters to start and ranks to meet
 class Cell:
     """One operation of one backend on one kind of tensor.
 
-    ``detail`` is the first line of the error, or why it was not tried; ``documented`` is what
-    torch's documentation says now, ``classic`` what that of torch 2.0 said.
+    ``detail`` is the first line of the error, or why it was not tried; ``documented`` is the
+    verdict of torch's current documentation, ``classic`` that of torch 2.0's.
     """
 
     backend: str
@@ -77,11 +77,11 @@ class Cell:
     classic: str
 
     def said(self, edition: Edition) -> str:
-        """What an edition of torch's documentation says of it."""
+        """Return the verdict of an edition of torch's documentation."""
         return self.classic if edition == "classic" else self.documented
 
     def to_json(self) -> dict[str, str]:
-        """Its fields by name."""
+        """Return its fields by name."""
         return asdict(self)
 
 
@@ -89,24 +89,24 @@ Done = Callable[[int], None]
 
 
 def documented(backend: str, device: str, operation: str) -> str:
-    """What torch's documentation says of an operation: see `DOCUMENTATION`."""
+    """Return the verdict of torch's documentation on an operation: see `DOCUMENTATION`."""
     return _EXCEPTIONS[backend, device].get(operation, _YES)
 
 
 def classic(backend: str, device: str, operation: str) -> str:
-    """What the classic edition says of an operation: see `CLASSIC`."""
+    """Return the verdict of the classic edition on an operation: see `CLASSIC`."""
     return _CLASSIC[backend, device].get(operation, _YES)
 
 
 def pairs() -> Iterator[tuple[str, str]]:
-    """Every backend with every device."""
+    """Return every backend with every device."""
     return ((backend, device) for backend in BACKENDS for device in DEVICES)
 
 
 def matrix(ranks: int = 2, timeout: float = 20.0, done: Done = lambda count: None) -> list[Cell]:
-    """Every cell, tried on ``ranks`` ranks on loopback, each within ``timeout`` s.
+    """Return every cell, tried on ``ranks`` ranks on loopback, each within ``timeout`` s.
 
-    ``done`` is told how many there are so far.
+    ``done`` is called with the number of cells so far.
     """
     cells: list[Cell] = []
     for backend, device in pairs():
@@ -120,9 +120,9 @@ def matrix(ranks: int = 2, timeout: float = 20.0, done: Done = lambda count: Non
 
 
 def why_not(backend: str, device: str, ranks: int) -> str:
-    """Why ``ranks`` ranks on this machine cannot try a backend on a device.
+    """Return why ``ranks`` ranks on this machine cannot try a backend on a device.
 
-    Nothing where they can.
+    Empty if they can.
     """
     import torch
 
@@ -140,7 +140,7 @@ def why_not(backend: str, device: str, ranks: int) -> str:
 
 
 def here(timeout: float = 20.0) -> list[Cell]:
-    """Every cell, tried by the ranks of the run that this process belongs to (torchrun's).
+    """Return every cell, tried by the ranks of the run that this process belongs to (torchrun's).
 
     All of them must call this. Raises DpsimError for a run of one rank.
     """
@@ -169,7 +169,7 @@ def _not_tried(backend: str, device: str, reason: str) -> list[Cell]:
 
 
 def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
-    """Starts ranks for all operations; after one that a rank did not survive, new ones."""
+    """Start ranks for all operations; restart them after one that a rank did not survive."""
     left = list(OPERATIONS)
     # One launch tries as many as it survives: an interpreter with torch takes seconds to start.
     while left:
@@ -185,7 +185,7 @@ def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Ce
 def _ranks_say(
     backend: str, device: str, ranks: int, timeout: float, left: Sequence[str]
 ) -> tuple[dict[str, str], str]:
-    """Answers by operation, and how the ranks ended where they did not come through."""
+    """Return answers by operation, and how the ranks ended if they failed."""
     command = [
         sys.executable,
         "-m",
@@ -205,7 +205,7 @@ def _ranks_say(
     except RunFailed as failed:
         ended = f"rank {failed.rank} {failed.reason}{_last(failed.last_words)}"
         rows = failed.run.rows
-    # An operation fails where it fails on one of its ranks.
+    # An operation fails if it fails on one of its ranks.
     answers: dict[str, str] = {}
     for row in rows:
         answers[row["operation"]] = answers.get(row["operation"]) or row["problem"]
@@ -231,7 +231,7 @@ def _cell(backend: str, device: str, operation: str, verdict: Verdict, detail: s
 
 
 def to_json(cells: Sequence[Cell], edition: Edition) -> dict[str, Any]:
-    """The matrix as JSON, each cell with what ``edition`` says."""
+    """Return the matrix as JSON, each cell with the verdict of ``edition``."""
     return {
         "schema_version": 1,
         "kind": "validate-backends",

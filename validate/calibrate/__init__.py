@@ -1,7 +1,8 @@
-"""Fits what a transport and a machine's layers take on measurements, and says how far off it is.
+"""Fits a transport and a machine's layer times on measurements, and states the errors.
 
-Some of the measured collectives are fitted on, the others judge. `measure` and `measure_messages`
-need torch and the testbed, and are imported on demand; all else reads records and run files.
+Some of the measured collectives are fitted on, the others are held out. `measure` and
+`measure_messages` need torch and the testbed, and are imported on demand; all else reads records
+and run files.
 """
 
 from typing import TYPE_CHECKING

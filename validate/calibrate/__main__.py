@@ -1,6 +1,6 @@
 """``python -m validate.calibrate OUTPUT``: measures the whole plan of collectives and records it.
 
-It needs root and ten minutes of a machine that does nothing else: all ranks share its processors.
+It needs root and ten minutes of an otherwise idle machine: all ranks share its processors.
 """
 
 import sys
@@ -16,7 +16,7 @@ from validate.records import RunRecord, RunRecords, save_run_records
 
 
 def main(output: Path) -> None:
-    """Measure and write. Raises DpsimError; what was measured until then is written."""
+    """Measure and write. Raises DpsimError; earlier measurements are written even then."""
     plan = full_plan()
     records: list[RunRecord] = []
     try:

@@ -1,4 +1,4 @@
-"""What is measured on a testbed: one algorithm of one collective operation at one size."""
+"""Cases to measure on a testbed: one algorithm of one collective operation at one size."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class CollectiveCase(Config):
 
     @property
     def setting(self) -> str:
-        """All but the algorithm."""
+        """All but the algorithm, in words."""
         return f"{testbed_name(self.testbed)}, {self.operation}, {human(self.bytes, DATA)}"
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """The name in reports."""
         return f"{self.setting}, {self.algorithm}"
 
     def record(self, measured_s: list[float], **fields: Any) -> RunRecord:
-        """What was measured of it."""
+        """Return the record of its measured times."""
         case = self.model_dump(mode="json", exclude_defaults=True)
         return RunRecord(
             kind="collective",
@@ -52,12 +52,12 @@ class CollectiveCase(Config):
 
 
 def case_of(record: RunRecord) -> CollectiveCase:
-    """The case that a record of a collective was made of."""
+    """Return the case that a record of a collective was made of."""
     return CollectiveCase.model_validate(record.case)
 
 
 def testbed_name(testbed: TestbedConfig) -> str:
-    """``4 hosts at 100 Mbit/s``."""
+    """Return a testbed's name, such as ``4 hosts at 100 Mbit/s``."""
     rates = [in_bits(rate) for rate in testbed.rates]
     same = len(set(rates)) == 1
     name = f"{testbed.hosts} hosts at {rates[0] if same else '+'.join(rates)}"

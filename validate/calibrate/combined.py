@@ -1,4 +1,4 @@
-"""One profile of all that was measured: collectives, messages, copies, and layers of models."""
+"""One profile of all measurements: collectives, messages, copies, and layers of models."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def fit_profile(
     provenance: Mapping[str, str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> tuple[CalibrationProfile, list[RunRecord]]:
-    """The profile of all that was found, and the collectives with what it predicts.
+    """Return the profile of all measurements, and the collectives' records with its predictions.
 
-    Collectives are fitted first, and messages beside what they say. Raises DpsimError where there
-    is too little of something.
+    Collectives are fitted first; messages then add the rest. Raises DpsimError if there are too few
+    measurements of a kind.
     """
     told: list[RunRecord] = []
     base: CalibrationProfile | None = None
-    # Without anything at all, the error is that there are too few collectives.
+    # If there is nothing at all, the error is that there are too few collectives.
     if found.records or not found:
         base, told = fit_collectives(
             found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
@@ -67,7 +67,7 @@ def fit_profile(
         }
         return base.model_copy(update=changes), told
     # Links come first in the table, models last: a profile of links is judged by all messages, one
-    # of layers by the steps of batch sizes left out.
+    # of layers by the steps of held-out batch sizes.
     each = list(residuals_by.values())
     profile = CalibrationProfile(
         name=name,
@@ -86,7 +86,7 @@ def fit_profile(
 def _of_links(
     found: Measurements, transport: Transport | None
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
-    """What messages and copies tell beside ``transport``, and their errors."""
+    """Fit messages and copies beside ``transport``; return parameters and errors."""
     parameters: dict[str, Parameter] = {}
     residuals_by: dict[str, Residuals] = {}
     if found.messages:
@@ -101,7 +101,7 @@ def _of_links(
 
 
 def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
-    """How far its measured layer times are off."""
+    """Return the errors of its measured layer times."""
     repeated = Residuals.of(repetition_errors(runs, model), "fitted rows")
     residuals_by = {f"passes of {model.model}, each repetition": repeated}
     if errors := step_errors(model):
@@ -113,13 +113,13 @@ def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residu
 def _of_messages(
     messages: Sequence[Messages], transport: Transport | None
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
-    """What messages tell beside ``transport``, or all that they tell, and their errors."""
+    """Fit messages beside ``transport``, or all their parameters; return these and the errors."""
     parameters: dict[str, Parameter] = {}
     if transport is None:
         given = known(one.testbed for one in messages)
         own, transport = fit_one_way(messages, given)
         parameters = {**own, **known_parameters(given, own)}
-    # Last, beside a whole transport: its ratio takes what one way costs from there.
+    # Last, since the duplex ratio needs the transport's one-way costs.
     parameters["duplex"] = fit_duplex(messages, transport)
     whole = transport.model_copy(update={"duplex": parameters["duplex"].value})
     groups = {"messages": list(messages)}

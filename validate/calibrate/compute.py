@@ -1,9 +1,9 @@
-"""Layer times of measured models, and how well batch sizes between others are interpolated.
+"""Layer times of measured models, and the errors of interpolating between batch sizes.
 
 A layer's time is its median share of the median pass, over the repetitions of all runs at that
-batch size; an interval comes from shares and passes drawn with replacement (a bootstrap). Residuals
-are those of whole steps, forward and backward, at each batch size but the smallest and the largest,
-interpolated as if it had not been measured.
+batch size; its interval comes from shares and passes drawn with replacement (a bootstrap). The
+residuals are errors of whole steps, forward and backward, at each batch size but the smallest and
+the largest, interpolated as if it had not been measured.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _WAYS = ("forward", "backward")
 
 
 def measured_models(runs: Sequence[RunFile]) -> tuple[MeasuredModel, ...]:
-    """The models whose layers were measured in ``runs``, one for each device.
+    """Return the models whose layers were measured in ``runs``, one for each device.
 
-    Raises DpsimError where runs do not go together.
+    Raises DpsimError for runs that do not fit together.
     """
     rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
     updates: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -52,12 +52,12 @@ def measured_models(runs: Sequence[RunFile]) -> tuple[MeasuredModel, ...]:
 
 
 def step_errors(model: MeasuredModel) -> list[float]:
-    """The relative error of the step at each batch size between others, interpolated from those."""
+    """Return the relative error of each inner batch size's step, interpolated from the others."""
     sizes = np.array(model.batch_sizes, dtype=float)
-    # Tables are (batch sizes, layers): whole steps of each batch size.
+    # Tables are (batch sizes, layers): sums are whole steps of each batch size.
     steps = np.array(model.forward_s).sum(axis=1) + np.array(model.backward_s).sum(axis=1)
     errors = []
-    # The ends stay: without one of them its time would be extrapolated.
+    # The ends are kept: without one of them its time would be extrapolated.
     for left_out in range(1, len(sizes) - 1):
         other_sizes = np.delete(sizes, left_out)
         other_steps = np.delete(steps, left_out)[:, None]
@@ -67,7 +67,7 @@ def step_errors(model: MeasuredModel) -> list[float]:
 
 
 def repetition_errors(runs: Sequence[RunFile], model: MeasuredModel) -> list[float]:
-    """How far each repetition of a pass is from the time that counts, relative to it."""
+    """Return the relative deviation of each repetition of a pass from the profile's time."""
     counted = {}
     for way in _WAYS:
         passes = np.array(getattr(model, f"{way}_s")).sum(axis=1)
@@ -88,7 +88,7 @@ def _model(
 ) -> MeasuredModel:
     layers = tuple(rows[0]["layers"])
     by_batch = _by_batch(name, layers, rows)
-    # One generator goes through all tables in this order: a profile's intervals are repeatable.
+    # One generator for all tables in this order, so that a profile's intervals are repeatable.
     generator = np.random.default_rng(_SEED)
     tables: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for size, way in product(sorted(by_batch), _WAYS):
@@ -113,7 +113,7 @@ def _model(
 def _by_batch(
     name: str, layers: tuple[str, ...], rows: Sequence[Row]
 ) -> Mapping[int, Sequence[Row]]:
-    """Rows by batch size. Raises DpsimError where one has other ``layers`` than the first."""
+    """Group rows by batch size. Raises DpsimError if one has other ``layers`` than the first."""
     found: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         if tuple(row["layers"]) != layers:
@@ -126,11 +126,11 @@ def _by_batch(
 
 
 def _layers(rows: Sequence[Row], way: str, generator: np.random.Generator) -> FloatArray:
-    """Each layer's seconds, and from where to where they may be: shape (3, layers)."""
+    """Return each layer's seconds and the bounds of its interval: shape (3, layers)."""
     shares = np.concatenate([row[f"{way}_shares"] for row in rows])
     passes = np.concatenate([row[f"{way}_pass_times_s"] for row in rows])
-    # Shares and passes are drawn apart: hooks that time layers slow a pass, so the two are
-    # measured in repetitions of their own.
+    # Shares and passes are drawn separately: hooks that time layers slow a pass, so the two are
+    # measured in separate repetitions.
     draws = []
     for _ in range(RESAMPLES):
         some_shares = generator.choice(shares, len(shares))
@@ -141,7 +141,7 @@ def _layers(rows: Sequence[Row], way: str, generator: np.random.Generator) -> Fl
 
 
 def _of_layers(shares: FloatArray, passes: FloatArray) -> FloatArray:
-    """Each layer's median share of the median pass."""
+    """Return each layer's median share of the median pass."""
     # Medians of shares do not add up to 1, so they are scaled: layers must add up to the pass.
     median = np.median(shares, axis=0)
     return np.asarray(median / median.sum() * np.median(passes))

@@ -1,6 +1,6 @@
 """Copies between a GPU and its host.
 
-Latency and rate of those from and to pinned memory, T = latency + S / rate.
+Latency and rate of copies from and to pinned memory, T = latency + S / rate.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LEAST_SIZES = 3
 
 
 class Copies(NamedTuple):
-    """Copies of ``nbytes``: seconds of each repetition."""
+    """Copies of ``nbytes``: the seconds of each repetition."""
 
     nbytes: int
     times_s: tuple[float, ...]
 
 
 def copies_of(run: RunFile) -> list[Copies]:
-    """The copies of one rank alone that pinned memory takes part in, in both directions."""
+    """Return the copies of one rank alone from or to pinned memory, in both directions."""
     # Ranks that copy at once share the host's memory; pageable memory is copied twice.
     alone = (row for row in run.of("copies") if row.get("at_once", 1) == 1)
     rows = (row for row in alone if row["memory"] == "pinned" and row["bytes"])
@@ -36,9 +36,9 @@ def copies_of(run: RunFile) -> list[Copies]:
 
 
 def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
-    """``copy_latency`` and ``copy_rate``.
+    """Fit ``copy_latency`` and ``copy_rate``.
 
-    Raises DpsimError where there are fewer than three sizes.
+    Raises DpsimError for fewer than three sizes.
     """
     sizes = {one.nbytes for one in copies}
     if len(sizes) < _LEAST_SIZES:
@@ -54,7 +54,7 @@ def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
 
 
 def copy_errors(copies: Sequence[Copies], parameters: Mapping[str, Parameter]) -> list[float]:
-    """The relative error of each copy."""
+    """Return the relative error of each copy."""
     latency = parameters["copy_latency"].value
     rate = parameters["copy_rate"].value
     errors = []

@@ -2,13 +2,12 @@
 
 Robust least squares on relative errors, with bootstrap intervals.
 
-Residuals are ln(predicted / measured median), of small messages with less weight, whose times vary
-more; soft_l1 keeps outliers from ruling. Messages go in pieces, so predictions jump with the bytes
-of a window and of a buffer: no slope leads to the best of these, and `TRIED` values are tried
-together instead, before the others are fitted; both twice. Those are fitted as multiples of where
-they start. Of cases that the bootstrap draws with replacement, tried parameters take the values
-that are best for them, and each fit of the others is one Gauss-Newton step from the fit, along its
-slopes.
+Residuals are ln(predicted / measured median); small messages, whose times vary more, have less
+weight, and soft_l1 limits that of outliers. Messages go in pieces, so predictions jump with the
+bytes of a window and of a buffer and have no useful slope there: instead, all `TRIED` values of
+these are tried before the others are fitted; both twice. The others are fitted as multiples of
+their start values. In each bootstrap sample of cases, tried parameters take the values that are
+best for it, and each fit of the others is one Gauss-Newton step from the fit, along its slopes.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from validate.calibrate.line import with_spread
 from validate.calibrate.predict import predicted_s
 
 LARGE = 256 * 1024  # bytes, from which a vector counts as large
-_ERROR_LARGE, _ERROR_SMALL = 0.02, 0.1  # relative errors that weigh alike
+_ERROR_LARGE, _ERROR_SMALL = 0.02, 0.1  # relative errors of equal weight
 _RESAMPLES = 400
 _SEED = 0
 _STEP = 0.05  # of a parameter, for its slope
 _PASSES = 2  # trying and fitting
-_ROUNDS = 4  # of a fit, at most
+_ROUNDS = 4  # per fit, at most
 
 START: Mapping[str, tuple[float, str]] = {
     "latency": (50e-6, "s"),
@@ -62,7 +61,7 @@ MOST_PREDICTIONS = _PASSES * (
 )
 """How often a fit predicts all cases, at most."""
 
-_LOW, _HIGH = 0.05, 8.0  # of where they start
+_LOW, _HIGH = 0.05, 8.0  # of their start values
 
 Values = Mapping[str, float]
 Residuals = Callable[[Values], FloatArray]
@@ -70,9 +69,9 @@ Residuals = Callable[[Values], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted parameters with standard errors and 95 % intervals, and the transport that they make.
+    """Fitted parameters with standard errors and 95 % intervals, and the resulting transport.
 
-    What is known makes up the rest of the transport.
+    The known parameters make up the rest of the transport.
     """
 
     parameters: dict[str, Parameter]
@@ -81,7 +80,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Descent:
-    """Where least squares ended: the values, and the residuals there.
+    """The result of least squares: the values, and the residuals there.
 
     ``slopes`` are those of the residuals along relative changes of the values.
     """
@@ -91,12 +90,12 @@ class _Descent:
     slopes: FloatArray
 
     def spread(self, draws: Sequence[NDArray[np.int64]]) -> FloatArray:
-        """The values (draw, parameter) fitted to each draw, by one step along the slopes."""
+        """Return the values (draw, parameter) fitted to each draw, by one step along the slopes."""
         robust = (1 + self.residuals**2) ** -0.25  # the square root of soft_l1's weight
         slopes = self.slopes * robust[:, None]
         short = -self.residuals * robust
-        # Least squares has stopped near the best point, not at it: what is left to go there says
-        # nothing of the spread.
+        # Least squares has stopped near the best point, not at it: the remaining step is not part
+        # of the spread.
         base = np.linalg.lstsq(slopes, short, rcond=1e-6)[0]
         steps = [np.linalg.lstsq(slopes[draw], short[draw], rcond=1e-6)[0] for draw in draws]
         relative = np.maximum(1 + (np.array(steps) - base), 0.0)
@@ -110,9 +109,10 @@ def fit(
     *,
     done: Callable[[int], None] = lambda count: None,
 ) -> Fit:
-    """The parameters with which cases are predicted best; ``known`` ones are not fitted.
+    """Fit the parameters to the cases; ``known`` ones are not fitted.
 
-    ``done`` is told how often all cases have been predicted, at most `MOST_PREDICTIONS` times.
+    ``done`` is called with the number of times that all cases have been predicted, at most
+    `MOST_PREDICTIONS`.
     """
     residuals = _residuals(cases, measured_s, done)
     names = [name for name in TRIED if name not in known]
@@ -126,7 +126,7 @@ def fit(
         descent = _descend(residuals, values, {**known, **best})
         values = descent.values
 
-    # Both kinds of parameter see the same draws.
+    # Both kinds of parameter use the same draws.
     draws = list(np.random.default_rng(_SEED).integers(0, len(cases), (_RESAMPLES, len(cases))))
     parameters = {**_fitted(descent, draws), **_tried(grid, costs, best, draws)}
     return Fit(parameters, Transport.model_validate({**known, **values, **best}))
@@ -135,7 +135,7 @@ def fit(
 def _residuals(
     cases: Sequence[CollectiveCase], measured_s: Sequence[float], done: Callable[[int], None]
 ) -> Residuals:
-    """Predicts all cases with given values: how far off each is, in errors that weigh alike."""
+    """Return a function that predicts all cases with given values, and returns weighted errors."""
     logs = np.log(np.asarray(measured_s))
     typical = [_ERROR_LARGE if case.bytes >= LARGE else _ERROR_SMALL for case in cases]
     weights = 1 / np.array(typical)
@@ -151,12 +151,12 @@ def _residuals(
 
 
 def _soft(residuals: FloatArray) -> FloatArray:
-    """What each residual costs under soft_l1."""
+    """Return the soft_l1 cost of each residual."""
     return np.asarray(2 * (np.sqrt(1 + residuals**2) - 1))
 
 
 def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
-    """Least squares over the values of ``start``, from there."""
+    """Run least squares over the values of ``start``, from there."""
     from scipy.optimize import least_squares
 
     names = list(start)
@@ -165,12 +165,12 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
     # A link cannot carry more than its rate: the bound of efficiency is 1 itself.
     high = np.array([1 / START[name][0] if name == "efficiency" else _HIGH for name in names])
 
-    @cache  # slopes begin where least squares has just been, and are asked for again at the end
+    @cache  # slopes start where least squares has just been, and are needed again at the end
     def predicted(*values: float) -> FloatArray:
         return residuals({**fixed, **dict(zip(names, values, strict=True))})
 
     def at(multiples: FloatArray) -> FloatArray:
-        # A copy, since least squares writes into what it is given.
+        # A copy, since least squares writes into the array.
         return predicted(*(begin * multiples).tolist()).copy()
 
     def slopes(multiples: FloatArray) -> FloatArray:
@@ -193,7 +193,7 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
         x_scale=first,
     )
 
-    # Slopes along the multiples become slopes along relative changes, which the bootstrap steps in.
+    # The bootstrap needs slopes along relative changes instead of along the multiples.
     values = dict(zip(names, (begin * found.x).tolist(), strict=True))
     return _Descent(values, at(found.x), slopes(found.x) * found.x)
 
@@ -214,7 +214,7 @@ def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, 
 def _tried(
     grid: Sequence[Values], costs: FloatArray, best: Values, draws: Sequence[NDArray[np.int64]]
 ) -> dict[str, Parameter]:
-    """Tried parameters; ``costs`` are those of each point of the grid (point, case)."""
+    """Return the tried parameters; ``costs`` are (grid point, case)."""
     chosen = [grid[int(costs[:, draw].sum(axis=1).argmin())] for draw in draws]
     return {
         name: with_spread(value, "B", np.array([one[name] for one in chosen]))

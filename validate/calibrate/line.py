@@ -1,6 +1,6 @@
 """Straight lines through measured times, T = constant + slope x amount.
 
-They are fitted robustly, with the spread over redrawn repetitions.
+They are fitted robustly, with the spread from resampled repetitions.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Parameter
 
 RESAMPLES = 200
-_RELATIVE = 0.02  # the relative error from which on a row counts less
+_RELATIVE = 0.02  # the relative error above which a row has less weight
 _SEED = 0
 
 
 def fit_lines(
     amounts: FloatArray, times_s: Sequence[Sequence[float]], least: float = 0.0
 ) -> FloatArray:
-    """(constant, slope) of the fit, then of `RESAMPLES` fits to redrawn repetitions.
+    """Return (constant, slope) of the fit, then of `RESAMPLES` fits to resampled repetitions.
 
     Both are at least 0, and the slope at least ``least``. ``times_s`` are the repetitions of each
-    amount, whose medians count; relative errors are fitted by soft_l1.
+    amount, whose medians are fitted by soft_l1 on relative errors.
     """
     return np.array([_line(amounts, medians, least) for medians in drawn(times_s)])
 
 
 def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
-    """The medians of each row's repetitions, then `RESAMPLES` times those of a bootstrap sample.
+    """Return the medians of each row's repetitions, then those of `RESAMPLES` bootstrap samples.
 
     A sample has as many repetitions of a row as were measured, drawn with replacement.
     """
@@ -43,12 +43,12 @@ def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
 
 
 def parameter(draws: FloatArray, unit: str) -> Parameter:
-    """The first of ``draws`` is the value, the others tell its error and interval."""
+    """Return a parameter: its value is ``draws[0]``, error and interval come from the rest."""
     return with_spread(float(draws[0]), unit, draws[1:])
 
 
 def with_spread(value: float, unit: str, draws: FloatArray) -> Parameter:
-    """A value with the standard error and the 95 % interval that ``draws`` tell."""
+    """Return a value with the standard error and the 95 % interval of ``draws``."""
     low, high = np.percentile(draws, [2.5, 97.5])
     return Parameter(
         value=value,
@@ -64,13 +64,13 @@ def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float
 
     scale = float(np.ptp(seconds) / np.ptp(amounts)) or 1.0
 
-    # Both are fitted as multiples, so that the solver sees numbers of one size.
+    # Both are fitted as multiples, so that the solver sees numbers of similar size.
     def off(multiples: FloatArray) -> FloatArray:
         constant, slope = multiples
         predicted = constant * seconds.min() + slope * scale * amounts
         return np.asarray(predicted / seconds - 1) / _RELATIVE
 
-    # The constant is at most the shortest time measured: the rest of a time is never negative.
+    # The constant is at most the shortest measured time, as the rest of a time is never negative.
     start = [0.5, max(1.0, 1.01 * least / scale)]
     bounds = ([0.0, least / scale], [1.0, np.inf])
     constant, slope = least_squares(off, start, bounds=bounds, loss="soft_l1").x

@@ -1,8 +1,8 @@
 """Measures collectives on a testbed.
 
 Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, by the
-machine's clock, when all begin. So links are idle and their limiters' buckets full at the start,
-and no rank begins earlier than another by more than the time it takes to wake up.
+machine's clock, at which all begin. So links are idle and their limiters' buckets full at the
+start, and ranks begin together except for the time it takes to wake up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from validate.ranks.processes import World, joined
 from validate.ranks.testbed import Testbed
 from validate.records import RunRecord
 
-_APART = 0.006  # seconds: twice what a limiter needs to fill its bucket
+_APART = 0.006  # seconds: twice the time that a limiter needs to fill its bucket
 _TIMEOUT_S = 3600.0
 _SMALLEST, _LARGEST = 65536, 2**20  # bytes of messages
 _REPETITIONS = 5  # of each
@@ -40,10 +40,10 @@ Done = Callable[[int], None]
 def measure(
     cases: Sequence[CollectiveCase], done: Done = lambda count: None
 ) -> Iterator[RunRecord]:
-    """A record of each case, testbed by testbed; ``done`` is called with how many there are so far.
+    """Yield a record of each case, by testbed; ``done`` is called with the number so far.
 
-    Raises TestbedError where the machine lacks something, RunFailed where a rank fails, and
-    DpsimError for a wrong sum.
+    Raises TestbedError if the machine lacks something, RunFailed if a rank fails, and DpsimError
+    for a wrong sum.
     """
     count = 0
     for testbed in dict.fromkeys(case.testbed for case in cases):
@@ -51,7 +51,7 @@ def measure(
         with Testbed(testbed) as up:
             before = count
 
-            # A default argument holds what was done before this testbed: ``count`` goes on.
+            # A default argument binds the count before this testbed, as ``count`` changes later.
             def on_line(rank: int, stream: str, line: str, before: int = before) -> None:
                 if rank == 0 and stream == "stdout" and line.startswith("measured "):
                     done(before + int(line.split()[1]))
@@ -70,7 +70,7 @@ def measure(
                 preload=["validate.microbench"],
                 on_line=on_line,
             )
-        # Rank 0 writes a row a case, in the order of the cases.
+        # Rank 0 writes a row per case, in the order of the cases.
         rows = [row for row in run.rows if row["rank"] == 0]
         for case, row in zip(some, rows, strict=True):
             if row["wrong"]:
@@ -82,9 +82,9 @@ def measure(
 def measure_messages(
     testbed: TestbedConfig, progress: Callable[[str, int, int], None]
 ) -> list[Messages]:
-    """Messages between two hosts of ``testbed``, one way and both ways at once.
+    """Measure messages between two hosts of ``testbed``, one way and both ways at once.
 
-    Raises as `measure` does.
+    Raises the same errors as `measure`.
     """
     settings = Settings(
         what=("point-to-point",), begin=_SMALLEST, end=_LARGEST, factor=2.0, iterations=_REPETITIONS
@@ -94,7 +94,7 @@ def measure_messages(
 
 
 def as_rank(cases: Sequence[CollectiveCase]) -> None:
-    """One rank's part; rank 0 records the times of each case."""
+    """Run one rank's part; rank 0 records the times of each case."""
     with joined("gloo", "cpu") as world:
         connected()
         for number, case in enumerate(cases, 1):
@@ -114,7 +114,7 @@ def _made(case: CollectiveCase, world: World) -> Collective:
 
 
 def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
-    """Seconds from the agreed moment until the last rank had ended; wrong values on all ranks."""
+    """Return the seconds from the agreed start to the last rank's end, and all wrong values."""
     world = collective.world
     source, target = collective.buffers(in_place=collective.in_place)
     ends, wrong = [], 0
@@ -123,9 +123,9 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
         begin = _agreed(world)
         time.sleep(max(begin - time.monotonic(), 0))
         collective.run(source, target)
-        # From the agreed moment, not from when this rank woke up: a late waker counts as late.
+        # From the agreed moment, not from when this rank woke up: a late wake-up counts as late.
         ends.append(time.monotonic() - begin)
-        # Or the checks of those who are done would keep the processors from the others.
+        # Otherwise the checks of finished ranks would take processors from the others.
         world.barrier()
         wrong += collective.wrong(target)
     if isinstance(collective, Executor):
@@ -136,7 +136,7 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
 
 
 def _agreed(world: World) -> float:
-    """The moment at which all ranks begin, in seconds of the machine's clock."""
+    """Return the moment at which all ranks begin, in seconds of the machine's clock."""
     world.barrier()
     moment = torch.tensor([time.monotonic() + _APART], dtype=torch.float64)
     dist.broadcast(moment, 0)

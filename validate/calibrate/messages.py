@@ -1,10 +1,13 @@
-"""Messages between two hosts: what each direction of a link keeps of its rate while both carry.
+"""Messages between two hosts: the share of its rate that each direction keeps if both are used.
 
-That duplex factor is the one with which seconds per byte, both ways over one way, are predicted as
-measured, over messages from `LARGE` bytes on: what messages cost beside their bytes, and what
-limiters let pass for nothing, cancels. Where no collectives were measured, latency and efficiency
-are fitted on messages one way: T = 2 latency + max(0, S - burst) / (efficiency x rate), robustly
-(soft_l1 on relative errors). Intervals come from fits to repetitions drawn with replacement.
+This duplex factor is fitted to the ratio of seconds per byte, both ways over one way, of messages
+from `LARGE` bytes on: in the ratio, other costs of messages and the free bytes of limiters cancel.
+If no collectives were measured, latency and efficiency are fitted on messages one way, robustly
+(soft_l1 on relative errors):
+
+    T = 2 latency + max(0, S - burst) / (efficiency x rate)
+
+Intervals come from fits to repetitions drawn with replacement.
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ if TYPE_CHECKING:
     from validate.microbench import RunFile
 
 _PATTERNS = {"ping-pong": False, "exchange": True}  # both ways at once?
-# Algorithm and operation of one way and of both, and how many times a message the vector is.
+# Algorithm and operation of one way and of both, and the size of the vector in messages.
 _SCHEDULES = {
     False: ("tree", "broadcast", 1),
     True: ("pairwise", "all-to-all", 2),
 }
 _LEAST_SIZES = 3
-_RELATIVE = 0.02  # the relative error from which on a row counts less
-# From two directions that share one rate, to two that have it each.
+_RELATIVE = 0.02  # the relative error above which a row has less weight
+# From two directions that share one rate to two that have it each.
 _FACTORS = np.linspace(0.5, 1, 501)
 _PREDICTED = np.linspace(0.5, 1, 11)
 
@@ -52,7 +55,7 @@ class Messages:
 
 
 def messages_of(run: RunFile, testbed: TestbedConfig) -> list[Messages]:
-    """The point-to-point rows of a run on ``testbed``, each on a testbed of its two hosts."""
+    """Return the point-to-point rows of a run on ``testbed``, each with its two hosts' testbed."""
     rows = [row for row in run.of("point-to-point") if row["pattern"] in _PATTERNS]
     return [
         Messages(
@@ -66,7 +69,7 @@ def messages_of(run: RunFile, testbed: TestbedConfig) -> list[Messages]:
 
 
 def predicted_message_s(one: Messages, transport: Transport) -> float:
-    """Seconds until both hosts have what they are sent."""
+    """Return the predicted seconds until both hosts have received their messages."""
     cluster = build_cluster(cluster_over_transport(one.testbed.cluster(), transport))
     name, operation, times = _SCHEDULES[one.both_ways]
     model = transport_model(name, cluster, transport, operation=operation)
@@ -79,7 +82,7 @@ def predicted_message_s(one: Messages, transport: Transport) -> float:
 def fit_one_way(
     messages: Sequence[Messages], given: Mapping[str, float]
 ) -> tuple[dict[str, Parameter], Transport]:
-    """Latency and efficiency beside what is ``given``, on messages one way.
+    """Fit latency and efficiency on messages one way, beside ``given`` parameters.
 
     Raises DpsimError for fewer than three sizes.
     """
@@ -103,7 +106,7 @@ def fit_one_way(
 
 
 def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
-    """The duplex factor that fits ``messages`` best, beside ``transport``.
+    """Fit the duplex factor to ``messages``, beside ``transport``.
 
     Raises DpsimError for fewer than two sizes of large messages that went both ways.
     """
@@ -113,28 +116,28 @@ def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
             f"runs must have messages one way and both ways of two sizes from {LARGE // 1024} KiB "
             "on, but have not"
         )
-    # A prediction is dear and smooth in the factor: a few are made, and interpolated between.
+    # Predictions are expensive and smooth in the factor: a few are computed and interpolated.
     predicted = np.array(
         [np.interp(_FACTORS, _PREDICTED, _predicted_ratios(*pair, transport)) for pair in pairs]
     )
     found = []
 
-    # The medians as measured come first, so that the first factor found is the value.
+    # The measured medians come first, so that the first factor found is the value.
     for times in drawn([one.times_s for pair in pairs for way in pair for one in way]):
-        # (testbeds, factors): all factors are judged at once.
+        # (testbeds, factors): all factors are compared at once.
         off = predicted - _ratios(pairs, times)[:, None]
         found.append(_FACTORS[_cost(off / _RELATIVE).argmin()])
     return parameter(np.array(found), "1")
 
 
 def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messages]]]:
-    """For each testbed with two sizes or more: the large messages one way, and those both ways."""
+    """Return the large messages one way and both ways of each testbed with at least two sizes."""
     found = []
     for testbed in dict.fromkeys(one.testbed for one in messages):
         large = [one for one in messages if one.testbed == testbed and one.nbytes >= LARGE]
         one_way = [one for one in large if not one.both_ways]
         both_ways = [one for one in large if one.both_ways]
-        # One size has no slope, and the slope is all that the ratio compares.
+        # One size has no slope, and the ratio compares slopes.
         sizes = [{one.nbytes for one in way} for way in (one_way, both_ways)]
         if all(len(each) > 1 for each in sizes):
             found.append((one_way, both_ways))
@@ -144,7 +147,7 @@ def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messa
 def _predicted_ratios(
     one_way: Sequence[Messages], both: Sequence[Messages], transport: Transport
 ) -> list[float]:
-    """Ln of seconds per byte, both ways over one way, as predicted with each of `_PREDICTED`."""
+    """Return ln of predicted seconds per byte, both ways over one way, for each of `_PREDICTED`."""
     alone = _predicted_slope(one_way, transport)
     ratios = []
     for duplex in _PREDICTED.tolist():
@@ -160,7 +163,7 @@ def _predicted_slope(messages: Sequence[Messages], transport: Transport) -> floa
 def _ratios(
     pairs: Sequence[tuple[list[Messages], list[Messages]]], times: FloatArray
 ) -> FloatArray:
-    """The same as measured, of each testbed; ``times`` are those of all messages in order."""
+    """Return the measured ratios of each testbed; ``times`` are those of all messages in order."""
     ratios = []
     first = 0
     for pair in pairs:
@@ -174,17 +177,17 @@ def _ratios(
 
 
 def _slope(messages: Sequence[Messages], seconds: FloatArray) -> float:
-    """Seconds per byte: the line with the least relative errors."""
+    """Return the seconds per byte: the line with the least relative errors."""
     return float(np.polyfit([float(one.nbytes) for one in messages], seconds, 1, w=1 / seconds)[0])
 
 
 def _cost(off: FloatArray) -> FloatArray:
-    """Of each factor: the sum of soft_l1 over testbeds."""
+    """Return each factor's sum of soft_l1 over testbeds."""
     return np.asarray((np.sqrt(1 + off**2) - 1).sum(axis=0))
 
 
 def message_errors(messages: Sequence[Messages], transport: Transport) -> list[float]:
-    """The relative error of each as ``transport`` predicts it."""
+    """Return the relative error of ``transport`` for each message."""
     errors = []
     for one in messages:
         measured = float(np.median(one.times_s))
@@ -193,7 +196,7 @@ def message_errors(messages: Sequence[Messages], transport: Transport) -> list[f
 
 
 def _pair(testbed: TestbedConfig, first: int, second: int) -> TestbedConfig:
-    """The two hosts alone, with the uplink between them where they are in different racks."""
+    """Return a testbed of the two hosts, with the uplink between them if their racks differ."""
     rack = {host: number for number, hosts in enumerate(testbed.switches) for host in hosts}
     racks = None
     if testbed.racks and rack[first] != rack[second]:
@@ -203,6 +206,6 @@ def _pair(testbed: TestbedConfig, first: int, second: int) -> TestbedConfig:
 
 
 def _rate(testbed: TestbedConfig) -> float:
-    """The nominal rate of the slowest link between the two hosts, B/s."""
+    """Return the nominal rate of the slowest link between the two hosts, in B/s."""
     uplinks = [testbed.racks.uplink] if testbed.racks else []
     return min(*testbed.rates, *uplinks)

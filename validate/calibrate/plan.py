@@ -1,4 +1,4 @@
-"""Which collectives are measured: algorithms and sizes, as far as they take minutes."""
+"""The collectives to measure: algorithms and sizes that take minutes in all."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ALGORITHMS = (
 SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB, 4096 * KIB, 16384 * KIB)
 
 _LONGEST = 0.6  # seconds of one repetition: longer ones are left out
-_REPETITIONS = ((0.02, 11), (0.1, 7), (_LONGEST, 4))  # up to so many seconds, so many
+_REPETITIONS = ((0.02, 11), (0.1, 7), (_LONGEST, 4))  # (most seconds each, repetitions)
 _RATES = ("50 Mbit/s", "100 Mbit/s", "200 Mbit/s", "400 Mbit/s")
 
-# No power of two, unequal rates, and racks whose uplinks are narrower than their hosts together.
+# No power of two, unequal rates, and racks whose uplinks are slower than their hosts together.
 _OTHERS: tuple[dict[str, Any], ...] = (
     {"hosts": 3, "rate": "100 Mbit/s"},
     {"hosts": 6, "rate": "200 Mbit/s"},
@@ -48,7 +48,7 @@ _OTHERS: tuple[dict[str, Any], ...] = (
 
 
 def full_plan() -> list[CollectiveCase]:
-    """Every algorithm, 4 KiB to 16 MiB, on many testbeds.
+    """Return every algorithm, 4 KiB to 16 MiB, on many testbeds.
 
     2 to 8 hosts at 50 to 400 Mbit/s, unequal rates, two racks.
     """
@@ -58,9 +58,9 @@ def full_plan() -> list[CollectiveCase]:
 
 
 def own_plan(testbed: TestbedConfig) -> list[CollectiveCase]:
-    """What is measured to calibrate one testbed: every algorithm, small to middle sizes.
+    """Return the cases that calibrate one testbed: every algorithm, small to middle sizes.
 
-    It takes a minute or two. Raises DpsimError for a testbed of one host.
+    Measuring them takes a minute or two. Raises DpsimError for a testbed of one host.
     """
     if testbed.hosts < 2:
         raise DpsimError(
@@ -75,9 +75,9 @@ def cases(
     sizes: Sequence[int] = SIZES,
     longest: float = _LONGEST,
 ) -> Iterator[CollectiveCase]:
-    """Every algorithm at every size on one testbed.
+    """Yield every algorithm at every size on one testbed.
 
-    What would take more than ``longest`` s a repetition is left out.
+    Cases whose repetition would take more than ``longest`` s are left out.
     """
     for name, size in product(algorithms, sizes):
         seconds = _about(testbed, name, size)
@@ -89,7 +89,7 @@ def cases(
 
 
 def _about(testbed: TestbedConfig, algorithm: str, size: int) -> float:
-    """Seconds by rough count: what the busiest host sends, at the slowest rate."""
+    """Return a rough estimate of the seconds: the busiest host's bytes at the slowest rate."""
     m = testbed.hosts
     times = {
         "tree": 2 * (m - 1).bit_length(),
@@ -99,7 +99,7 @@ def _about(testbed: TestbedConfig, algorithm: str, size: int) -> float:
     }
     sent = round(size * times.get(algorithm, 2)) or 1
 
-    # Between the first host and the last one, which is in the other rack where there are two.
+    # Between the first host and the last one, which is in the other rack if there are two.
     seconds = nominal_s(testbed, [(0, m - 1, sent)])
     if testbed.racks:
         seconds *= max(1, max(testbed.rates) / testbed.racks.uplink)

@@ -1,4 +1,4 @@
-"""What dpsim predicts for a measured collective, over a transport."""
+"""Predictions of measured collectives, over a transport."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from validate.calibrate.cases import LIBRARY, CollectiveCase
 
 
 def predicted_s(case: CollectiveCase, transport: Transport) -> float:
-    """Seconds until the last rank is done, all of them beginning together on links that are idle.
+    """Return the seconds until the last rank is done; all begin together on idle links.
 
-    Raises DpsimError where the transport says too little for that.
+    Raises DpsimError if the transport lacks parameters for that.
     """
     cluster = _cluster(case.testbed, transport)
     by_library = case.algorithm == LIBRARY

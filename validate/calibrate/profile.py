@@ -1,4 +1,4 @@
-"""A calibration profile from records of collectives: what was fitted, and how well it predicts."""
+"""A calibration profile from records of collectives: fitted parameters and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from validate.ranks.testbed import burst_bytes
 from validate.records import RunRecord
 
 _QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
-LEAST_CASES = 10  # cases: with fewer, parameters would be guessed
+LEAST_CASES = 10  # cases: with fewer, parameters would be guesses
 
 FORMULA = (
     "Ranks share processors; a receive is announced before its message comes; links are token "
@@ -33,10 +33,10 @@ def fit_collectives(
     provenance: Mapping[str, str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> tuple[CalibrationProfile, list[RunRecord]]:
-    """The profile fitted on each ``every``-th collective, and the records with what it predicts.
+    """Fit a profile on each ``every``-th collective; return it and the records with predictions.
 
-    The others are held out: their errors are the profile's residuals. Raises DpsimError where there
-    are too few collectives.
+    The others are held out: their errors are the profile's residuals. Raises DpsimError for too few
+    collectives.
     """
     collectives = [record for record in records if record.kind == "collective"]
     chosen = collectives[::every]
@@ -57,7 +57,7 @@ def fit_collectives(
         told.append(record.model_copy(update=changes))
     not_fitted = known_parameters(found.transport.model_dump(), found.parameters)
 
-    # With every collective fitted on, nothing is held out: errors are then those of the fit itself.
+    # If every collective is fitted on, none is held out, and the errors are those of the fit.
     held_out = [record for record in told if not record.fitted]
 
     profile = CalibrationProfile(
@@ -74,9 +74,9 @@ def fit_collectives(
 
 
 def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
-    """What need not be fitted: limiters' buckets, processors, and the queue at a sender's link."""
-    # In seconds a limiter's bucket is the same at every rate (but of the slowest links, where it is
-    # one frame), so that any of the testbeds says it.
+    """Return the parameters that are not fitted: limiters' buckets, processors, sender's queue."""
+    # In seconds a limiter's bucket is the same at every rate (except on the slowest links, where it
+    # is one frame), so any of the testbeds will do.
     testbed = next(iter(testbeds))
     rate = max(testbed.rates)
     return {
@@ -89,7 +89,7 @@ def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
 def known_parameters(
     values: Mapping[str, float], fitted: Mapping[str, Parameter]
 ) -> dict[str, Parameter]:
-    """What is known, as parameters without errors."""
+    """Return the known values as parameters without errors."""
     units = {"burst": "s", "cores": "1", "queue": "B"}
     return {
         name: Parameter(value=values[name], unit=unit)
@@ -99,7 +99,7 @@ def known_parameters(
 
 
 def _parts(records: Sequence[RunRecord]) -> dict[str, Residuals]:
-    """Residuals of those fitted on, and of those held out by size and by algorithm."""
+    """Return residuals of the fitted records, and of held-out ones by size and by algorithm."""
     out = [record for record in records if not record.fitted]
     parts: dict[str, list[RunRecord]] = {
         "fitted on": [record for record in records if record.fitted],

@@ -1,4 +1,4 @@
-"""Where measurements come from: files of records, and microbenchmarks' run files."""
+"""Sources of measurements: files of records, and microbenchmarks' run files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from validate.microbench import RunFile
 
 _MICROBENCH = b'"kind": "microbench"'
-_LIBRARY = "library"  # what microbenchmarks call the backend's own algorithm
+_LIBRARY = "library"  # the microbenchmarks' name of the backend's own algorithm
 _KEYS = ("hosts", "rate", "mtu")
-# The benchmarks that calibration reads; the last says something beside layers alone.
+# The benchmarks that calibration reads; the last is only used together with layers.
 USED = ("collectives", "point-to-point", "copies", "layers", "optimizer")
 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What files hold: collectives as records, messages, copies, and runs with layers.
+    """The content of files: collectives as records, messages, copies, and runs with layers.
 
-    ``counts`` says how many measured cases each file gave.
+    ``counts`` is the number of measured cases of each file.
     """
 
     records: list[RunRecord] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Measurements:
 
 
 def read_measurements(paths: Sequence[Path], testbed: TestbedConfig | None) -> Measurements:
-    """What is in files of records, and in run files of microbenchmarks, which ran on ``testbed``.
+    """Read files of records and microbenchmarks' run files, the latter from ``testbed``.
 
     Raises DpsimError.
     """
@@ -61,7 +61,7 @@ def read_measurements(paths: Sequence[Path], testbed: TestbedConfig | None) -> M
 
 
 def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int:
-    """Add what a run file has; the answer is how many rows of it count."""
+    """Add the content of a run file, and return the number of its rows used."""
     from validate.microbench import load_run_file
 
     run = load_run_file(path)
@@ -81,10 +81,10 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
 
 
 def _is_microbenchmark(path: Path) -> bool:
-    # Only records are written packed.
+    # Only records are written compressed.
     if path.suffix == ".gz":
         return False
-    # By the head of the text: records may be megabytes, and are parsed once they are known.
+    # By the start of the text: records may be megabytes, and are parsed once they are recognised.
     begin = read_file(path)[:4096]
     return _MICROBENCH in begin.replace(b'"kind":"', b'"kind": "')
 
@@ -103,7 +103,7 @@ def _checked(path: Path, testbed: TestbedConfig | None, ranks: int) -> TestbedCo
 
 
 def parse_testbed(text: str) -> TestbedConfig:
-    """The testbed of a YAML file, or of ``hosts=4,rate=100 Mbit/s``.
+    """Return the testbed of a YAML file, or of ``hosts=4,rate=100 Mbit/s``.
 
     Raises ScenarioError or DpsimError.
     """

@@ -1,6 +1,6 @@
-"""Schedules and library collectives carried out by real ranks, checked and timed.
+"""Schedules and library collectives on real ranks, checked and timed.
 
-Knows ranks, and the schedules of `dpsim.collectives`; needs torch.
+Depends on ranks, and the schedules of `dpsim.collectives`; needs torch.
 """
 
 from validate.collectives.collective import Collective

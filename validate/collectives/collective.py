@@ -1,4 +1,4 @@
-"""What is timed and checked: a collective that a rank takes part in, from tensor to tensor."""
+"""The interface of a collective to time and check: it takes a tensor and gives a tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from validate.ranks.processes import World
 
 
 class Collective(ABC):
-    """One collective operation, as one rank takes part in it.
+    """One collective operation, from the view of one rank.
 
     ``elements_in`` go in and ``elements_out`` come out, of ``dtype``.
     ``parts`` is what it promises. ``in_place`` says whether input and output may be the same
@@ -43,23 +43,23 @@ class Collective(ABC):
 
     @abstractmethod
     def run(self, source: Any, target: Any) -> None:
-        """Carries it out; on a GPU it may still be running when this returns."""
+        """Run the collective; on a GPU it may still be running when this returns."""
 
     def buffers(self, *, in_place: bool) -> tuple[Any, Any]:
-        """An input and an output tensor on the device, the same one where it runs ``in_place``."""
+        """Return an input and an output tensor on the device, the same one if ``in_place``."""
         source = torch.empty(self.elements_in, dtype=self.dtype, device=self.world.device)
         if in_place:
             return source, source
         return source, source.new_empty(self.elements_out)
 
     def prepare(self, source: Any, target: Any) -> None:
-        """Puts the rank's input into ``source``, and nonsense into a ``target`` of its own."""
+        """Put the rank's input into ``source``, and invalid values into a separate ``target``."""
         source.copy_(self._input)
         if target is not source:
             poison(target)
 
     def wrong(self, target: Any) -> int:
-        """How many promised elements of an output are wrong."""
+        """Return how many promised elements of an output are wrong."""
         return self._check.wrong(target)
 
     @cached_property

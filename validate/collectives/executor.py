@@ -1,24 +1,26 @@
 """Runs any `dpsim.collectives.Schedule` on real ranks, by messages of ``torch.distributed``.
 
 The rules are those of the simulator's executors: a round of a rank begins when all its transfers of
-the round before are done, sent and received; what it received is reduced when the round is done;
-channels wait for nothing of each other. In each round every receive is posted before any send: gloo
+the previous round are done, sent and received; received data are reduced when the round is done;
+channels do not wait for each other. In each round every receive is posted before any send: gloo
 announces a posted receive over the connection that carries the data the other way, and with sends
 first the two directions take turns.
 
-A send is done when the library says so; gloo does when the kernel has taken the last byte. With
-socket buffers of megabytes a rank so begins its next round long before its message has arrived, and
-both share its link: a binomial broadcast of 1 MiB then takes 2.6 messages' time in place of 2 (4
-ranks, 200 Mbit/s; 1.95 with ``tcp_wmem`` of at most 64 KiB).
+A send is done when the library says so; for gloo, when the kernel has taken the last byte. With
+socket buffers of megabytes a rank then begins its next round long before its message has arrived,
+and both share its link: a binomial broadcast of 1 MiB then takes the time of 2.6 messages instead
+of 2 (4 ranks, 200 Mbit/s; 1.95 with ``tcp_wmem`` of at most 64 KiB).
 
 Three ways, by backend and device:
+
 - gloo (or mpi) and CPU tensors: sends and receives of the process group, a thread for each channel
   beyond the first;
 - gloo and CUDA tensors: the vector is copied to pinned memory of the host, the schedule runs there,
   and the result is copied back;
 - nccl: the transfers of a round are one group (``batch_isend_irecv``) on the GPU's stream. There
-  the channels go round by round together, since a communicator carries out one group after another.
-  The last two have not run on a GPU yet.
+  the channels proceed together round by round, since a communicator runs one group after another.
+
+The last two have not run on a GPU yet.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ from validate.ranks.processes import World
 
 
 class _BoundRound(NamedTuple):
-    """A round with its slices laid out as views: (views, peer) to receive and to send.
+    """A round with its slices as views: (views, peer) to receive and to send.
 
-    ``finish`` has (own, received, reduce) for what is taken from scratch when all has come.
+    ``finish`` has (own, received, reduce) for what to take from scratch when all has arrived.
     """
 
     receives: tuple[tuple[list[Any], int], ...]
@@ -51,10 +53,10 @@ class _BoundRound(NamedTuple):
 class Executor(Collective):
     """One schedule for one rank of ``world``; ``elements`` is the length of one of its vectors.
 
-    Rounds are compiled when it is made, and laid out over a tensor when it first runs on it;
-    scratch is reused. ``through_host`` says whether the vector is staged in the host's memory; if
-    left out, where the backend cannot send it from its device. ``first_tag``: of what runs beside
-    others, a number of its own. Raises ValueError where the schedule is for other numbers of ranks.
+    Rounds are compiled at creation, and bound to a tensor when first run on it; scratch is reused.
+    ``through_host`` says whether the vector is staged in the host's memory; by default, if the
+    backend cannot send it from its device. ``first_tag`` must differ between concurrent executors.
+    Raises ValueError if the schedule is for another number of ranks.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Executor(Collective):
         self._in_groups = world.backend == "nccl"
         channels = rank_rounds(schedule, chunking, world.rank)
         self._channels = (tuple(lockstep(channels)),) if self._in_groups else channels
-        # The calling thread carries the first channel itself.
+        # The calling thread runs the first channel itself.
         others = len(self._channels) - 1
         self._threads = ThreadPoolExecutor(others) if others > 0 else None
         on_gpu = world.on_gpu
@@ -97,13 +99,13 @@ class Executor(Collective):
         self._bound: list[list[_BoundRound]] = []
 
     def prepare(self, source: Any, target: Any) -> None:
-        """As `Collective`; and nonsense into scratch."""
+        """Prepare the buffers, and put invalid values into scratch."""
         super().prepare(source, target)
         for scratch in self._scratch:
             poison(scratch)
 
     def run(self, source: Any, target: Any) -> None:
-        """Carries the schedule out on ``target``, which starts as a copy of ``source``.
+        """Run the schedule on ``target``, which starts as a copy of ``source``.
 
         The two may be the same tensor.
         """
@@ -113,7 +115,7 @@ class Executor(Collective):
             vector.copy_(source)
         elif target is not source:
             target.copy_(source)
-        # Views are made once a tensor, which warm-up pays: the repetitions that count only send.
+        # Views are made once per tensor, in the warm-up: the measured repetitions only send.
         if self._bound_to is not vector:
             self._bind(vector)
         self._run_channels()
@@ -121,7 +123,7 @@ class Executor(Collective):
             target.copy_(vector)
 
     def close(self) -> None:
-        """Ends the threads of its channels."""
+        """End the threads of its channels."""
         if self._threads is not None:
             self._threads.shutdown()
 
@@ -136,14 +138,14 @@ class Executor(Collective):
                 others.append(self._threads.submit(run, channel, rounds))
         if self._bound:
             run(0, self._bound[0])
-        # Raises what a thread has raised.
+        # Raises the exception of a thread, if any.
         for other in others:
             other.result()
 
     def _run_rounds(self, channel: int, rounds: Iterable[_BoundRound]) -> None:
-        """The rounds of one channel, whose messages carry its number as tag, from the first one on.
+        """Run the rounds of one channel, whose messages carry its number as tag, from the first on.
 
-        Those of a pair arrive in the order of sending.
+        Messages between a pair of ranks arrive in the order of sending.
         """
         group, tag = self.world.group, self._first_tag + channel
         for current in rounds:
@@ -154,7 +156,7 @@ class Executor(Collective):
             self._finish(current)
 
     def _run_groups(self, channel: int, rounds: Iterable[_BoundRound]) -> None:
-        """The rounds as NCCL groups.
+        """Run the rounds as NCCL groups.
 
         Waiting and reducing is queued on the stream, not done by the host.
         """
@@ -173,7 +175,7 @@ class Executor(Collective):
                 own.copy_(received)
 
     def _bind(self, vector: Any) -> None:
-        """Lays every round out over ``vector`` and scratch."""
+        """Bind every round to ``vector`` and scratch."""
         self._bound = []
         for rounds, scratch in zip(self._channels, self._scratch, strict=True):
             self._bound.append([self._lay_out(each, vector, scratch) for each in rounds])
@@ -188,7 +190,7 @@ class Executor(Collective):
                 continue
             received = scratch[receive.scratch : receive.scratch + receive.length]
             receives.append(([received], receive.peer))
-            # A signal's one element is waited for and dropped.
+            # A signal's one element is received and dropped.
             if receive.end > receive.start:
                 finish.append((own, received, receive.reduce))
         for send in current.sends:

@@ -1,6 +1,6 @@
 """The collectives of ``torch.distributed`` itself, timed and checked like a schedule.
 
-Vectors are cut into equal chunks, one a rank; rank 0 is the root. Torch reduces and broadcasts in
+Vectors are cut into equal chunks, one per rank; rank 0 is the root. Torch reduces and broadcasts in
 place: out of place, the input is copied first.
 """
 
@@ -19,7 +19,7 @@ from validate.collectives.payload import Part, promised
 from validate.ranks.processes import World
 
 _ROOT = 0
-# Torch 2.13 renames two functions; earlier ones know the old names alone.
+# Torch 2.13 renames two functions; earlier versions only have the old names.
 _all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 # Operations whose buffer holds a chunk for each rank.
@@ -27,9 +27,9 @@ CHUNKED = ("gather", "scatter", "all-gather", "reduce-scatter", "all-to-all")
 
 
 class LibraryCollective(Collective):
-    """``operation`` as the world's backend carries it out.
+    """``operation`` as the world's backend runs it.
 
-    ``elements`` are rounded down to whole chunks, at least one each.
+    ``elements`` are rounded down to whole chunks, at least one element each.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class LibraryCollective(Collective):
         world: World,
         dtype: Any = torch.float32,
     ) -> None:
-        OPERATIONS[operation]  # raises for one that is not known
+        OPERATIONS[operation]  # raises for an unknown one
         ranks = world.size
         whole = _whole_chunks(operation, elements, ranks)
         self._chunk = whole // ranks
@@ -51,7 +51,7 @@ class LibraryCollective(Collective):
         self._call: Callable[[Any, Any], None] = getattr(self, "_" + operation.replace("-", "_"))
 
     def run(self, source: Any, target: Any) -> None:
-        """Calls the library and waits for it (on a GPU: lets the stream wait)."""
+        """Call the library and wait for it (on a GPU: let the stream wait)."""
         self._call(source, target)
 
     def _own(self, vector: Any) -> Any:
@@ -59,7 +59,7 @@ class LibraryCollective(Collective):
         return vector[start : start + self._chunk]
 
     def _chunks(self, vector: Any) -> list[Any] | None:
-        """All chunks on the root, nothing elsewhere: what torch wants of a rooted operation."""
+        """Return all chunks on the root, None elsewhere, as torch's rooted operations require."""
         if self.world.rank != _ROOT:
             return None
         return list(vector.split(self._chunk))
@@ -73,7 +73,7 @@ class LibraryCollective(Collective):
         dist.reduce(target, _ROOT)
 
     def _broadcast(self, source: Any, target: Any) -> None:
-        # The others' vectors are overwritten anyhow, and a copy would count as time.
+        # The others' vectors are overwritten anyway, and a copy would count as time.
         if self.world.rank == _ROOT:
             _copied(source, target)
         dist.broadcast(target, _ROOT)
@@ -98,9 +98,9 @@ class LibraryCollective(Collective):
 
 
 def _whole_chunks(operation: str, elements: int, ranks: int) -> int:
-    """``elements`` rounded down to equal chunks, where ``operation`` cuts its vector.
+    """Round ``elements`` down to equal chunks if ``operation`` cuts its vector.
 
-    A chunk has one element at least.
+    A chunk has at least one element.
     """
     if operation == "barrier":
         return 0
@@ -110,9 +110,9 @@ def _whole_chunks(operation: str, elements: int, ranks: int) -> int:
 
 
 def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, ...]:
-    """What a schedule promises too, but of an all-to-all.
+    """Return the promised parts, those of a schedule except for all-to-all.
 
-    The library's takes and gives one vector, whose chunk i is for and from rank i.
+    The library's all-to-all takes and gives one vector, whose chunk i is for and from rank i.
     """
     if operation != "all-to-all":
         return promised(operation, rank, ranks, Chunking(elements, ranks))

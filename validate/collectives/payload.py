@@ -1,4 +1,4 @@
-"""What ranks put in, and what they must get out.
+"""The inputs of ranks and the outputs they must get.
 
 A rank's input is a fixed function of its rank and an element's place: small whole numbers,
 different from place to place and from rank to rank, whose sums over the ranks stay
@@ -59,7 +59,7 @@ def _block(rank: int, start: int, end: int, dtype: Any, device: Any) -> Any:
 class Part:
     """Elements ``start .. end - 1`` of a rank's output.
 
-    The inputs of ``sources`` from ``origin`` on, reduced.
+    They are the inputs of ``sources`` from ``origin`` on, reduced.
     """
 
     start: int
@@ -78,9 +78,9 @@ class Part:
 
 
 def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
-    """What `dpsim.collectives` promises for ``rank`` when ``operation`` has ended.
+    """Return the parts that `dpsim.collectives` promises ``rank`` at the end of ``operation``.
 
-    Elsewhere anything may stand.
+    All other elements are arbitrary.
     """
     everyone = range(ranks)
 
@@ -106,7 +106,7 @@ def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple
 class Check:
     """Counts elements of an output that are not as promised.
 
-    What they must be is made once and stays on ``device``.
+    The expected elements are made once and stay on ``device``.
     """
 
     def __init__(self, parts: Sequence[Part], dtype: Any, device: Any) -> None:
@@ -115,10 +115,10 @@ class Check:
         ]
 
     def wrong(self, output: Any) -> int:
-        """How many promised elements of ``output`` differ, NaN included."""
+        """Return how many promised elements of ``output`` differ, NaN included."""
         return sum(int((output[place] != expected).sum()) for place, expected in self._parts)
 
 
 def poison(tensor: Any) -> None:
-    """Fills a tensor with what no right output has, so that a transfer left out is seen."""
+    """Fill a tensor with a value that no right output has, so that missing transfers show."""
     tensor.fill_(float("nan") if tensor.is_floating_point() else torch.iinfo(tensor.dtype).max)

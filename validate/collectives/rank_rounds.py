@@ -1,10 +1,10 @@
-"""A schedule as one rank carries it out: rounds of slices to send and to receive, by channel.
+"""A schedule from the view of one rank: rounds of slices to send and to receive, by channel.
 
-Compiled once, so that nothing loops over other ranks' transfers while time is measured. A received
-slice goes straight into the rank's vector where nothing else of the round touches that place;
-elsewhere, and where it is reduced, it goes into a scratch buffer and is taken from there when the
-round is done: every source of a round is read before any destination is written. A transfer of no
-elements (a barrier's, or of a chunk that is empty) is still a message: one element of scratch.
+Compiled once, so that nothing loops over other ranks' transfers during measurements. A slice is
+received directly into the rank's vector if nothing else of the round uses that range; otherwise,
+and if it is reduced, it is received into a scratch buffer and taken from there when the round is
+done: every source of a round is read before any destination is written. A transfer of no elements
+(a barrier's, or of an empty chunk) is still a message: one element of scratch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsim.collectives import Chunking, Round, Schedule
 
 
 class Send(NamedTuple):
-    """Elements ``start .. end - 1`` of the vector go to ``peer``."""
+    """Elements ``start .. end - 1`` of the vector, sent to ``peer``."""
 
     peer: int
     start: int
@@ -27,9 +27,9 @@ class Send(NamedTuple):
 
 
 class Receive(NamedTuple):
-    """Elements ``start .. end - 1`` come from ``peer``, by way of ``scratch``.
+    """Elements ``start .. end - 1``, received from ``peer`` by way of ``scratch``.
 
-    That is their first element there; below 0 they come straight into the vector.
+    ``scratch`` is their first element there; below 0 they are received directly into the vector.
     """
 
     peer: int
@@ -40,14 +40,14 @@ class Receive(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Elements of the message: at least one."""
+        """The elements of the message: at least one."""
         return max(self.end - self.start, 1)
 
 
 class RankRound(NamedTuple):
     """Round ``number`` of the schedule for one rank in one channel.
 
-    ``scratch`` elements are needed for it.
+    It needs ``scratch`` elements.
     """
 
     number: int
@@ -59,12 +59,12 @@ class RankRound(NamedTuple):
 def rank_rounds(
     schedule: Schedule, chunking: Chunking, rank: int
 ) -> tuple[tuple[RankRound, ...], ...]:
-    """The rounds of ``rank`` in each channel of ``schedule``, those without transfers left out.
+    """Return the rounds of ``rank`` in each channel of ``schedule``, without empty ones.
 
-    Places are elements.
+    Positions are in elements.
     """
     channels: list[list[RankRound]] = [[] for _ in range(schedule.channels)]
-    # A round holds all channels and all ranks: one entry a transfer in each of its arrays.
+    # A round holds all channels and all ranks: its arrays have one entry per transfer.
     for number, current in enumerate(schedule.each_round()):
         mine = np.flatnonzero((current.source == rank) | (current.destination == rank))
         for channel in np.unique(current.channel[mine]):
@@ -94,13 +94,13 @@ def _round(
 
 
 def _with_scratch(number: int, sends: Sequence[Send], receives: Sequence[Receive]) -> RankRound:
-    """Gives scratch to the receives that need it, one after the other."""
+    """Assign scratch to the receives that need it, one after the other."""
     placed = []
     scratch = 0
     for at, receive in enumerate(receives):
         others: list[Send | Receive] = [*sends, *receives[:at], *receives[at + 1 :]]
         empty = receive.end == receive.start
-        # All else is received where it belongs, without a copy.
+        # All others are received in place, without a copy.
         if receive.reduce or empty or _touched(receive, others):
             placed.append(receive._replace(scratch=scratch))
             scratch += receive.length
@@ -110,14 +110,14 @@ def _with_scratch(number: int, sends: Sequence[Send], receives: Sequence[Receive
 
 
 def _touched(receive: Receive, others: Iterable[Send | Receive]) -> bool:
-    """Whether another message of the round has some of the same elements."""
+    """Return whether another message of the round has some of the same elements."""
     return any(other.start < receive.end and receive.start < other.end for other in others)
 
 
 def lockstep(channels: Sequence[Sequence[RankRound]]) -> Iterator[RankRound]:
-    """The rounds of all channels merged by number.
+    """Yield the rounds of all channels merged by number.
 
-    For a library that takes one group of transfers after another.
+    For a library that runs one group of transfers after another.
     """
     # The sort is stable: rounds of one number stay in the order of their channels.
     rounds = sorted(chain.from_iterable(channels), key=lambda each: each.number)
@@ -127,5 +127,5 @@ def lockstep(channels: Sequence[Sequence[RankRound]]) -> Iterator[RankRound]:
         for each in merged:
             sends += each.sends
             receives += each.receives
-        # Places are given anew: a transfer of another channel may touch what was a slice's alone.
+        # Scratch is assigned again, as a transfer of another channel may use the same elements.
         yield _with_scratch(number, sends, receives)

@@ -1,7 +1,7 @@
 """Times a collective: a barrier, then each rank from its own start to its own end.
 
 It is repeated, and every output checked. Ranks of one machine read one clock, so that starts and
-ends compare; between machines only durations do.
+ends are comparable; between machines only durations are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from validate.ranks.processes import World, same_clock
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timing:
-    """Seconds at which ranks began and ended, (repetitions, ranks).
+    """The seconds at which ranks began and ended, (repetitions, ranks).
 
-    On one clock they count from when the first rank of a repetition began, elsewhere each rank's
-    from its own beginning. ``on_device``, of the same shape, is what devices took by their own
-    marks, ``in_a_row_s`` what one takes of many without a pause between. ``wrong`` is how many
-    elements of outputs were wrong, on all ranks and in all repetitions.
+    On one clock they count from the start of a repetition's first rank, otherwise from each rank's
+    own start. ``on_device``, of the same shape, is the devices' time by their own marks,
+    ``in_a_row_s`` the mean time of many without a pause between. ``wrong`` is the number of wrong
+    output elements, on all ranks and in all repetitions.
     """
 
     begins: FloatArray
@@ -37,12 +37,12 @@ class Timing:
 
     @property
     def times(self) -> FloatArray:
-        """Seconds of each repetition: the longest that a rank's device took."""
+        """The seconds of each repetition: the longest time of a rank's device."""
         return np.asarray(self.on_device.max(axis=1))
 
     @property
     def since_last(self) -> FloatArray | None:
-        """Seconds of each repetition from the last rank's begin to the last one's end.
+        """The seconds of each repetition from the last rank's start to the last one's end.
 
         None without one clock.
         """
@@ -59,9 +59,9 @@ def measure(
     in_place: bool = True,
     done: Callable[[], None] | None = None,
 ) -> Timing:
-    """Runs it ``warmup`` times and then ``repetitions`` times.
+    """Run the collective ``warmup`` times and then ``repetitions`` times.
 
-    All ranks call this alike, and get the same answer. ``done`` is called after each run.
+    All ranks must call this, and get the same result. ``done`` is called after each run.
     """
     world = collective.world
     source, target = collective.buffers(in_place=in_place)
@@ -70,7 +70,7 @@ def measure(
     for turn in range(-warmup, repetitions):
         collective.prepare(source, target)
         stamp = _timed(collective, source, target)
-        # Between the stamps of two repetitions, so that checking is in no time.
+        # Outside the stamps of a repetition, so that checking is not timed.
         wrong += collective.wrong(target)
         if turn >= 0:
             stamps[turn] = stamp
@@ -80,7 +80,7 @@ def measure(
 
 
 def _timed(collective: Collective, source: Any, target: Any) -> tuple[float, float, float]:
-    """When this rank began and ended on its own clock, and its device's seconds between."""
+    """Return this rank's start and end on its own clock, and its device's seconds between."""
     world = collective.world
     world.barrier()
     begin = time.perf_counter()
@@ -92,7 +92,7 @@ def _timed(collective: Collective, source: Any, target: Any) -> tuple[float, flo
 
 
 def _in_a_row(collective: Collective, source: Any, target: Any, repetitions: int) -> float:
-    """Seconds of one of ``repetitions`` that follow each other without a pause, as nccl-tests."""
+    """Return the seconds of one of ``repetitions`` without a pause between, like nccl-tests."""
     world = collective.world
     collective.prepare(source, target)
     world.barrier()
@@ -106,7 +106,7 @@ def _in_a_row(collective: Collective, source: Any, target: Any, repetitions: int
 
 def _gathered(world: World, stamps: FloatArray, in_a_row: float, wrong: int) -> Timing:
     everyone = world.gather((stamps, in_a_row, wrong))
-    # Each has a row a repetition and a column a rank.
+    # Each has a row per repetition and a column per rank.
     begins, ends, on_device = (
         np.stack([own[:, column] for own, _, _ in everyone], axis=1) for column in range(3)
     )

@@ -1,10 +1,10 @@
-"""What runs on real ranks say of predictions: errors, choices, the worst cases and their causes.
+"""Comparison of runs on real ranks with predictions: errors, choices, worst cases, causes.
 
     comparison = Comparison(records_of(["runs.json.gz"]))              # from validate.records
     comparison.groups["steps"].mean_ape
 
-Records that calibration was fitted on, and those of runs that failed, count in no error. Knows
-records, and calibration where predictions are made anew.
+Records that calibration was fitted on, and those of failed runs, count in no error. Depends on
+records, and on calibration to predict again.
 """
 
 from validate.compare.again import predict_again

@@ -1,4 +1,4 @@
-"""Predictions made anew, by the simulator as it is now: what was measured stays."""
+"""Predicts records again with the current simulator; measurements are unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def predict_again(
     records: Iterable[RunRecord],
     done: Callable[[int], None] = lambda count: None,
 ) -> list[RunRecord]:
-    """The records with new predictions.
+    """Return the records with new predictions.
 
     Those of steps come from their scenario files; collectives stay as they are. Raises DpsimError
     where a scenario's file is not where the record says.

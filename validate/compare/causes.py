@@ -1,4 +1,4 @@
-"""Why a prediction of a step is off: which of its parts, and by how much."""
+"""Causes of a step's prediction error: the part with the largest error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORDS: dict[str, str] = {name: part.words for name, part in PARTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """How far a prediction is off, and the part of the step that is off most.
+    """The error of a prediction, and the part of the step with the largest error.
 
     ``error`` is signed; ``off_s`` is predicted minus measured, in s.
     """
@@ -25,11 +25,11 @@ class Cause:
     parts_s: dict[str, dict[str, float]]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, with the sentence."""
+        """Return the cause as plain values, with its sentence."""
         return {**asdict(self), "said": str(self)}
 
     def __str__(self) -> str:
-        """One sentence."""
+        """Return one sentence."""
         off = f"{self.name}: predicted {self.error:+.1%}"
         if self.part is None or self.off_s is None:
             return off
@@ -43,7 +43,7 @@ class Cause:
 
 
 def cause(record: RunRecord) -> Cause:
-    """The part of a step that is most off; of a collective, its error alone."""
+    """Return the part of a step with the largest error; for a collective, only its error."""
     error = record.error or 0.0
     predicted = record.case.get("predicted", {}).get("parts_s")
     measured = record.case.get("measured", {}).get("parts_s")
@@ -54,12 +54,12 @@ def cause(record: RunRecord) -> Cause:
         for part, seconds in predicted.items()
     }
     off = {part: both["predicted"] - both["measured"] for part, both in parts.items()}
-    # Parts may cancel: the largest one, and not the one that explains the sum, is what to mend.
+    # Parts may cancel: the largest error needs fixing, not the part that explains the sum.
     worst_part = max(off, key=lambda name: abs(off[name]))
     return Cause(record.name, error, worst_part, off[worst_part], parts)
 
 
 def worst(records: list[RunRecord], most: int = 5) -> list[Cause]:
-    """The worst cases, worst first."""
+    """Return the worst cases, worst first."""
     by_error = sorted(records, key=lambda record: -abs(record.error or 0.0))
     return [cause(record) for record in by_error[:most]]

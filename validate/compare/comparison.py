@@ -1,4 +1,4 @@
-"""What records of runs say of predictions: errors, choices, and the worst cases."""
+"""Comparison of records of runs with their predictions: errors, choices, and worst cases."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from validate.compare.ranking import Choice, choices, within
 from validate.compare.scores import Score, counted, groups, score
 from validate.records import RunRecord
 
-NEAR = 0.05  # a choice is right where it takes at most so much longer than the fastest
+NEAR = 0.05  # a choice is right if it takes at most this much longer than the fastest
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What records of runs say of predictions."""
+    """Errors, choices and worst cases of records of runs."""
 
     records: Sequence[RunRecord]
 
@@ -29,17 +29,17 @@ class Comparison:
 
     @cached_property
     def pairs(self) -> dict[str, list[Pair]]:
-        """The same as points of a picture, by kind."""
+        """The counted records as points of a figure, by kind."""
         found: dict[str, list[Pair]] = {}
         for record in self.counted:
-            # What counts has a prediction: the 0 is never taken.
+            # Counted records have a prediction, so the 0 is never used.
             pair = Pair(record.name, record.median_s, record.predicted_s or 0.0)
             found.setdefault(f"{record.kind}s", []).append(pair)
         return found
 
     @cached_property
     def overall(self) -> Score | None:
-        """The errors of all of them."""
+        """The errors of all counted records."""
         return score(self.counted)
 
     @cached_property
@@ -50,14 +50,14 @@ class Comparison:
 
     @cached_property
     def choices(self) -> list[Choice]:
-        """In each setting, what was predicted to be fastest and what was."""
-        # Also of cases that were fitted on: a ranking needs all algorithms of its setting.
+        """The algorithm predicted to be fastest and the fastest one, in each setting."""
+        # Includes cases that were fitted on: a ranking needs all algorithms of its setting.
         return choices(record for record in self.records if not record.partial)
 
     @cached_property
     def worst(self) -> list[Cause]:
         """The worst cases of each kind."""
-        # Apart, or one kind could fill the list.
+        # Separately, or one kind could fill the list.
         kinds = dict.fromkeys(record.kind for record in self.counted)
         return [
             each
@@ -66,8 +66,8 @@ class Comparison:
         ]
 
     def within(self, tolerance: float) -> bool:
-        """Whether the mean error of every kind is at most ``tolerance``."""
-        # Each by itself: many small errors of one kind would make up for large ones of the other.
+        """Return whether the mean error of every kind is at most ``tolerance``."""
+        # Separately, or many small errors of one kind would hide large ones of the other.
         return all(
             self.groups[name].mean_ape <= tolerance
             for name in ("steps", "collectives")
@@ -75,7 +75,7 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of ``dpsim validate compare --json``."""
+        """Return the object of ``dpsim validate compare --json``."""
         return {
             "schema_version": 1,
             "kind": "validate-compare",

@@ -1,4 +1,4 @@
-"""Predicted against measured, as a picture and as one page."""
+"""Predicted against measured times, as a figure and as one page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADINGS = ("cases of", "n", "median", "mean", "95th percentile", "worst", "wor
 
 
 def comparison_figure(comparison: Comparison) -> go.Figure:
-    """A point for each case that counts. On the dashed line the prediction is right."""
+    """Return a figure with a point for each counted case; the dashed line marks exact ones."""
     overall = comparison.overall
     if overall is None:
         return measured_figure({}, "time", "s", "No case that counts")
@@ -26,7 +26,7 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
 
 
 def page(comparison: Comparison) -> str:
-    """One page that needs nothing else: the picture, the table of errors, and the worst cases."""
+    """Return a self-contained page: the figure, the table of errors, and the worst cases."""
     figure = figure_html(comparison_figure(comparison))
     rows = [_cells("th", _HEADINGS)]
     for name, one in comparison.groups.items():
@@ -43,6 +43,6 @@ def page(comparison: Comparison) -> str:
 
 
 def _cells(tag: str, values: tuple[object, ...]) -> str:
-    # Names come from files of others: here they are text.
+    # Names come from files of others, so they are escaped.
     cells = [f"<{tag}>{escape(str(value))}</{tag}>" for value in values]
     return f"<tr>{''.join(cells)}</tr>"

@@ -1,8 +1,8 @@
-"""Whether the algorithm that is predicted to be fastest is the fastest, or nearly.
+"""Check whether the algorithm predicted to be fastest is the fastest, or nearly.
 
-Algorithms that are predicted to take the same time to the last digits send the same messages (a
-butterfly and an all-to-all of two ranks are one exchange): they are one choice, and their
-repetitions are pooled.
+Algorithms whose predicted times are equal to the last digits send the same messages (a butterfly
+and an all-to-all of two ranks are one exchange): they are one choice, and their repetitions are
+pooled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from validate.records import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was predicted and what was measured to be fastest in one setting.
+    """The algorithm predicted to be fastest and the fastest measured one, in one setting.
 
     ``regret`` is how much longer the predicted one takes than the fastest, as a fraction.
     """
@@ -29,7 +29,7 @@ class Choice:
 
 
 def choices(records: Iterable[RunRecord]) -> list[Choice]:
-    """The choice in each setting in which at least two algorithms were measured and predicted."""
+    """Return the choice of each setting with at least two algorithms measured and predicted."""
     settings: dict[str, list[RunRecord]] = defaultdict(list)
     for record in records:
         if record.predicted_s is not None and record.setting:
@@ -38,14 +38,14 @@ def choices(records: Iterable[RunRecord]) -> list[Choice]:
 
 
 def within(chosen: Iterable[Choice], tolerance: float = 0.05) -> float:
-    """The share of settings whose choice takes at most ``tolerance`` longer than the fastest."""
+    """Return the share of settings whose ``regret`` is at most ``tolerance``."""
     right = [choice.regret <= tolerance for choice in chosen]
     return sum(right) / len(right) if right else float("nan")
 
 
 def _choice(setting: str, tried: list[RunRecord]) -> Choice:
     tried = _alike(tried)
-    # What a wrong choice costs is told by measurements alone.
+    # The cost of a wrong choice comes from measurements alone.
     predicted = min(tried, key=lambda record: record.predicted_s or 0.0)
     fastest = min(tried, key=lambda record: record.median_s)
     return Choice(
@@ -58,10 +58,10 @@ def _choice(setting: str, tried: list[RunRecord]) -> Choice:
 
 
 def _alike(tried: list[RunRecord]) -> list[RunRecord]:
-    """One record of those that are predicted alike, with the repetitions and names of all."""
+    """Merge records with equal predictions into one, with the repetitions and names of all."""
     found: dict[str, RunRecord] = {}
     for record in tried:
-        # The same messages added up in another order differ in the last digits of a float.
+        # The same messages summed in another order differ in the last digits of a float.
         key = f"{record.predicted_s:.9g}"
         if key in found:
             names = f"{_algorithm(found[key])} = {_algorithm(record)}"

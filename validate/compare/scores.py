@@ -1,4 +1,4 @@
-"""Errors of predictions: of all records that count, of each kind, and of each group of them."""
+"""Errors of predictions: of all counted records, of each kind, and of each group of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from validate.records import RunRecord
 
-SMALL = 2**18  # bytes: below, latencies count as much as rates
+SMALL = 2**18  # bytes: below, latencies matter as much as rates
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Absolute percentage errors, as fractions, of ``n`` predictions.
+    """The absolute percentage errors, as fractions, of ``n`` predictions.
 
     ``worst`` is the name of the worst case.
     """
@@ -28,12 +28,12 @@ class Score:
     worst: str
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the score as plain values."""
         return asdict(self)
 
 
 def counted(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """Those with a prediction that calibration was not fitted on, and that are whole."""
+    """Return complete records with a prediction that were not used to fit the calibration."""
     return [
         record
         for record in records
@@ -42,10 +42,10 @@ def counted(records: Iterable[RunRecord]) -> list[RunRecord]:
 
 
 def score(records: Sequence[RunRecord]) -> Score | None:
-    """The errors of ``records``, all with predictions; None of none."""
+    """Return the errors of ``records``, all with predictions; None if there are none."""
     if not records:
         return None
-    # The 0 is never taken, as all have predictions.
+    # The 0 is never used, as all have predictions.
     errors = np.array([abs(record.error or 0.0) for record in records])
     worst = records[int(errors.argmax())].name
     return Score(
@@ -59,7 +59,7 @@ def score(records: Sequence[RunRecord]) -> Score | None:
 
 
 def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
-    """Records by group: each kind, then collectives by size and steps by what their strategy is."""
+    """Group records by kind, then collectives by size and steps by their strategy."""
     found: dict[str, list[RunRecord]] = {}
     for record in records:
         for name in _groups(record):
@@ -75,7 +75,7 @@ def _groups(record: RunRecord) -> Iterator[str]:
                 yield f"steps, {key} {record.case[key]}"
         return
     yield "collectives"
-    # Records of other tools may not say how large it was.
+    # Records of other tools may not state the size.
     if "bytes" in record.case:
         side = "below" if record.case["bytes"] < SMALL else "from"
         yield f"collectives, {side} 256 KiB"

@@ -1,4 +1,4 @@
-"""A job whose ranks are killed and come back under torch's elastic launcher, beside `goodput`.
+"""A job whose ranks are killed and restarted by torch's elastic launcher, beside `goodput`.
 
     job = Job(ranks=4, steps=120, kills=(3.0, 2.0))
     killed = run(job)                                      # real processes, some minutes
@@ -6,8 +6,8 @@
     compare(run(Job(ranks=4, steps=120, every=20, kills=(2.5, 4.0))), known)
 
 Steps are timed waits and a real all-reduce by gloo. Every few steps rank 0 writes a checkpoint,
-from which all go on after a kill. `dpsim.studies.goodput` simulates the same kills, and foretells
-what becomes of the job's time.
+from which all continue after a kill. `dpsim.studies.goodput` simulates the same kills, and predicts
+how the job's time is divided.
 """
 
 from importlib.util import find_spec

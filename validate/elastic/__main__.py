@@ -1,6 +1,6 @@
-"""``python -m validate.elastic OUTPUT.json``: kill jobs, and record what became of their time.
+"""``python -m validate.elastic OUTPUT.json``: kill jobs, and record how their time is divided.
 
-The first is what the time of a restart is known from; it is tested on the others.
+The restart time comes from the first job; predictions are tested on the others.
 """
 
 import json
@@ -26,7 +26,7 @@ JOBS = (
 
 
 def main(output: Path) -> None:
-    """Run all jobs, in the real-time class where it is permitted, and write after the last."""
+    """Run all jobs, with real-time scheduling if permitted, and write after the last."""
     permitted = subprocess.run([*REALTIME, "true"], check=False, capture_output=True)
     before = REALTIME if permitted.returncode == 0 else ()
     load = os.getloadavg()[0]

@@ -1,4 +1,4 @@
-"""What became of a killed job's time, as measured and as `goodput` foretells it."""
+"""The division of a killed job's time, as measured and as predicted by `goodput`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kill(Config):
 
 
 class Stop(Config):
-    """One kill: seconds of computing before it, of those what was lost, and until all was ended.
+    """One kill: seconds of computing before it, the lost part of these, and until all had ended.
 
     ``restart_s``: from the kill until the ranks compute again.
     """
@@ -36,7 +36,7 @@ class Stop(Config):
 
 
 class Killed(Config):
-    """A job that was killed and came to its end: seconds of it by what they went into."""
+    """The seconds of a job that was killed and then finished, by what they were spent on."""
 
     job: Job
     seconds: float
@@ -48,9 +48,9 @@ class Killed(Config):
 
 
 class Comparison(Config):
-    """Seconds of a job by part, predicted and measured; ``recovery`` is per kill.
+    """The seconds of a job by part, predicted and measured; ``recovery`` is per kill.
 
-    That is what a kill costs: the work that is lost, and the restart.
+    The recovery of a kill is its cost: the lost work, and the restart.
     """
 
     predicted: dict[str, float]
@@ -60,27 +60,27 @@ class Comparison(Config):
 
     @property
     def recovery_error(self) -> float:
-        """Of what all kills cost together, as a fraction of what was measured."""
+        """The relative error of the total cost of all kills."""
         return sum(self.recovery_predicted) / sum(self.recovery_measured) - 1
 
     @property
     def useful_error(self) -> float:
-        """Points of the share of time that is useful: 0.01 is one percentage point."""
+        """The error of the useful share of time: 0.01 is one percentage point."""
         whole = sum(self.measured.values())
         foretold = sum(self.predicted.values())
         return self.predicted["useful"] / foretold - self.measured["useful"] / whole
 
 
 def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -> Killed:
-    """What rank 0's notes say of the time from the first begin on."""
-    # One begin at the start and one after each restart; each stretch ends by a kill or at the end.
+    """Divide the time since the first begin by rank 0's notes."""
+    # One begin at the start and one after each restart; each period ends by a kill or at the end.
     begins = [row["at"] for row in rows if row["event"] == "begin"]
     ends = [*(kill.at for kill in kills), rows[-1]["at"]]
     stops, useful, checkpoints, lost = [], 0.0, 0.0, 0.0
     for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         kept = [row for row in rows if begin <= row["at"] <= end]
         if number < len(kills):
-            # Ranks go on from the last checkpoint: what came after it was done in vain.
+            # Ranks continue from the last checkpoint: later work was lost.
             whole = [at for at, row in enumerate(kept) if row["event"] in ("begin", "saved")]
             kept = kept[: whole[-1] + 1]
             gone = end - kept[-1]["at"]
@@ -109,19 +109,19 @@ def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -
 
 
 def _saved(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], ...]]:
-    """Each checkpoint's note with the one before it, of the step that it follows."""
+    """Yield each checkpoint's note with the one before it, of the step that it follows."""
     return ((row, after) for row, after in pairwise(rows) if after["event"] == "saved")
 
 
 def mean_restart(found: Killed) -> float:
-    """Seconds from a kill until the ranks compute again."""
+    """Return the mean seconds from a kill until the ranks compute again."""
     return float(np.mean([stop.restart_s for stop in found.stops]))
 
 
 def compare(found: Killed, restart_s: float) -> Comparison:
-    """What `goodput`'s simulation makes of the same kills, beside what was measured.
+    """Compare the measurement with `goodput`'s simulation of the same kills.
 
-    It knows the job as it was planned, when it was killed, and ``restart_s``, of other runs.
+    The simulation knows the planned job, the times of the kills, and ``restart_s`` of other runs.
     """
     told = _simulated(found, restart_s)
     return Comparison(
@@ -133,22 +133,22 @@ def compare(found: Killed, restart_s: float) -> Comparison:
 
 
 def _simulated(found: Killed, restart_s: float) -> History:
-    """The job's time from its first step on, up to the last that was planned."""
+    """Simulate the job's time from its first step to its last planned one."""
     job = found.job
     cause = Cause("kill", 1.0, 0.0, 0.0)
     plan = Checkpoints(job.every * job.step_s, job.checkpoint_s, write=0.0)
     machine = Machine(job.ranks, [cause], plan, restart_s, 0.0, spares=0, elastic=False)
-    # A kill comes so long after the ranks compute again, and those restart for so long before.
+    # A kill's time counts from when the ranks compute again, after a restart.
     computing = np.array([stop.computing_s for stop in found.stops])
     gaps = computing + restart_s
-    # Before the first kill nothing has restarted.
+    # There is no restart before the first kill.
     gaps[:1] -= restart_s
     faults = Faults(np.append(gaps, np.inf), [Fault(cause, 0.0)] * (len(gaps) + 1), [])
     return simulate_job(machine, float(gaps.sum()) + restart_s + _left(found), faults)
 
 
 def _left(found: Killed) -> float:
-    """Seconds of steps and checkpoints after the last restart, by the plan."""
+    """Return the seconds of steps and checkpoints after the last restart, by the plan."""
     job = found.job
     period = job.every * job.step_s + job.checkpoint_s
     saved = sum(int(stop.computing_s / period) for stop in found.stops) * job.every

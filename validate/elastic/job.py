@@ -1,4 +1,4 @@
-"""What a job does, and when its ranks are killed."""
+"""The steps of a job, and when its ranks are killed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from dpsim.base.config import Config
 
-TOTAL = "total.json"  # what rank 0 writes when the job is done
+TOTAL = "total.json"  # rank 0's file at the end of the job
 
 
 class Job(Config):

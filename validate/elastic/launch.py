@@ -1,4 +1,4 @@
-"""Starts a job under torchrun, kills its ranks when it is their time, and reads what they noted."""
+"""Starts a job under torchrun, kills its ranks at the planned times, and reads their notes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _ENDED_WITHIN_S = 10.0
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "GLOO_SOCKET_IFNAME": LOOPBACK.interface,
-    # A store of its own for each restart: in a shared one ranks find the addresses of those that
-    # were killed, and gloo tries to connect to them.
+    # A separate store for each restart: in a shared one ranks find the addresses of killed ones,
+    # and gloo tries to connect to them.
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
 }
 Row = Mapping[str, Any]
@@ -34,7 +34,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Launched:
-    """A job that runs, and the folder of what its ranks note."""
+    """A running job, and the folder of its ranks' notes."""
 
     job: Job
     folder: Path
@@ -42,21 +42,21 @@ class _Launched:
     deadline: float
 
     def wait(self, until: Callable[[], bool]) -> None:
-        """Look again and again. Raises FailedError where the job has failed, or takes too long."""
+        """Wait until a condition holds. Raises FailedError if the job fails or takes too long."""
         while not until():
             if self.launcher.poll() or time.monotonic() > self.deadline:
                 raise FailedError(f"ranks must run under torchrun, but: {_said(self.launcher)}")
             time.sleep(_POLL_S)
 
     def rows(self, rank: int) -> Iterator[Row]:
-        """What a rank has noted; a last line that is not whole was cut off by a kill."""
+        """Yield a rank's notes; an incomplete last line was cut off by a kill."""
         path = self.folder / f"rank-{rank}.jsonl"
         for line in path.read_text().splitlines() if path.exists() else ():
             with suppress(json.JSONDecodeError):
                 yield json.loads(line)
 
     def begun(self) -> list[float]:
-        """When all ranks had begun to compute, at the start and after each restart."""
+        """Return when all ranks had begun to compute, at the start and after each restart."""
         by_rank = [
             [row["at"] for row in self.rows(rank) if row["event"] == "begin"]
             for rank in range(self.job.ranks)
@@ -64,14 +64,14 @@ class _Launched:
         return [max(moments) for moments in zip(*by_rank, strict=False)]
 
     def kill(self, attempt: int, seconds: float) -> Kill:
-        """Kill the last rank so long after the ranks have begun for the time ``attempt``.
+        """Kill the last rank ``seconds`` after all ranks have begun attempt ``attempt``.
 
         Waits until the launcher has ended all others.
         """
         self.wait(lambda: len(self.begun()) > attempt)
         moment = self.begun()[attempt] + seconds
         self.wait(lambda: time.monotonic() >= moment)
-        # By the last note: a restart gives ranks new processes.
+        # From the last note, since a restart gives ranks new processes.
         pids = [list(self.rows(rank))[-1]["pid"] for rank in range(self.job.ranks)]
         at = time.monotonic()
         os.kill(pids[-1], signal.SIGKILL)
@@ -80,11 +80,11 @@ class _Launched:
 
 
 def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed:
-    """Run ``job`` to its end. ``before`` stands before the launcher's command: ``chrt -f 5``.
+    """Run ``job`` to its end. ``before`` precedes the launcher's command, such as ``chrt -f 5``.
 
-    With ``forked`` ranks are forks of the launcher: none loads torch when it comes back, and a
-    restart takes a tenth of its time. Raises FailedError where ranks do not start, do not come
-    back, or come to another sum.
+    With ``forked`` ranks are forks of the launcher: none loads torch on a restart, which then takes
+    a tenth of its time. Raises FailedError if ranks do not start, do not restart, or get a wrong
+    sum.
     """
     with own_folder() as folder, ProcessGroup() as group:
         words = [job.model_dump_json(), str(folder)]
@@ -98,7 +98,7 @@ def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed
             _check(job, json.loads((folder / TOTAL).read_text()))
             return killed(job, list(launched.rows(0)), kills)
         finally:
-            # Ranks are in sessions of their own, and only their launcher ends them.
+            # Ranks have their own sessions, and only their launcher ends them.
             if launcher.poll() is None:
                 os.kill(launcher.pid, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
@@ -106,13 +106,13 @@ def run(job: Job, before: Sequence[str] = (), *, forked: bool = False) -> Killed
 
 
 def _usual(group: ProcessGroup, job: Job, words: Sequence[str], before: Sequence[str]) -> Process:
-    """The launcher as users start it."""
+    """Start the launcher as users do."""
     program = ("-m", "validate.elastic.worker")
     return group.start([*before, *_torchrun(job), *program, *words], _environment())
 
 
 def _forking(group: ProcessGroup, job: Job, words: Sequence[str]) -> Process:
-    """A launcher that is a fork itself, and whose ranks are."""
+    """Start a launcher that is a fork itself, and whose ranks are forks."""
     how = ("--start-method", "fork", "--run-path")
     program = str(Path(__file__).with_name("worker.py"))
     command = [*_torchrun(job), *how, program, *words]
@@ -125,7 +125,7 @@ def _torchrun(job: Job) -> list[str]:
     return [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
         *("--nproc-per-node", str(job.ranks), "--max-restarts", str(len(job.kills))),
-        # Seconds between its looks at the ranks; part of what is measured.
+        # Seconds between its checks of the ranks; part of the measurement.
         *("--monitor-interval", "0.1"),
     ]
 
@@ -135,14 +135,14 @@ def _environment() -> dict[str, str]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is there and not dead already."""
+    """Return whether a process exists and is not dead already."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
 
 
 def _check(job: Job, total: int) -> None:
-    """Every step counts once, however often it was done."""
+    """Raise FailedError unless every step counts once, however often it was done."""
     ranks = sum(range(job.ranks))
     wanted = sum(job.ranks * step + ranks for step in range(job.steps))
     if total != wanted:
@@ -150,7 +150,7 @@ def _check(job: Job, total: int) -> None:
 
 
 def _said(launcher: Process) -> str:
-    """The last line of the launcher that has ended."""
+    """Return the last line of the launcher that has ended."""
     code = launcher.poll()
     if code is None:
         return "they did not come in time"

@@ -1,6 +1,6 @@
 """``python -m validate.elastic.worker JOB FOLDER``: a rank, as torchrun starts it.
 
-It goes on from the last checkpoint in FOLDER, and notes there when its steps and checkpoints ended.
+It continues from the last checkpoint in FOLDER, and notes there the ends of steps and checkpoints.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHECKPOINT = "checkpoint.json"
 
 
 def train(job: Job, folder: Path) -> None:
-    """All steps that are left; the sum that ranks agree on tells whether one was lost or twice."""
+    """Run all remaining steps; the sum over ranks shows whether one was lost or done twice."""
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     done, total = _restored(folder / CHECKPOINT)
@@ -48,14 +48,14 @@ def train(job: Job, folder: Path) -> None:
 
 
 def _summed(own: int) -> int:
-    """The sum of every rank's number, over the network."""
+    """Return the sum of every rank's number, over the network."""
     numbers = torch.tensor([own])
     dist.all_reduce(numbers)
     return int(numbers)
 
 
 def _restored(path: Path) -> tuple[int, int]:
-    """Steps that are done, and their sum."""
+    """Return the number of finished steps, and their sum."""
     if not path.exists():
         return 0, 0
     done, total = json.loads(path.read_text())
@@ -63,10 +63,10 @@ def _restored(path: Path) -> tuple[int, int]:
 
 
 def _save(path: Path, rank: int, job: Job, done: int, total: int) -> None:
-    """Write a checkpoint, for which all ranks wait."""
+    """Write a checkpoint; all ranks wait for it."""
     if rank == 0:
         time.sleep(job.checkpoint_s)
-        # Under its name only once it is whole: a kill may come while it is written.
+        # Renamed only when complete: a kill may come while it is written.
         part = path.with_suffix(".part")
         part.write_text(json.dumps([done, total]))
         part.replace(path)

@@ -1,6 +1,6 @@
 """A scenario's steps on real ranks.
 
-Passes are timed waits, everything that is communicated is sent for real.
+Passes are timed waits; all communication is real.
 
     case = Case("scenarios/testbed/allreduce.yaml")
     with Testbed(case.job().scenario.testbed) as testbed:         # from validate.ranks.testbed
@@ -8,12 +8,12 @@ Passes are timed waits, everything that is communicated is sent for real.
     measured.steps                                                # as dpsim.engine.steps.Steps
 
 Each worker draws the simulator's jitter and slow-downs from the same seed, computes in timed waits
-that sleep until absolute times, and has a thread that carries its calls in their order:
-all-reduces and the like by their schedules over point-to-point messages
-(`validate.collectives.executor`), gloo's own all-reduce by ``torch.distributed``, pushes and pulls
-to parameter servers that are ranks of their own, exchanges of pairs. Payloads are as many bytes as
-the simulator counts; codecs cost timed waits. Parts of steps and staleness mean what they mean in
-`dpsim.engine.steps`: where there are several servers, the first one's versions count.
+that sleep until absolute times, and has a thread that carries out its calls in order: all-reduces
+and the like by their schedules over point-to-point messages (`validate.collectives.executor`),
+gloo's own all-reduce by ``torch.distributed``, pushes and pulls to parameter servers that are ranks
+of their own, exchanges of pairs. Payloads have the number of bytes that the simulator counts;
+codecs cost timed waits. Parts of steps and staleness have the same meaning as in
+`dpsim.engine.steps`: with several servers, the first one's versions count.
 """
 
 from importlib.util import find_spec

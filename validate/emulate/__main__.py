@@ -1,6 +1,6 @@
 """``python -m validate.emulate CASES``: one rank that emulates one scenario after the other.
 
-CASES is their JSON.
+CASES is in JSON.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""From what workers noted to the arrays that the simulator gives, with the same meaning.
+"""Converts workers' notes to the arrays of the simulator, with the same meaning.
 
-Rows are by worker, then by step; only steps that every worker has ended count. Stamps are of one
+Rows are by worker, then by step; only steps that every worker has ended count. All times are of one
 clock.
 """
 
@@ -21,12 +21,12 @@ Rows = Sequence[Mapping[str, Any]]
 def account(
     job: Job, rows: Sequence[Rows], carried: Sequence[Rows], steps: int, start: float
 ) -> Steps:
-    """What ``job``'s workers did in up to ``steps`` steps from ``start`` on.
+    """Return the steps of ``job``'s workers, at most ``steps``, from ``start`` on.
 
-    ``rows`` are each worker's steps, ``carried`` the messages that each carried.
+    ``rows`` are each worker's steps, ``carried`` the messages that each took part in.
     """
     workers = len(rows)
-    # A run that failed ends in the middle of a step, for each worker in another one.
+    # A failed run ends in the middle of a step, which differs between workers.
     whole = min(steps, *(len(own) for own in rows))
     kept = [own[:whole] for own in rows]
     records = Steps.empty(whole, workers)
@@ -38,8 +38,8 @@ def account(
         _alone(records, kept, rows)
     else:
         _together(records, kept, carried, job)
-    # A step begins where the last one ended. Computing is what the other parts leave of it, so that
-    # all add up to the step, whatever the operating system took in between.
+    # A step begins where the last one ended. Computing is the rest of it, so that all parts add up
+    # to the step, whatever time the operating system took in between.
     starts = np.full(workers, start)
     ends = np.vstack([starts, _column(kept, "end")])
     lasting = np.diff(ends, axis=0)
@@ -49,21 +49,20 @@ def account(
 
 
 def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job: Job) -> None:
-    """Divide waits as `dpsim.engine.together` does.
+    """Divide waits like `dpsim.engine.together`.
 
-    A wait is for a straggler until the last worker that is needed has come to it, too.
+    A wait is for a straggler until the last worker that is needed has begun it, too.
     """
     gate = job.gate()
     workers, whole = len(rows), len(rows[0])
     for step in range(whole):
         waits = np.array([own[step]["waits"] for own in rows]).reshape(workers, -1, 2)
-        # All workers settle at the same positions of a step, so that wait number i of one is for
-        # the same calls as that of all others.
-        # By wait, then begin and end, then worker.
+        # All workers settle at the same positions of a step, so that wait number i of each is for
+        # the same calls. Transposed by wait, then begin and end, then worker.
         for began, ended in waits.transpose(1, 2, 0):
             waited = ended - began
             last = gate.enough_at(began)
-            # Never more than the wait itself: a call may have come before the last one asked.
+            # Never more than the wait itself: a call may have come before the last worker waited.
             for_others = np.minimum(np.maximum(last - began, 0.0), waited)
             records.straggler_wait[step] += for_others
             records.exposed_comm[step] += waited - for_others
@@ -76,15 +75,15 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
 
 
 def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tuple[float, float]]]:
-    """For how many seconds each step's collectives kept the network busy, and its last one's times.
+    """Return the seconds of each step with a busy network, and the times of its last collective.
 
     The times are when the last one began, and when it ended for all.
     """
     spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
     last: dict[int, tuple[float, float]] = {}
-    # Those of one group follow one another on all workers; those of several run side by side.
+    # Calls of one group follow one another on all workers; those of several run concurrently.
     alike = [sorted(own, key=lambda row: row.get("group", "all")) for own in carried]
-    # Not strict: where the run failed, some workers have carried less than others.
+    # Not strict: in a failed run, some workers have done less than others.
     for same in zip(*alike, strict=False):
         step = same[0]["step"]
         if step >= steps:
@@ -100,9 +99,9 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
 
 
 def _alone(records: Steps, rows: Sequence[Rows], everything: Sequence[Rows]) -> None:
-    """Workers have divided their waits themselves.
+    """Copy the waits that workers divided themselves.
 
-    Clocks are compared over all that they did, also after their steps.
+    Clocks are compared over all of their work, even after their steps.
     """
     exposed = _column(rows, "exposed_comm")
     records.exposed_comm[:] = exposed
@@ -114,11 +113,11 @@ def _alone(records: Steps, rows: Sequence[Rows], everything: Sequence[Rows]) -> 
 
 
 def _clock_gaps(begins: FloatArray, passed: Sequence[Sequence[float]]) -> IntArray:
-    """Iterations that each worker is ahead of the slowest as it begins one.
+    """Return how many iterations each worker is ahead of the slowest as it begins one.
 
-    ``passed`` says when each worker's clock ticked.
+    ``passed`` are the times at which each worker's clock advanced.
     """
-    # By worker: how far its clock is at the begin of each step of each worker.
+    # By worker: its clock at the begin of each step of each worker.
     clocks = np.stack([np.searchsorted(own, begins, side="right") for own in passed])
     slowest = clocks.min(axis=0)
     own_clock = np.arange(len(begins))[:, None]
@@ -126,15 +125,15 @@ def _clock_gaps(begins: FloatArray, passed: Sequence[Sequence[float]]) -> IntArr
 
 
 def _column(rows: Sequence[Rows], name: str) -> FloatArray:
-    """One value of every row, (steps, workers)."""
+    """Return one value of every row, (steps, workers)."""
     by_worker = [[row[name] for row in own] for own in rows]
     return np.array(by_worker, dtype=float).T
 
 
 def collective_seconds(carried: Sequence[Rows], first: int, last: int) -> dict[str, float]:
-    """Mean seconds of each message in steps ``first .. last - 1``, by the message's name.
+    """Return the mean seconds of each message in steps ``first .. last - 1``, by its name.
 
-    They are those from a worker's begin to its end of it, on however many communicators.
+    They count from a worker's begin to its end of it, over all its communicators.
     """
     taken: dict[str, list[float]] = {}
     for own in carried:

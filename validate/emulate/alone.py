@@ -1,7 +1,7 @@
 """Workers that act alone, as real ranks: at parameter servers, or in pairs.
 
-As in `dpsim.engine.alone`, a worker that has done its steps goes on until all have done theirs, so
-that the load on the others stays.
+Like in `dpsim.engine.alone`, a worker that has done its steps continues until all have done theirs,
+so that the load on the others stays the same.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from validate.ranks.processes import World
 
 
 class MeetingPoint(ABC):
-    """What a worker does with others: hand over what it computed, fetch what it goes on with."""
+    """A worker's exchange with others: it hands over its result, and fetches its next model."""
 
     @abstractmethod
     def begin(self, row: Row) -> None:
-        """An iteration begins."""
+        """Begin an iteration."""
 
     @abstractmethod
     def ready(self, call: StagedCall) -> None:
-        """``call`` is computed and encoded; the worker goes on computing."""
+        """Send ``call``, which is computed and encoded; the worker computes on."""
 
     @abstractmethod
     def end(self, row: Row) -> None:
-        """All of a step is computed: hand it over, wait, fetch; the waits go to ``row``."""
+        """Hand over a computed step, wait, and fetch; the waits are noted in ``row``."""
 
     @abstractmethod
     def after(self, row: Row) -> None:
-        """The optimiser's step is taken."""
+        """Note that the optimiser's step is taken."""
 
     @abstractmethod
     def leave(self) -> None:
-        """No iteration follows; returns when the others have what they need of this worker."""
+        """End the iterations; returns when the others have all they need of this worker."""
 
 
 class Over:
     """Whether all workers have done their steps.
 
-    The last of them says so, in the store of all ranks.
+    The last of them notes it in the store of all ranks.
     """
 
     def __init__(self, world: World, workers: int, name: str) -> None:
@@ -56,15 +56,15 @@ class Over:
         self._workers = workers
         self._name = name
         self._over = threading.Event()
-        # A thread that waits, since asking the store takes a round trip over the very links that
-        # are measured; on a connection of its own, which is taken up for as long as it waits.
+        # A waiting thread, since polling the store takes a round trip over the very links that are
+        # measured; on a separate connection, which is blocked while it waits.
         self._watch = threading.Thread(
             target=self._wait, args=(world.store.clone(), world.timeout), daemon=True
         )
         self._watch.start()
 
     def done(self) -> None:
-        """One worker has done its steps."""
+        """Count one worker whose steps are done."""
         if self._store.add(f"{self._name}/done", 1) == self._workers:
             self._store.set(f"{self._name}/over", "over")
 
@@ -77,7 +77,7 @@ class Over:
 
 
 class AloneWorker:
-    """One worker of ``job`` and its life."""
+    """One worker of ``job`` and its iterations."""
 
     def __init__(self, job: Job, rank: int, meeting_point: MeetingPoint, start: float) -> None:
         self._calls = job.calls(0)
@@ -89,12 +89,12 @@ class AloneWorker:
         self._start = start
 
     def iterate(self, iteration: int, factor: float) -> Row:
-        """One iteration."""
+        """Run one iteration."""
         row = Row(iteration)
         pace, positions = self._pace, self._positions
         if self._loading is not None:
-            # The loader counts from the start of the run and knows nothing of real time: it is
-            # asked at the time that the pace has come to, not at what the clock says.
+            # The loader's time counts from the start of the run and is not real time: it is asked
+            # for the planned time, not the clock's.
             asked = pace.at - self._start
             taken = float(self._loading.take(np.array([asked]))[0])
             row.input = taken - asked
@@ -110,7 +110,7 @@ class AloneWorker:
         pace.spend(factor * (positions[-2] - positions[at]))
         row.done = now()
         self._meeting_point.end(row)
-        # What it waited for has taken as long as it took: the plan starts again from now.
+        # Waits took as long as they took: the plan starts again from now.
         pace.resume()
         self._code(row, sum(float(call.decode[self._kind]) for call in self._calls))
         pace.spend(factor * (positions[-1] - positions[-2]))
@@ -134,14 +134,14 @@ def work_alone(
 ) -> None:
     """Iterate as worker ``rank`` until all workers have done their steps.
 
-    Each has as many as ``factors``, (steps, workers), has rows, one for each iteration.
+    Their number is that of the rows of ``factors``, (steps, workers), one for each iteration.
     """
     worker = AloneWorker(job, rank, meeting_point, start)
     own = factors[:, rank].tolist()
     for iteration in count():
         if iteration == len(own):
             over.done()
-        # The simulator's bound, too: beside a long straggler the others would go on for ever.
+        # The simulator's bound, too: beside a long straggler the others would iterate without end.
         if over or iteration >= MOST_ROUNDS * len(own):
             break
         say(worker.iterate(iteration, own[iteration % len(own)]))

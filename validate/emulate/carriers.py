@@ -1,4 +1,4 @@
-"""What carries a collective of a step on real ranks: schedules, libraries, hosts' CPUs, servers."""
+"""Carriers of a step's collectives on real ranks: schedules, libraries, hosts' CPUs, servers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from validate.emulate.push_pull import Client
 from validate.ranks.processes import Place, World
 
 _FLOAT = 4
-_BESIDE = 500  # the first tag of what runs beside other collectives of the same ranks
-_SIDE_BY_SIDE = ("outer", "replicas")  # whose collectives do
+_BESIDE = 500  # the first tag of collectives that run beside others of the same ranks
+_SIDE_BY_SIDE = ("outer", "replicas")  # groups whose collectives do
 
 
 class Carrier(ABC):
-    """Carries one collective of one size, over and over, for one rank."""
+    """Carries out one collective of one size repeatedly, for one rank."""
 
     @abstractmethod
     def carry(self) -> None:
         """Take part, from this rank's start to its end."""
 
     def close(self) -> None:  # noqa: B027 - most have started nothing
-        """End what it started."""
+        """Release what it has started."""
 
 
 class Scheduled(Carrier):
@@ -38,23 +38,21 @@ class Scheduled(Carrier):
     def __init__(
         self, schedule: Schedule, nbytes: int, world: World, *, beside: bool = False
     ) -> None:
-        # What a rank holds after gossip depends on the graph; the executor promises only what all
-        # hold alike. As a barrier the same transfers take place, and nothing is promised.
+        # A rank's result of gossip depends on the graph; the executor promises only common results.
+        # As a barrier the same transfers take place, and nothing is promised.
         if schedule.operation == "gossip":
             schedule = replace(schedule, operation="barrier")
         tag = _BESIDE if beside else 0
         elements = max(-(-nbytes // _FLOAT), 1)
         self._executor = Executor(schedule, elements, world, first_tag=tag)
         self._vector, _ = self._executor.buffers(in_place=True)
-        # Zeros can be summed in place over and over; other numbers would overflow.
+        # Zeros can be summed in place repeatedly; other numbers would overflow.
         self._vector.zero_()
 
     def carry(self) -> None:
-        """All rounds."""
         self._executor.run(self._vector, self._vector)
 
     def close(self) -> None:
-        """End the executor's threads."""
         self._executor.close()
 
 
@@ -67,14 +65,13 @@ class ByLibrary(Carrier):
         self._vector.zero_()
 
     def carry(self) -> None:
-        """One call."""
         self._collective.run(self._vector, self._vector)
 
 
 class ThroughHost(Carrier):
     """A host's CPU takes the vector of its one GPU, then CPUs all-reduce by a ring.
 
-    Adding up is a timed wait.
+    The summing is a timed wait.
     """
 
     def __init__(self, model: HostPathModel, nbytes: int, world: World) -> None:
@@ -83,40 +80,39 @@ class ThroughHost(Carrier):
         self._between = Scheduled(ring, nbytes, world) if world.size > 1 else None
 
     def carry(self) -> None:
-        """Add up, and meet the other hosts."""
+        """Sum, then all-reduce between hosts."""
         sleep_until(now() + self._seconds)
         if self._between is not None:
             self._between.carry()
 
     def close(self) -> None:
-        """End the ring's threads."""
         if self._between is not None:
             self._between.close()
 
 
 class PushPull(Carrier):
-    """A call to the servers, and what comes back when all workers' shares are applied."""
+    """A push to the servers, and the pull once all workers' shares are applied."""
 
     def __init__(self, client: Client, push: int, pull: int) -> None:
         self._client, self._push, self._pull = client, push, pull
 
     def carry(self) -> None:
-        """Announce room for the answer, send a share to each server, wait."""
+        """Post receives for the answer, send a share to each server, wait."""
         self._client.expect(self._pull)
         self._client.push(self._push)
         self._client.pull()
 
 
 class Carriers:
-    """The carriers of all calls of a job for one worker of ``world``, made before time counts."""
+    """The carriers of all calls of a job for one worker of ``world``, made in advance."""
 
     def __init__(self, job: Job, world: World, client: Client | None) -> None:
         self._job = job
         self._client = client
         self._world = replace(world, place=Place(world.rank, job.workers))
         self._made: dict[tuple[str, int, int, bool], Carrier] = {}
-        # A collective may differ from step to step, as a graph's turns do: as many steps as its
-        # longest cycle has make every carrier, none of which is then made while time counts.
+        # A collective may differ from step to step, as a graph's turns do: the steps of its longest
+        # cycle make every carrier, so that none is made during the measured time.
         for calls in job.calls_of.values():
             for call in calls:
                 turns = max(len(job.collectives[name]) for name, _ in call.stages)
@@ -124,7 +120,7 @@ class Carriers:
                     self.of(call, turn)
 
     def of(self, call: StagedCall, step: int) -> list[Carrier]:
-        """What carries ``call`` in step ``step``, one after the other."""
+        """Return the carriers of ``call`` in step ``step``, one after the other."""
         stages = dict(call.stages)
         if "push" in stages:
             return [self._kept(("push", stages["push"], stages["pull"], False), self._push_pull)]
@@ -136,15 +132,15 @@ class Carriers:
         return carriers
 
     def warm_up(self) -> None:
-        """Carry every collective once; all workers in the same order."""
-        # The first messages between two ranks open their connection. Pushes are left out: servers
-        # count what they get.
+        """Carry out every collective once; all workers in the same order."""
+        # The first messages between two ranks open their connection. Pushes are left out, as
+        # servers count them.
         for carrier in self._made.values():
             if not isinstance(carrier, PushPull):
                 carrier.carry()
 
     def close(self) -> None:
-        """End them all."""
+        """Close all carriers."""
         for carrier in self._made.values():
             carrier.close()
 
@@ -166,6 +162,6 @@ class Carriers:
         return Scheduled(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
 
     def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:
-        """A model's own, or of one that chooses by size, that of its choice."""
+        """Return a model's own schedule, or that of the algorithm it chooses for the size."""
         schedule: Any = getattr(model.of_size(nbytes), "schedule", None)
         return schedule or schedule_on(self._job.cluster, algorithm(model.algorithm_for(nbytes)))

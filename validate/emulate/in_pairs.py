@@ -1,9 +1,9 @@
 """An asynchronous worker of gossip.
 
-It averages its model with one neighbour at a time, which goes on computing meanwhile.
+It averages its model with one neighbour at a time, which computes meanwhile.
 
 Each worker does one exchange at a time, its own or another's: a lock. The active side of an
-exchange takes both locks in the order of ranks, so that none block each other: its own at once or
+exchange takes both locks in the order of ranks, so that there is no deadlock: its own at once or
 when the other has granted its own. Words of 8 bytes go between them.
 """
 
@@ -53,11 +53,11 @@ class InPairs(MeetingPoint):
         self._answers = [self._answering.submit(self._answer, other) for other in others]
 
     def begin(self, row: Row) -> None:
-        """Others average with it from now on, too."""
+        """Begin a step, from which on others' averages count."""
         self._touched_before, self._step = self._touched, row.step
 
     def ready(self, call: StagedCall) -> None:
-        """Begin to average: the model is the one call."""
+        """Begin to average: the model is the only call."""
         self._averaged = self._own.submit(self._average, self._step)
 
     def end(self, row: Row) -> None:
@@ -68,12 +68,12 @@ class InPairs(MeetingPoint):
         row.busy = ended - began
 
     def after(self, row: Row) -> None:
-        """It has taken the optimiser's step: its clock ticks."""
+        """Advance the clock: the optimiser's step is taken."""
         row.versions = self._touched - self._touched_before
         row.passed = now()
 
     def leave(self) -> None:
-        """Tell all others, and answer them until they have told it the same."""
+        """Tell all others, and answer them until each has sent the same."""
         for other in self._others:
             send(self._world, torch.tensor([LEAVE]), other, ASK).wait()
         for answer in self._answers:
@@ -82,14 +82,14 @@ class InPairs(MeetingPoint):
     def _average(self, step: int) -> tuple[float, float]:
         """Exchange models with a partner when both are free.
 
-        The answer is when that began and ended.
+        Returns when the exchange began and ended.
         """
         choices = self._neighbours[step % len(self._neighbours)]
         if not choices:
             return now(), now()
         partner = int(self._random.choice(choices))
-        # The lock of the lower rank is always taken first, or two workers that ask each other, or
-        # three in a circle, would hold their own lock and wait for ever for the other's.
+        # The lock of the lower rank is always taken first: otherwise two workers that ask each
+        # other, or three in a circle, would hold their own lock and wait forever for the other's.
         first = self._rank < partner
         if first:
             self._lock.acquire()
@@ -112,7 +112,7 @@ class InPairs(MeetingPoint):
             self._lock.release()
 
     def _answer(self, other: int) -> None:
-        """The other side, for one active worker: an exchange whenever that one asks."""
+        """Exchange models with one active worker whenever it asks: the passive side."""
         word = torch.zeros(1, dtype=torch.int64)
         asked = receive(self._world, word, other, ASK)
         while True:
@@ -120,7 +120,8 @@ class InPairs(MeetingPoint):
             if int(word) == LEAVE:
                 return
             # The lock is granted, not taken by the other side: one process cannot lock another's.
-            # It is kept until the models are exchanged, so that a model is in one exchange at once.
+            # It is held until the models are exchanged, so that a model is in one exchange at a
+            # time.
             with self._lock:
                 coming = receive(self._world, payload(self._nbytes), other, MODEL)
                 start = self._expect(other, START)

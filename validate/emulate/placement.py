@@ -1,6 +1,6 @@
-"""Which ranks a job has and where they run.
+"""The ranks of a job and the hosts that they run on.
 
-Its workers first, one a host, then its parameter servers.
+Its workers first, one per host, then its parameter servers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsim.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``workers`` and then ``servers`` ranks, and where each runs.
+    """The numbers of ``workers`` and ``servers``, in order of rank, and where each runs.
 
     ``hosts[rank]`` is the number of its host.
     """
@@ -29,14 +29,14 @@ class Placement:
 
     @property
     def ranks(self) -> int:
-        """All of them."""
+        """The number of all ranks."""
         return self.workers + self.servers
 
 
 def placement(scenario: Scenario) -> Placement:
-    """The ranks of ``scenario``.
+    """Return the ranks of ``scenario``.
 
-    Servers that are colocated share the workers' hosts in turn, others have hosts after those.
+    Colocated servers share the workers' hosts in turn, others have hosts after those.
     """
     workers = scenario.cluster.ranks
     aggregation = scenario.strategy.aggregation
@@ -45,20 +45,20 @@ def placement(scenario: Scenario) -> Placement:
 
 
 def check(job: Job) -> None:
-    """Raise DpsimError for what real ranks cannot do, with the key of the scenario to change."""
+    """Raise DpsimError for what real ranks cannot do, with the scenario's key to change."""
     for wrong, key, rule, got in (*_of_hardware(job), *_of_aggregation(job)):
         if wrong:
             raise DpsimError(f"{key}: {rule}, but got {got}")
 
 
-# Whether it is so, the key of the scenario, what it must be, and what it is.
+# Whether it is wrong, the scenario's key, what it must be, and what it is.
 _Refusal = tuple[bool, str, str, str]
 
 
 def _of_hardware(job: Job) -> Iterator[_Refusal]:
     disturbance = job.scenario.disturbance
     counts = {int(count) for count in np.diff(job.cluster.first_rank)}
-    # Ranks of one host would meet in its memory, not over the links between its GPUs.
+    # Ranks of one host would communicate in its memory, not over the links between its GPUs.
     one_gpu = "must have one GPU, since a rank is a host of its own"
     yield counts != {1}, "cluster.node", one_gpu, f"{max(counts)} GPUs"
     left_out = "must be left out of real runs"

@@ -1,6 +1,6 @@
-"""What every rank of an emulation does.
+"""The program of every rank of an emulation.
 
-Join, make ready, start at one time, work or serve, and tell.
+Join, prepare, start at a common time, work or serve, and report.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from validate.emulate.servers import serve_alone, serve_together
 from validate.emulate.together import work_together
 from validate.ranks.processes import World, same_clock
 
-# Seconds from agreeing on a start until it, where the word of it takes less than half as long to
-# all ranks; longer on slow links of a testbed.
+# Seconds from agreeing on a start until it, if the message takes less than half as long to all
+# ranks; longer on slow links of a testbed.
 _AHEAD = 0.02
 
 Say = Callable[[Mapping[str, Any]], None]
 
 
 def emulate(job: Job, world: World, case: int, say: Say) -> None:
-    """Carry ``job`` out, as all ranks of ``world`` do alike.
+    """Run ``job``; all ranks of ``world`` must call this.
 
-    What this rank notes is said with the number ``case``. Raises DpsimError for what cannot be
-    carried out, or where ranks are on several machines, whose clocks do not compare.
+    This rank's notes are reported with the number ``case``. Raises DpsimError for what cannot be
+    run, or if ranks are on several machines, whose clocks are not comparable.
     """
     check(job)
     placed = placement(job.scenario)
@@ -63,7 +63,7 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     def tell(row: Row | Carried) -> None:
         say(row.to_json(case))
 
-    # All that takes time to make is made before the ranks agree on a start.
+    # All slow preparations come before the ranks agree on a start.
     factors = all_slow_downs(job)
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
@@ -86,8 +86,8 @@ def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:
 
 
 def _together_at(world: World, case: int, say: Say) -> float:
-    """The time on the monotonic clock at which all ranks start; returns when it has come."""
-    # A barrier lets ranks go at slightly different times; a time that all know does not.
+    """Wait for the agreed start of all ranks, and return it, on the monotonic clock."""
+    # A barrier releases ranks at slightly different times; a common start time does not.
     world.barrier()
     ahead = _AHEAD
     start = max(world.gather(now())) + ahead

@@ -1,9 +1,7 @@
 """A worker's side of parameter servers.
 
-Shares to and from each of them, over point-to-point messages.
-
-Tags keep what travels apart: pushes, pulls, and short words. Every receive is posted before what
-makes the other side send.
+Shares to and from each of them, over point-to-point messages. Tags separate pushes, pulls, and
+short words. Every receive is posted before the message that makes the other side send.
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ LEAVE = -1
 
 
 def share(nbytes: int, servers: int) -> int:
-    """Bytes of a payload that one of ``servers`` holds: equal shares, at least one byte."""
+    """Return the bytes of one server's share of a payload: equal shares, at least one byte."""
     return max(-(-nbytes // servers), 1)
 
 
 def payload(nbytes: int) -> Any:
-    """Bytes to send, or room for them."""
+    """Return bytes to send, or a buffer for them."""
     return torch.zeros(nbytes, dtype=torch.uint8)
 
 
 def send(world: World, tensor: Any, peer: int, tag: int) -> Any:
-    """Begin to send to ``peer``; the answer's ``wait`` ends when it is on its way."""
+    """Begin to send to ``peer``; the returned work's ``wait`` ends when it is on its way."""
     return world.group.send([tensor], peer, tag)
 
 
@@ -45,36 +43,36 @@ def send_all(world: World, tensor: Any, peers: Sequence[int], tag: int) -> None:
 
 
 def receive(world: World, tensor: Any, peer: int, tag: int) -> Any:
-    """Announce room for what ``peer`` sends; the answer's ``wait`` ends when it is there."""
+    """Post a receive from ``peer``; the returned work's ``wait`` ends when it has arrived."""
     return world.group.recv([tensor], peer, tag)
 
 
 def wait_all(works: Sequence[Any]) -> None:
-    """Until all are done."""
+    """Wait until all are done."""
     for work in works:
         work.wait()
 
 
 def rotated(peers: Sequence[int], by: int) -> list[int]:
-    """The same peers, beginning with number ``by`` modulo how many they are."""
+    """Return the same peers, beginning with number ``by`` modulo their number."""
     by %= max(len(peers), 1)
     return [*peers[by:], *peers[:by]]
 
 
 class Client:
-    """What one worker sends to the servers and hears from them, in equal shares.
+    """A worker's messages to and from the servers, in equal shares.
 
     It calls `expect`, then `push`, then `pull`. Each worker begins with another server.
     """
 
     def __init__(self, world: World, servers: Sequence[int]) -> None:
         self._world = world
-        # Were all to begin with server 0, its link would carry all shares while the others' rest.
+        # If all began with server 0, its link would carry all shares while the others' are idle.
         self._servers = rotated(servers, world.rank + 1)
         self._coming: list[Any] = []
 
     def expect(self, nbytes: int) -> None:
-        """Announce room for what the servers will send back."""
+        """Post receives for the servers' answers."""
         own = share(nbytes, len(self._servers))
         self._coming = []
         for server in self._servers:
@@ -86,20 +84,20 @@ class Client:
         send_all(self._world, payload(own), self._servers, PUSH)
 
     def pull(self) -> None:
-        """Wait for what the servers send back."""
+        """Wait for the servers' answers."""
         wait_all(self._coming)
 
     def go(self, iteration: int) -> None:
-        """Tell the servers that an iteration begins, or that there is none any more (`LEAVE`)."""
+        """Tell the servers that an iteration begins, or that there are no more (`LEAVE`)."""
         word = torch.tensor([iteration])
         wait_all([send(self._world, word, server, GO) for server in self._servers])
 
     def expect_reply(self, numbers: int) -> Callable[[], Any]:
-        """Announce room for ``numbers`` numbers from each server.
+        """Post receives for ``numbers`` numbers from each server.
 
-        The answer is a function that waits for them and returns them, (servers, numbers).
+        Returns a function that waits for them and returns them, (servers, numbers).
         """
-        # Rows of one tensor are room for a message each, so that nothing need be copied together.
+        # Each row of one tensor receives a message, so that nothing need be copied together.
         room = torch.zeros(len(self._servers), numbers, dtype=torch.float64)
         coming = [
             receive(self._world, room[place], server, REPLY)

@@ -1,8 +1,8 @@
-"""When a collective may begin: when this worker is there, or enough others are.
+"""Decides when a collective may begin: when this worker is ready, or enough others are.
 
-Then it takes part with what it has.
+A worker that is not ready then takes part with the data it has.
 
-Each worker tells all others, in a message of 8 bytes, that it is there for a collective. Source: Li
+Each worker tells all others, in a message of 8 bytes, that it is ready for a collective. Source: Li
 et al., "Taming unbalanced training workloads in deep learning with partial collective operations",
 PPoPP 2020.
 """
@@ -21,7 +21,7 @@ THERE = 1005
 
 
 class Quorum:
-    """Counts the ``workers`` that are there for each of ``total`` collectives.
+    """Counts the ``workers`` that are ready for each of ``total`` collectives.
 
     ``quorum`` of them are enough for it to begin.
     """
@@ -32,9 +32,9 @@ class Quorum:
         self._total = total
         self._there = [0] * total
         self._own = 0
-        self._said: list[Any] = []  # what is on its way must be kept
+        self._said: list[Any] = []  # messages on their way must be kept
         self._changed = threading.Condition()
-        # Where all are needed, the collective itself waits for all, and nobody need say anything.
+        # If all are needed, the collective itself waits for all, and no messages are needed.
         self._peers: list[int] = []
         if quorum < workers:
             self._peers = [peer for peer in range(workers) if peer != world.rank]
@@ -45,7 +45,7 @@ class Quorum:
             listener.start()
 
     def ready(self, number: int) -> None:
-        """Say that this worker is there for collective ``number``; all before it were said."""
+        """Announce that this worker is ready for collective ``number``, after all before it."""
         with self._changed:
             self._own = number + 1
             self._there[number] += 1
@@ -54,16 +54,16 @@ class Quorum:
             self._said.append(send(self._world, torch.tensor([number]), peer, THERE))
 
     def wait(self, number: int) -> None:
-        """Until this worker is there, or enough others are."""
-        # A worker that is there takes part at once, also without a quorum: the collective is then
-        # under way for it, and waits for the others' threads.
+        """Wait until this worker is ready, or enough others are."""
+        # A worker that is ready takes part at once, even without a quorum: the collective has then
+        # begun for it, and waits for the others' threads.
         with self._changed:
             self._changed.wait_for(
                 lambda: self._own > number or self._there[number] >= self._quorum
             )
 
     def close(self) -> None:
-        """Wait until all others have said all they will say."""
+        """Wait until all others have sent all their messages."""
         for listener in self._listeners:
             listener.join()
         wait_all(self._said)

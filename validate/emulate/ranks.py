@@ -1,4 +1,4 @@
-"""Starts ranks that carry out scenarios, one after the other, and collects what they noted."""
+"""Starts ranks that run scenarios, one after the other, and collects their notes."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
 from validate.ranks.processes import joined
 
 Rows = Sequence[Mapping[str, Any]]
-REALTIME = "DPSIM_REALTIME"  # the environment variable that asks ranks for real-time scheduling
+REALTIME = "DPSIM_REALTIME"  # the environment variable to request real-time scheduling
 CONNECT_TIMEOUT = 180.0  # seconds until all ranks must have found each other
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A scenario file and what is set in it."""
+    """A scenario file and the values set in it."""
 
     file: str
     set: tuple[str, ...] = ()
 
     def scenario(self) -> Scenario:
-        """What it describes. Raises ScenarioError."""
+        """Return the scenario. Raises ScenarioError."""
         return load_scenario(self.file, self.set)
 
     def job(self) -> Job:
-        """The job that it describes. Raises DpsimError."""
+        """Return the job of the scenario. Raises DpsimError."""
         return calibrated(self.scenario())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What was measured of one case.
+    """The measurements of one case.
 
     ``steps`` are all its steps, warm-up included, ``collectives`` the mean seconds of each call,
-    and ``failed`` says why this is not all, if so.
+    and ``failed`` is the reason if they are incomplete.
     """
 
     steps: Steps
@@ -57,9 +57,9 @@ def run_cases(
     *,
     timeout: float,
 ) -> tuple[list[Measured], RunFailed | None]:
-    """Carry out ``cases``, whose ranks are alike, on ``hosts``, one rank each.
+    """Run ``cases``, which need the same ranks, on ``hosts``, one rank each.
 
-    Where the run fails the answer holds what was measured until then, and the failure.
+    If the run fails, return the measurements until then, and the failure.
     """
     command = [
         sys.executable,
@@ -75,7 +75,7 @@ def run_cases(
             timeout_s=timeout,
             connect_timeout_s=min(CONNECT_TIMEOUT, timeout),
             preload=[__name__],
-            # Not for starting, which would hold up what others measure: ranks ask for it
+            # Not during the start, which would block others' measurements: ranks request it
             # themselves.
             realtime=False,
             environment={REALTIME: "1"} if any(host.realtime for host in hosts) else None,
@@ -86,15 +86,15 @@ def run_cases(
 
 
 def as_rank(text: str) -> None:
-    """What `run_cases` starts: one rank of all cases."""
+    """Run one rank of all cases, started by `run_cases`."""
     jobs = [Case(file, tuple(set_)).job() for file, set_ in json.loads(text)]
     carry_out(jobs, write_row)
 
 
 def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> None:
-    """Carry out ``jobs`` as one of the ranks that the environment speaks of.
+    """Run ``jobs`` as one of the ranks given by the environment.
 
-    On a testbed it is in real time from here on.
+    On a testbed it has real-time priority from here on.
     """
     if REALTIME in os.environ:
         before_all_others()
@@ -105,7 +105,7 @@ def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> 
 
 
 def measured(job: Job, rows: Rows, number: int) -> Measured:
-    """What ``rows`` of all ranks say of case ``number``."""
+    """Return the measurements of case ``number`` from the ``rows`` of all ranks."""
     mine: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
     carried: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
     start = 0.0

@@ -1,4 +1,4 @@
-"""What one worker notes of one step, in seconds and in stamps of the monotonic clock."""
+"""A worker's notes of one step, in seconds and in times of the monotonic clock."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 class Row:
     """One step of one worker.
 
-    ``begin``: when it began to compute; ``done``: when its gradient was there; ``end``: when it had
-    done all of it. ``waits``: begin and end of each wait for communication, in order. ``encode``,
+    ``begin``: when it began to compute; ``done``: when its gradient was ready; ``end``: when the
+    step ended. ``waits``: begin and end of each wait for communication, in order. ``encode``,
     ``input``, ``exposed_comm``, ``straggler_wait`` and ``busy`` are seconds, the last three only of
     workers that act alone, as are ``passed`` (when its work was with the others) and ``versions``.
     """
@@ -30,15 +30,16 @@ class Row:
     versions: int = 0
 
     def to_json(self, case: int) -> dict[str, Any]:
-        """As it is recorded."""
+        """Return the row as recorded."""
         return {"case": case, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A message that one worker took part in carrying.
+    """A message that one worker took part in.
 
-    ``stamps`` are the begin and end of each of its collectives, ``group`` who meets.
+    ``stamps`` are the begin and end of each of its collectives, ``group`` the group that takes
+    part.
     """
 
     step: int
@@ -47,5 +48,5 @@ class Carried:
     group: str = "all"
 
     def to_json(self, case: int) -> dict[str, Any]:
-        """As it is recorded."""
+        """Return the row as recorded."""
         return {"case": case, **asdict(self)}

@@ -36,16 +36,16 @@ OWN_NUMBERS = 5  # of a reply, before the arrivals: stale, version, taken, relea
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a worker is told as it goes on: what became of its gradient, and its next version."""
+    """The answer to a worker that continues: its gradient's staleness, and its next version."""
 
     staleness: int
     version: int
 
 
 class Server:
-    """One server of ``job``: what its threads share.
+    """One server of ``job``, shared by its threads.
 
-    Its gate is the one that the simulator asks for all servers together; here each server goes by
+    Its gate is the one that the simulator has for all servers together; here each server decides by
     what it has seen.
     """
 
@@ -58,8 +58,8 @@ class Server:
         self._keeper = Gatekeeper(job.gate(), self._reply)
 
     def apply(self, nbytes: int) -> None:
-        """Take up a share, after those that came before it, at the server's rate."""
-        # A queue by arithmetic: each share is told when its turn will be over, and sleeps without
+        """Apply a share, after those that came before it, at the server's rate."""
+        # A queue by arithmetic: each share gets the time at which its turn ends, and sleeps without
         # the lock, so that the next one can join meanwhile.
         with self._applying:
             self._free = max(self._free, now()) + nbytes / self._rate
@@ -67,16 +67,16 @@ class Server:
         sleep_until(until)
 
     def take(self, worker: int) -> None:
-        """The gradient of ``worker`` is complete."""
+        """Hand over the complete gradient of ``worker``."""
         self._keeper.hand_over(worker)
 
     def release(self, worker: int) -> Reply:
-        """Wait until ``worker`` may go on."""
+        """Wait until ``worker`` may continue."""
         self._keeper.wait(worker)
         return self._replies[worker]
 
     def leave(self, worker: int) -> None:
-        """It hands over nothing any more: nobody may wait for it."""
+        """Remove a worker, so that no other waits for it."""
         self._keeper.leave(worker)
 
     def _reply(self, worker: int, staleness: int, version: int) -> None:
@@ -90,13 +90,13 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
     for step in range(steps):
         schedule += [call for call in job.calls(step) if "push" in dict(call.stages)]
     pulls = iter([share(dict(call.stages)["pull"], servers) for call in schedule])
-    # Each server begins with another worker, so that answers do not meet on one worker's link.
+    # Each server begins with another worker, so that answers do not share one worker's link.
     to_all = rotated(range(job.workers), world.rank - job.workers + 1)
 
     def answer() -> None:
         send_all(world, payload(next(pulls)), to_all, PULL)
 
-    # One of the threads that met answers for all, before any of them goes on.
+    # One of the threads that met answers for all, before any of them continues.
     met = threading.Barrier(job.workers, answer, world.timeout)
 
     def serve(worker: int) -> None:
@@ -105,7 +105,7 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
         for number in range(len(schedule)):
             coming.wait()
             server.apply(len(rooms[number]))
-            # Announced before the answer: a worker pushes as soon as it has that.
+            # Posted before the answer, as a worker pushes once it has the answer.
             last = number + 1 == len(schedule)
             coming = None if last else receive(world, rooms[number + 1], worker, PUSH)
             met.wait()
@@ -114,9 +114,9 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
 
 
 def serve_alone(job: Job, world: World, servers: int) -> None:
-    """Take what each worker pushes, and send it what it goes on with, until all have left.
+    """Receive each worker's pushes, and send its next model, until all have left.
 
-    It waits as it must in between.
+    A worker waits as its gate requires in between.
     """
     server, calls = Server(job), job.calls(0)
     pull = sum(nbytes for call in calls for name, nbytes in call.stages if name == "pull")
@@ -135,7 +135,8 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
             reply = server.release(worker)
             released = now()
             coming = receive(world, word, worker, GO)
-            # In float64: after a day the clock's seconds are good to 8 ms only in float32.
+            # In float64: in float32, after a day, the clock's seconds have a resolution of only 8
+            # ms.
             numbers = torch.tensor(
                 [reply.staleness, reply.version, taken, released, released - taken, *arrived],
                 dtype=torch.float64,
@@ -150,10 +151,10 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
 def _receive_all(
     world: World, worker: int, calls: tuple[StagedCall, ...], servers: int, server: Server
 ) -> list[float]:
-    """When each call's share had come; returns when all are applied."""
+    """Return when each call's share had arrived, once all are applied."""
     pushes = [sum(size for name, size in call.stages if name == "push") for call in calls]
     rooms = [payload(share(nbytes, servers)) for nbytes in pushes]
-    # All receives of an iteration at once: the worker pushes while it computes, when it can.
+    # All receives of an iteration at once: the worker pushes while it computes.
     coming = [receive(world, room, worker, PUSH) for room in rooms]
     arrived = []
     for room, each in zip(rooms, coming, strict=True):

@@ -1,6 +1,6 @@
 """Workers that act together, as real ranks.
 
-Passes are timed waits, and a communication thread carries calls in their order.
+Passes are timed waits, and a communication thread carries out calls in their order.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Calls = Sequence[tuple[int, StagedCall]]  # with the steps in which they are sen
 class Courier:
     """A worker's communication thread for all, its group, the groups, or replicas of its shard.
 
-    It carries every such call of every step, one after the other, when its turn has come. Where
-    another's call follows one of them, ``followed_by`` has that courier by the call's number.
+    It carries out every such call of every step, one after the other. If a call of another courier
+    follows one of them, ``followed_by`` has that courier by the call's number.
     """
 
     def __init__(self, calls: Calls, carriers: Carriers, quorum: Quorum, say: Say) -> None:
-        # A worker gives calls in the same order, so that a number says which one is meant.
+        # A worker submits calls in the same order, so that a number identifies one.
         self._calls = calls
         self._tickets = [Ticket() for _ in self._calls]
         self._carriers = carriers
@@ -43,30 +43,30 @@ class Courier:
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def start(self) -> None:
-        """Begin to carry what is given."""
+        """Start the thread."""
         self._thread.start()
 
     def ready(self) -> None:
-        """The next call of all is ready here."""
+        """Announce that the next call of all is ready here."""
         self._quorum.ready(self._ready)
         self._ready += 1
 
     def ticket(self) -> Ticket:
-        """What says that the next call of all has come. Raises what went wrong so far."""
+        """Return the event that the next call of all is done. Raises an earlier failure."""
         if self._failed is not None:
             raise self._failed
         self._asked += 1
         return self._tickets[self._asked - 1]
 
     def finish(self) -> None:
-        """Wait until all are carried; raises what went wrong on the way."""
+        """Wait until all are done; raises a failure on the way."""
         self._thread.join()
         if self._failed is not None:
             raise self._failed
 
     def _work(self) -> None:
-        # All calls of the run in one order, the same on every rank: what two ranks send each other
-        # is matched by its order.
+        # All calls of the run in one order, the same on every rank: messages between two ranks are
+        # matched by their order.
         try:
             for number, (step, call) in enumerate(self._calls):
                 self._quorum.wait(number)
@@ -84,7 +84,7 @@ class Courier:
                 courier.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Let nobody wait for what will never come."""
+        """Release all that wait for calls that will never come."""
         self._failed = error
         for ticket in self._tickets:
             ticket.set()
@@ -94,7 +94,7 @@ Couriers = Mapping[Group, Courier]
 
 
 class TogetherWorker:
-    """Worker ``rank`` of ``job``: its steps as `dpsim.engine.together` takes them."""
+    """Worker ``rank`` of ``job``: its steps, like in `dpsim.engine.together`."""
 
     def __init__(self, job: Job, rank: int, walk: Walk, couriers: Couriers) -> None:
         self._job = job
@@ -106,7 +106,7 @@ class TogetherWorker:
     def step(self, step: int, factor: float) -> Row:
         """Take one step."""
         walk, calls = self._walk, self._job.calls(step)
-        # What is ready before the optimiser's step, and what its result is needed for.
+        # Calls ready before the optimiser's step, and those that need its result.
         gradients = tuple(call for call in calls if call.ready < walk.last)
         models = calls[len(gradients) :]
         walk.begin(step, factor)
@@ -145,12 +145,12 @@ class TogetherWorker:
 def work_together(
     job: Job, world: World, carriers: Carriers, factors: FloatArray, start: float, say: Say
 ) -> None:
-    """Take all steps as worker ``world.rank``, a row of ``factors`` (steps, workers) each.
+    """Take all steps as worker ``world.rank``, with a row of ``factors`` (steps, workers) each.
 
     Time 0 is ``start``.
     """
     calls: dict[Group, list[tuple[int, StagedCall]]] = defaultdict(list)
-    followed: list[tuple[Group, int, Group]] = []  # a call's group, its number, who follows
+    followed: list[tuple[Group, int, Group]] = []  # a call's group, its number, the following group
     for step in range(len(factors)):
         before: Group = "all"
         for call in job.calls(step):

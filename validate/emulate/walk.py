@@ -1,6 +1,6 @@
-"""One worker on its way through its steps.
+"""One worker's progress through its steps.
 
-Timed waits for passes, and what it waits for on the way; as `dpsim.engine.together`.
+Timed waits for passes, and waits for calls in between; like `dpsim.engine.together`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dpsim.engine import Job
 from validate.emulate.clock import Pace, now
 from validate.emulate.row import Row
 
-Ticket = threading.Event  # a call that will have come
+Ticket = threading.Event  # set when a call is done
 
 
 class Walk:
     """A worker of ``job``, rank ``rank``, whose time 0 is ``start`` on the monotonic clock.
 
-    ``row`` is its step's.
+    ``row`` is the current step's.
     """
 
     def __init__(self, job: Job, rank: int, start: float) -> None:
@@ -36,7 +36,7 @@ class Walk:
         self._factor = 1.0
 
     def begin(self, step: int, factor: float) -> None:
-        """Start a step: wait for its samples, and for what is needed before its first pass."""
+        """Start a step: wait for its samples, and for calls needed before its first pass."""
         self.row = Row(step)
         self._factor, self._at = factor, 0
         self._reached = {}
@@ -49,21 +49,21 @@ class Walk:
         self.row.begin = self._reached[0] = now()
 
     def end(self) -> None:
-        """End the step: what is still awaited, is awaited in the next one."""
-        # Its positions follow those of this step, whose last is the next one's first.
+        """End the step: calls still awaited are awaited in the next one."""
+        # Positions continue from step to step: the last one is the next step's first.
         self._awaited = {where - self.last: tickets for where, tickets in self._awaited.items()}
         self.row.end = now()
 
     def reached(self, position: int) -> float:
-        """When it had computed up to ``position``: one where calls become ready, or 0."""
+        """Return when it had computed up to ``position``: one where calls become ready, or 0."""
         return self._reached[position]
 
     def to(self, position: int) -> None:
-        """Compute up to ``position``, waiting for what is needed where it stands and on the way."""
+        """Compute up to ``position``, waiting for the calls needed on the way."""
         if position == self._at:
             return
-        # Stops where something is needed and where calls become ready, which `reached` is asked
-        # for; layers without either are one sleep.
+        # Stops where a call is needed and where calls become ready, which `reached` needs; layers
+        # without either are one sleep.
         known = {*self._awaited, *self._marks}
         between = {where for where in known if self._at < where < position}
         for stop in sorted(between | {position}):
@@ -78,19 +78,19 @@ class Walk:
         self.row.encode += seconds
 
     def wait_for(self, ticket: Ticket, position: int) -> None:
-        """Let nothing past ``position`` start before ``ticket`` has come.
+        """Let nothing past ``position`` start before ``ticket`` is set.
 
-        Where that is this step's end, it is the next one's start.
+        If that is this step's end, it is the next one's start.
         """
         self._awaited.setdefault(position, []).append(ticket)
 
     def settle(self) -> None:
-        """Wait for what is needed where it stands."""
+        """Wait for the calls needed at the current position."""
         if self._at not in self._awaited:
             return
         began = now()
         for ticket in self._awaited.pop(self._at):
             ticket.wait()
         self.row.waits.append((began, now()))
-        # Passes after a wait start when it is over, however late that was against the plan.
+        # Passes after a wait start when it is over, however late compared with the plan.
         self._pace.resume()

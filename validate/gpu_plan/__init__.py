@@ -1,6 +1,6 @@
-"""A plan for borrowed GPUs: what one of them, a node, or several nodes can show, item by item.
+"""A plan for borrowed GPUs: measurements on one of them, a node, or several nodes, by item.
 
-Knows the node's measurements and runs; needs torch, and no network.
+Depends on the node's measurements and runs; needs torch, and no network.
 """
 
 __all__: list[str] = []

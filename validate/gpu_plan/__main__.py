@@ -30,11 +30,11 @@ from validate.ranks.orders import orders_here
 from validate.ranks.processes import ranks_of_launcher
 
 _MINUTES = 9.5
-_SMALL_RANKS = 2  # processes that stand for a node's GPUs
+_SMALL_RANKS = 2  # processes in place of a node's GPUs
 
 
 def write_report(plan: Plan, items: Sequence[Item], rows: Rows) -> None:
-    """Write all that follows from the rows, and show the table."""
+    """Write all results of the rows, and show the table."""
     try:
         scenario = scenario_here(plan.node, plan.ranks)
         profile = profile_in(rows, plan.profiled(), scenario, "plan")
@@ -51,7 +51,7 @@ def write_report(plan: Plan, items: Sequence[Item], rows: Rows) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Parse, measure, report."""
+    """Parse arguments, measure, report."""
     parser = argparse.ArgumentParser("validate.gpu_plan", description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the records")
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))

@@ -1,4 +1,4 @@
-"""The plan's items, in the order of their worth."""
+"""The plan's items, the most useful first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from validate.gpu_plan.sizes import Size, Words
 from validate.microbench import Settings
 from validate.node import Here, Item, as_here, items_of, scenario_here
 
-_FILLED = 0.9  # of the memory, by what is predicted: what does not fit is found out, and said
+_FILLED = 0.9  # of the memory, as predicted: an item that still fails gets a row that says so
 PARTS = ("one", "node", "nodes")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured on ``ranks`` devices, ``node.count`` of them on this machine."""
+    """The plan of measurements on ``ranks`` devices, ``node.count`` of them on this machine."""
 
     folder: Path
     node: Here
@@ -30,7 +30,7 @@ class Plan:
 
     @property
     def backend(self) -> str:
-        """Of torch.distributed."""
+        """The backend of torch.distributed."""
         return "nccl" if self.node.kind == "cuda" else "gloo"
 
     @property
@@ -39,9 +39,9 @@ class Plan:
         return self.folder / "profile.json"
 
     def items(self, parts: tuple[str, ...] = PARTS) -> list[Item]:
-        """Those of some parts: by one device, by those of one node, by those of several nodes.
+        """Return the items of some parts: of one device, of one node's, of several nodes'.
 
-        What more devices show comes first: they are harder to come by.
+        Items of more devices come first: these are harder to get.
         """
         own = min(self.node.count, self.ranks)
         found: list[Item] = []
@@ -57,18 +57,18 @@ class Plan:
         return found
 
     def profiled(self) -> list[Item]:
-        """What makes up the profile."""
+        """Return the items of the profile."""
         here = scenario_here(self.node, self.ranks)
         return items_of(self.node, here, self.ranks, self.backend, self.size.measured)
 
     def case(self, item: Item) -> Case:
-        """The scenario of an item, written beside the records."""
+        """Return the scenario of an item, written beside the records."""
         file = self.folder / "scenario.yaml"
         file.write_text(json.dumps(item.scenario))
         return Case(str(file), item.set)
 
     def _alone(self) -> Iterator[Item]:
-        """One rank alone: every variant of every model; then what ranks do that share a device."""
+        """Yield all variants of all models on one rank, then items of ranks sharing a device."""
         for words, model in product(self.size.variants, self.size.models):
             for batch in self._batches(model, words):
                 kind = "step" if words.get("execution", "eager") == "eager" else "compile"
@@ -97,7 +97,7 @@ class Plan:
             )
 
     def _shared(self) -> Iterator[Item]:
-        """Ranks that share a device by gloo, and the trace of two of them."""
+        """Yield items of ranks that share a device by gloo, and the trace of two of them."""
         model = self.size.together[0]
         workload = self._workload(model, self._batches(model, self.size.variants[0])[0], {})
         for ranks, (name, strategy) in product((2, 4), self.size.strategies.items()):
@@ -110,12 +110,12 @@ class Plan:
             )
             yield item.model_copy(update={"backend": "gloo"})
         traced = self._scenario("trace", self.size.seconds["trace"], workload, {}, 2)
-        # By gloo, since NCCL takes a GPU a rank: what sending takes there is in no table.
+        # By gloo, since NCCL needs a GPU per rank: the trace's sending time is in no table.
         file = str((self.folder / "trace.json").resolve())
         yield traced.model_copy(update={"backend": "gloo", "traced": file})
 
     def _together(self, ranks: int, strategies: Mapping[str, Words]) -> Iterator[Item]:
-        """Every strategy with some models, at the largest batch."""
+        """Yield every strategy with some models, at the largest batch."""
         words = self.size.variants[0]
         for (name, strategy), model in product(strategies.items(), self.size.together):
             batch = self._batches(model, words)[-1]
@@ -134,7 +134,7 @@ class Plan:
         return told
 
     def _batches(self, model: str, words: Words) -> list[int]:
-        """Batch sizes by factors of four, of which the largest should fit."""
+        """Return batch sizes by factors of four; the largest should fit the memory."""
         largest = self.size.most_batch
         while largest > 1 and not self._fits(self._workload(model, largest, words)):
             largest //= 2
@@ -148,13 +148,13 @@ class Plan:
     def _scenario(
         self, name: str, seconds: float, workload: Words, strategy: Words, ranks: int
     ) -> Item:
-        """A scenario on the hardware that is here."""
+        """Return a scenario on the hardware of this node."""
         text = {
             "name": "plan",
             "cluster": {"nodes": ranks, "node": "testbed-host"},
-            # A stand-in: what is set has the item's own.
+            # A placeholder: ``set`` has the item's own.
             "workload": {"model": "resnet18", "batch_per_gpu": 1},
-            # What does not fit is found out on the device, and its row says so.
+            # Items that do not fit fail on the device, and their rows say so.
             "run": {"steps": self.size.steps, "warmup": 3, "allow_out_of_memory": True},
         }
         item = Item(
@@ -165,6 +165,6 @@ class Plan:
             scenario=text,
             set=(f"workload={json.dumps(workload)}", f"strategy={json.dumps(strategy)}"),
         )
-        # Ranks that share a device count as if each had one of its own.
+        # Ranks that share a device count as if each had its own.
         node = self.node if ranks > self.node.count else replace(self.node, count=ranks)
         return item.model_copy(update={"set": as_here(self.case(item), node, ranks).set})

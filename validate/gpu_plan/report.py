@@ -1,4 +1,4 @@
-"""What the plan's steps came to beside predictions: a table, a page, and a short record."""
+"""The plan's measured steps beside predictions: a table, a page, and a short record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STYLE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """An item that was tried: beside its predictions, or why it has none."""
+    """An item that was tried: with its predictions, or the reason why it has none."""
 
     item: Item
     attempt: Attempt
@@ -43,7 +43,7 @@ class Line:
     why: str = ""
 
     def cells(self) -> list[str]:
-        """Its cells in the order of the headings."""
+        """Return its cells in the order of the headings."""
         if self.run is None:
             return [self.item.name, self.why]
         measured = self.run.measured
@@ -63,7 +63,7 @@ class Line:
         ]
 
     def record(self) -> dict[str, Any]:
-        """What is worth keeping of it, in some hundred bytes."""
+        """Return the part worth keeping, in some hundred bytes."""
         kept = {"name": self.item.name, "set": list(self.item.set), "notes": self.attempt.notes}
         if self.run is None:
             return {**kept, "failed": self.why}
@@ -83,7 +83,7 @@ class Line:
 
 
 def lines_of(plan: Plan, items: Sequence[Item], rows: Rows) -> Iterator[Line]:
-    """The scenarios among ``items`` that were tried, in the plan's order."""
+    """Yield the scenarios among ``items`` that were tried, in the plan's order."""
     for item in items:
         found = rows.best(item.name, item.identity)
         if found is None or item.scenario is None or item.traced or item.variants:
@@ -112,7 +112,7 @@ def _error(predicted: float, measured: float) -> str:
 
 
 def table(lines: Sequence[Line]) -> Any:
-    """For a terminal."""
+    """Return the table for a terminal."""
     from rich.table import Table
 
     shown = Table(show_edge=False)
@@ -124,14 +124,14 @@ def table(lines: Sequence[Line]) -> Any:
 
 
 def markdown(lines: Sequence[Line]) -> str:
-    """For a page of the documentation."""
+    """Return the table for a page of the documentation."""
     rule = ["---", *["---:"] * (len(_HEADINGS) - 1)]
     rows = [[*_HEADINGS], rule, *(_filled(each.cells()) for each in lines)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def page(title: str, lines: Sequence[Line]) -> str:
-    """A page of its own."""
+    """Return the table as an HTML page."""
     head = "".join(f"<th>{each}</th>" for each in _HEADINGS)
     body = ""
     for line in lines:

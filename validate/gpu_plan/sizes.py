@@ -1,4 +1,4 @@
-"""How large the plan's models, batches and messages are: for GPUs, or small for a processor."""
+"""The sizes of the plan's models, batches and messages: for GPUs, or small for a CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 Words = Mapping[str, Any]
 
-# What workers do together, by the name that tables have, the most usual first.
+# The workers' strategies, by their names in tables, the most usual first.
 _STRATEGIES: Mapping[str, Words] = {
     "ddp": {"overlap": {"kind": "buckets"}},
     "fsdp": {"aggregation": {"kind": "sharded"}},
@@ -30,11 +30,11 @@ _HYBRID: Words = {"aggregation": {"kind": "sharded", "shard_group": "node"}}
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large everything is.
+    """The sizes of a plan.
 
-    ``variants`` are words of the workload, the most telling first, each measured at ``batches``
-    batch sizes of each model; ``measured`` are the models of the profile. ``seconds`` is what an
-    item takes about: a step by one rank, or by several, and a trace.
+    ``variants`` are words of the workload, the most useful first, each measured at ``batches``
+    batch sizes of each model; ``measured`` are the models of the profile. ``seconds`` is the
+    approximate duration of an item: a step by one rank, or by several, and a trace.
     """
 
     models: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""What a machine's collectives, messages, copies, layers, updates and codecs take.
+"""Microbenchmarks of collectives, messages, copies, layers, updates and codecs.
 
-One file a benchmark. Knows ranks and the collectives that they carry out, and needs torch.
+One file per benchmark. Depends on ranks and their collectives, and needs torch.
 """
 
 from validate.microbench.benchmark import Benchmark

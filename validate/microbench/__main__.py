@@ -1,4 +1,4 @@
-"""What each started rank runs: ``python -m validate.microbench SETTINGS``, the settings as JSON."""
+"""The program of each started rank: ``python -m validate.microbench SETTINGS``, in JSON."""
 
 import sys
 

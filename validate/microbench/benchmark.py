@@ -1,4 +1,4 @@
-"""What a microbenchmark is, and the stopwatch that all of them use."""
+"""The definition of a microbenchmark, and the stopwatch that all of them use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What is measured, and how: ``rows(world, settings, tick)`` yields one row after another.
+    """A benchmark: ``rows(world, settings, tick)`` yields its rows.
 
     ``tick`` is called after each measurement. ``together``: all ranks run it in step, and rank 0's
     rows count; otherwise rank 0 runs it alone. A row may say why the rest is ``not_run``. ``count``
-    says how many ticks there will be; ``missing`` why it cannot run in this world, nothing where it
+    returns the number of ticks; ``missing`` the reason why it cannot run in this world, empty if it
     can.
     """
 
@@ -39,19 +39,19 @@ def seconds(
     settings: Settings,
     before: Callable[[], object] | None = None,
 ) -> list[float]:
-    """Seconds of each repetition of ``function``, until the compute stream is done.
+    """Return the seconds of each repetition of ``function``, until the compute stream is done.
 
-    ``before`` runs ahead of each, untimed.
+    ``before`` runs before each, untimed.
     """
     times = []
     for turn in range(-settings.warmup, settings.iterations):
         if before is not None:
             before()
-        # What came before, on any stream, must not run into the time.
+        # Earlier work, on any stream, must not extend into the time.
         world.synchronize()
         begin = world.face.mark()
         function()
-        # The compute stream's end: what others do beside it (NCCL's) is no part of it.
+        # The end of the compute stream: concurrent work of others (NCCL's) does not count.
         end = world.face.mark()
         world.face.finish()
         if turn >= 0:
@@ -60,16 +60,16 @@ def seconds(
 
 
 def timed(times: list[float]) -> Row:
-    """The columns of a measurement: the median, and every repetition."""
+    """Return the columns of a measurement: the median, and every repetition."""
     return {"time_s": float(np.median(times)), "times_s": times}
 
 
 def too_large(batch_sizes: Sequence[int]) -> Row:
-    """What stands in the place of rows for batch sizes that the device cannot hold."""
+    """Return the row for batch sizes that the device cannot hold."""
     sizes = ", ".join(map(str, batch_sizes))
     return {"not_run": f"batch sizes {sizes}: the device has not the memory for {batch_sizes[0]}"}
 
 
 def rate(amount: float, time_s: float) -> float | None:
-    """``amount`` per second; None where no time passed."""
+    """Return ``amount`` per second; None if no time passed."""
     return amount / time_s if time_s > 0 else None

@@ -1,4 +1,4 @@
-"""Every microbenchmark, by name, and how the ranks of a run go through those asked for."""
+"""Every microbenchmark, by name, and the loop over those requested in a run."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ Progress = Callable[[str, int, int], None]
 
 
 def run_benchmarks(world: World, settings: Settings, report: Report, progress: Progress) -> None:
-    """Runs those that were asked for, one after another.
+    """Run the requested benchmarks, one after another.
 
     On rank 0, ``report`` gets each row, and ``progress`` (name, done, total) after a measurement. A
-    row has ``what``, the benchmark's name; one of a benchmark that cannot run has ``not_run``, why.
-    What rank 0 would run alone, all run where the settings say ``at_once``.
+    row has ``what``, the benchmark's name; one of a benchmark that cannot run has the reason in
+    ``not_run``. With ``at_once``, all ranks run what rank 0 would run alone.
     """
     for name in settings.what:
         benchmark = BENCHMARKS[name]

@@ -1,10 +1,10 @@
-"""What a step's computing loses to an all-reduce that goes on beside it, over sizes.
+"""The slow-down of a step's computing by a concurrent all-reduce, over sizes.
 
-On a processor the library's threads take the cores that compute; on a GPU NCCL's kernels take
-multiprocessors and memory. A step computes alone, and again with an all-reduce that sets out
-before it and is waited for after it. ``lost_s`` is how much longer that takes; where the all-reduce
-alone (``sent_s``) takes longer than the step, part of it is no loss. They take turns, and of each
-the turn counts whose median is the least: what disturbs a machine passes.
+On a CPU the library's threads take the computing cores; on a GPU NCCL's kernels take
+multiprocessors and memory. A step is timed alone, and again with an all-reduce that starts before
+it and is waited for after it. ``lost_s`` is the difference; if the all-reduce alone (``sent_s``)
+takes longer than the step, part of it is no slow-down. Each is measured in several turns, of which
+the one with the least median counts, as disturbances of a machine pass.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             taken = dict.fromkeys(ways, math.inf)
             for _, (name, way) in product(range(_TURNS), ways.items()):
                 own = seconds(way, world, settings, world.barrier)
-                # The slowest rank's: who is done early has its cores to give away.
+                # The slowest rank's: a rank that finishes early frees its cores.
                 median = float(np.median(np.max(world.gather(own), axis=0)))
                 taken[name] = min(taken[name], median)
             tick()

@@ -1,6 +1,6 @@
 """Codecs over sizes: seconds to encode and to decode, by torch on the device.
 
-On a processor by numpy, too.
+On a CPU also by numpy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
-# The union is the registry: a new codec is measured without a line here.
+# The union is the registry: a new codec is measured without a change here.
 _KINDS = kinds_of(CompressionConfig)
 _SEED = 0
 
@@ -29,7 +29,7 @@ Measure = Callable[[Any, Any, World, Settings], tuple[int, list[float], list[flo
 
 
 def codecs() -> list[Any]:
-    """Every codec with its defaults."""
+    """Return every codec with its defaults."""
     return [TypeAdapter(CompressionConfig).validate_python({"kind": kind}) for kind in _KINDS]
 
 
@@ -53,14 +53,14 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
 
 
 def _libraries(world: World) -> list[tuple[str, Measure]]:
-    """By whom codecs are computed: numpy takes minutes where messages are as large as on GPUs."""
+    """Return the libraries to measure: numpy takes minutes for messages as large as on GPUs."""
     return [("torch", _torch)] if world.on_gpu else [("numpy", _numpy), ("torch", _torch)]
 
 
 def _numpy(
     codec: Any, vector: Any, world: World, settings: Settings
 ) -> tuple[int, list[float], list[float]]:
-    """Bytes on the wire, and seconds to encode and to decode."""
+    """Return bytes on the wire, and seconds to encode and to decode."""
     generator = np.random.default_rng(_SEED)
     encoded = codec.encode(vector, generator)
     encode = seconds(lambda: codec.encode(vector, generator), world, settings)

@@ -1,9 +1,9 @@
 """Collectives over sizes, with nccl-tests' columns: the backend's own, and dpsim's schedules.
 
 A repetition begins with a barrier and ends when the slowest rank's device is done; ``time_s`` is
-the median over repetitions. ``in_a_row_s`` is the mean of as many that follow each other without a
-pause, as nccl-tests prints it: shorter for small messages. Sizes, counts, algbw and busbw are
-counted as in nccl-tests. Every output of every repetition is checked.
+the median over repetitions. ``in_a_row_s`` is the mean of as many without a pause between, like
+nccl-tests': shorter for small messages. Sizes, counts, algbw and busbw are computed as in
+nccl-tests. Every output of every repetition is checked.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _sizes(settings: Settings, operation: str) -> list[int]:
 
 def _made(operation: str, name: str, size: int, datatype: str, world: World) -> Collective:
     dtype = TYPES[datatype]
-    # Less than one element is one all the same; only a barrier sends nothing.
+    # Sizes below one element count as one; only a barrier sends nothing.
     elements = max(size // _element_bytes(dtype), 1 if size else 0)
     if name == LIBRARY:
         return LibraryCollective(operation, elements, world, dtype)
@@ -70,7 +70,7 @@ def _made(operation: str, name: str, size: int, datatype: str, world: World) -> 
 
 
 def _measured(collective: Collective, settings: Settings, tick: Tick) -> dict[bool, Timing]:
-    """Timings by whether it ran in place, for the ways that it can."""
+    """Return timings by whether it ran in place, for the ways that it supports."""
     found = {}
     for in_place, can in ((False, collective.out_of_place), (True, collective.in_place)):
         if can:
@@ -82,7 +82,7 @@ def _measured(collective: Collective, settings: Settings, tick: Tick) -> dict[bo
                 done=tick,
             )
             continue
-        # `_count` says the same number of ticks for every operation.
+        # `_count` returns the same number of ticks for every operation.
         for _ in range(settings.iterations + settings.warmup):
             tick()
     return found
@@ -118,7 +118,7 @@ def _element_bytes(dtype: Any) -> int:
 
 
 def _columns(prefix: str, timing: Timing | None, operation: str, size: int, ranks: int) -> Row:
-    """Time, rates and wrong values of one way; None where there is none."""
+    """Return time, rates and wrong values of one way; None for a way that was not run."""
     names = (
         "time_s",
         "times_s",
@@ -136,7 +136,7 @@ def _columns(prefix: str, timing: Timing | None, operation: str, size: int, rank
     columns["in_a_row_s"] = timing.in_a_row_s
     algbw = rate(size, columns["time_s"])
     columns["algbw_Bps"] = algbw
-    # What each link would carry in an ideal ring, so that rates of unlike operations compare.
+    # Each link's traffic in an ideal ring, so that rates of different operations are comparable.
     bus_factor = OPERATIONS[operation].bus_factor(ranks)
     columns["busbw_Bps"] = None if algbw is None else algbw * bus_factor
     columns["wrong"] = timing.wrong

@@ -1,7 +1,7 @@
 """Copies between host and GPU over sizes, from pinned and from pageable memory.
 
-By rank 0 alone, then by all ranks at once, who share the host's memory: ``at_once`` says how many,
-and of several the slowest counts. Has run against a fake of ``torch.cuda`` alone.
+By rank 0 alone, then by all ranks at once, which share the host's memory: ``at_once`` is their
+number, and the slowest counts. Has only run against a fake of ``torch.cuda``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
         everyone = [own for own in world.gather(times) if own]
         tick()
-        # One rank's repetitions as a whole: they were not made in step with those of the others.
+        # One rank's repetitions as a whole, since they were not in step with those of the others.
         slowest = max(everyone, key=lambda own: float(np.median(own)))
         columns = timed(slowest)
         yield {

@@ -1,10 +1,10 @@
-"""Seconds that each module of a torch model takes itself, forward and backward, by hooks.
+"""Times each module of a torch model by itself, forward and backward, with hooks.
 
-Time is cut at every change of the innermost module that runs, and each piece put down to that
+Time is cut at every change of the innermost running module, and each piece is attributed to that
 module: in the forward pass by hooks on modules, in the backward pass by hooks on the nodes of the
-graph, each belonging to the module whose forward made it. The cuts are marks of the device's face:
-on a GPU, events on its stream. Hooks take time themselves: `shares` says how a pass divides, and
-what a pass takes must be measured without them.
+graph, each of which belongs to the module whose forward made it. The cuts are marks of the device:
+on a GPU, events on its stream. Hooks take time themselves: `shares` gives the proportions of a
+pass, whose total must be measured without them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Around = Callable[[], AbstractContextManager[Any]]
 
 
 class LayerClock:
-    """Follows one module through its passes, within ``context`` (of a precision, say).
+    """Times one module's passes, within ``context`` (of a precision, say).
 
-    Names are those of ``named_modules``: the module itself is the empty one.
+    Names are those of ``named_modules``: the module itself has the empty name.
     """
 
     def __init__(self, module: Any, face: DeviceFace, context: Around = nullcontext) -> None:
@@ -38,20 +38,20 @@ class LayerClock:
         self._nodes = NodeOwners(torch, self._cut)
 
     def forward_shares(self, batch: Any) -> dict[str, float]:
-        """Each module's share of a forward pass; they add up to 1."""
+        """Return each module's share of a forward pass; they add up to 1."""
         with hooked(self._module, self._enter, self._leave), self._pass(), self._context():
             self._module(batch)
         return self._shares()
 
     def backward_shares(self, batch: Any) -> dict[str, float]:
-        """Each module's share of a backward pass; they add up to 1."""
+        """Return each module's share of a backward pass; they add up to 1."""
         with hooked(self._module, self._claim_input, self._claim_output), self._context():
             outputs = outputs_of(self._module, batch)
-        # Made outside of the timed pass, which then has the backward pass alone.
+        # Created outside the timed pass, which then only has the backward pass.
         gradients = [torch.ones_like(output) for output in outputs]
         with self._pass():
             torch.autograd.backward(outputs, gradients)
-        self._nodes = NodeOwners(torch, self._cut)  # lets the graph go
+        self._nodes = NodeOwners(torch, self._cut)  # releases the graph
         return self._shares()
 
     @contextmanager
@@ -64,13 +64,13 @@ class LayerClock:
         self._face.finish()
 
     def _cut(self, to: str) -> None:
-        """Ends the current piece; the next belongs to ``to``."""
+        """End the current piece; the next one belongs to ``to``."""
         self._cuts.append((self._owner, self._face.mark()))
         self._owner = to
 
     def _shares(self) -> dict[str, float]:
         pieces: dict[str, float] = {}
-        # A cut says whose piece ends there: the first one only begins.
+        # A cut names the owner of the piece that ends there: the first one only begins.
         for (_, begin), (owner, end) in pairwise(self._cuts):
             pieces[owner] = pieces.get(owner, 0.0) + self._face.seconds(begin, end)
         total = sum(pieces.values())
@@ -85,7 +85,7 @@ class LayerClock:
         self._cut(self._stack[-1] if self._stack else "")
 
     def _claim_input(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
-        # What led from one child's output to the next one's input is the work of the module around.
+        # The work between one child's output and the next one's input belongs to the parent module.
         self._nodes.claim((args, kwargs), self._stack[-1] if self._stack else "")
         self._stack.append(path)
 
@@ -94,13 +94,13 @@ class LayerClock:
 
 
 def outputs_of(module: Any, batch: Any) -> list[Any]:
-    """The tensors with a gradient that the module makes of ``batch``."""
+    """Return the module's outputs for ``batch`` that have a gradient."""
     found: list[Any] = []
     collect_outputs(torch, module(batch), found)
     return found
 
 
 def forward_and_backward(module: Any, batch: Any) -> None:
-    """A pass both ways, with a gradient of ones; parameters' gradients are added up."""
+    """Run a forward and a backward pass with a gradient of ones; gradients accumulate."""
     outputs = outputs_of(module, batch)
     torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])

@@ -1,9 +1,9 @@
 """Forward and backward seconds of each layer over batch sizes, and the update's.
 
-They make a profile that scenarios can name. How a pass divides between layers is measured with
-hooks, how long it takes without them; a layer's time is its median share of the median pass. Layers
-are those that ``dpsim import torch`` traces; what other modules take (a flatten, say) counts with
-the layer before.
+They make a profile that scenarios can name. The proportions of layers in a pass are measured with
+hooks, its length without them; a layer's time is its median share of the median pass. Layers are
+those that ``dpsim import torch`` traces; the time of other modules (a flatten, say) counts with the
+layer before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         try:
             row = _measure(measured, model, batch_size, world, settings)
         except OUT_OF_MEMORY:
-            # Batch sizes rise: what comes after would not fit either.
+            # Batch sizes rise, so later ones would not fit either.
             yield too_large(settings.batch_sizes[number:])
             return
         yield row
@@ -48,7 +48,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
 
 
 def traced(measured: Subject) -> Model:
-    """The layers of the model, traced on the meta device. Raises DpsimError where it cannot be."""
+    """Return the layers of the model, traced on the meta device. Raises DpsimError if it fails."""
     with torch.device("meta"):
         module = measured.build()
     return trace_module(
@@ -65,11 +65,11 @@ def _measure(
     with context():
         module.forward = executed(eager, settings, graphs=world.on_gpu)
         passes = _passes(module, batch, world, settings)
-    # Hooks see no layers inside of what was compiled: those divide the pass as they do uncompiled.
+    # Hooks see no layers in compiled code: layers divide the pass in their uncompiled proportions.
     module.forward = eager
     clock = LayerClock(module, world.face, context)
     names = [layer.name for layer in model.layers]
-    # The tracer calls what is outside of all layers by the name of the model's class.
+    # The tracer attributes work outside all layers to the name of the model's class.
     root = type(module).__name__
     row: Row = {
         "model": measured.name,
@@ -88,10 +88,10 @@ def _measure(
 
 
 def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[str, list[float]]:
-    """Seconds of whole passes and of updates, without hooks, by the prefix of their columns.
+    """Return the seconds of whole passes and updates, without hooks, by their columns' prefix.
 
     Passes that are waited for one by one take longer than in a step, where the host runs ahead of
-    the device: all are brought down to what a whole step takes.
+    the device: all are scaled to add up to a whole step.
     """
     update = optimizer_of(UPDATE, module, settings)
     outputs: list[Any] = []
@@ -102,7 +102,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         outputs[:] = outputs_of(module, batch)
         gradients[:] = [torch.ones_like(output) for output in outputs]
 
-    # In this order: the update takes the gradients that the backward passes have left.
+    # In this order: the update uses the gradients left by the backward passes.
     apart = {
         "forward_pass_": seconds(lambda: module(batch), world, settings),
         "backward_pass_": seconds(
@@ -117,24 +117,24 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
 
 
 def step_of(module: Any, batch: Any, update: Any) -> None:
-    """A step without communication: gradients set to nothing, both passes, ``update``."""
+    """Run a step without communication: clear gradients, both passes, ``update``."""
     module.zero_grad(set_to_none=True)
     forward_and_backward(module, batch)
     update.step()
 
 
 def of_a_step(apart: Iterable[Sequence[float]], whole: Sequence[float]) -> float:
-    """What parts that were timed one by one are multiplied by to make up the ``whole``.
+    """Return the factor that scales separately timed parts to the ``whole`` step.
 
-    Never above 1: what a step has besides its passes (gradients set to nothing) is no part of them.
+    Never above 1: a step's work besides its passes (clearing gradients) is not part of them.
     """
     return min(float(np.median(whole)) / sum(float(np.median(times)) for times in apart), 1.0)
 
 
 def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> list[float]:
-    """Seconds of each layer: its median share of the median pass.
+    """Return the seconds of each layer: its median share of the median pass.
 
-    ``shares`` has a row a repetition, a number a layer.
+    ``shares`` has a row per repetition, a number per layer.
     """
     by_layer = np.median(shares, axis=0)
     return [float(each) for each in by_layer / by_layer.sum() * np.median(passes)]
@@ -143,18 +143,18 @@ def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> lis
 def _shares(
     names: Sequence[str], root: str, shares: Callable[[], dict[str, float]], settings: Settings
 ) -> list[list[float]]:
-    """Each layer's share of the pass in each repetition."""
+    """Return each layer's share of the pass in each repetition."""
     repetitions = [shares() for _ in range(settings.warmup + settings.iterations)]
     return [_by_layer(names, root, each) for each in repetitions[settings.warmup :]]
 
 
 def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list[float]:
-    """Shares in the order of ``names``.
+    """Return shares in the order of ``names``.
 
-    That of a module that is no layer goes to the layer that was seen before it.
+    The share of a module that is no layer goes to the last layer before it.
     """
     by_layer = dict.fromkeys(names, 0.0)
-    # What runs before any layer counts with the first one.
+    # Work before any layer counts with the first one.
     layer = names[0]
     for path, share in shares.items():
         name = path or root
@@ -165,7 +165,7 @@ def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list
 
 
 def profile(rows: Sequence[Row], settings: Settings) -> ModelProfile:
-    """The profile of the measured model, as ``workload.model: {profile: file.json}`` reads it."""
+    """Return the measured model's profile, as read by ``workload.model: {profile: file.json}``."""
     measured = subject(settings)
     rows = sorted(rows, key=lambda row: int(row["batch_size"]))
     times = MeasuredTimes(

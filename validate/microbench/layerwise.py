@@ -1,4 +1,4 @@
-"""LARS and LAMB, which torch lacks: each tensor's step in proportion to the norm of its weights."""
+"""LARS and LAMB, which torch lacks: a tensor's step is proportional to the norm of its weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOMENTS, _EPSILON = (0.9, 0.999), 1e-6
 
 
 class Lars(torch.optim.Optimizer):
-    """SGD with momentum, of which a tensor with weights w and gradient g takes |w| / |g|.
+    """SGD with momentum, with the gradient g of a tensor w scaled by |w| / |g|.
 
     Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017
     (arXiv:1708.03888), without weight decay.
@@ -23,7 +23,6 @@ class Lars(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr})
 
     def step(self, closure: Any = None) -> None:
-        """One step."""
         with torch.no_grad():
             for group in self.param_groups:
                 for weights in group["params"]:
@@ -39,7 +38,7 @@ class Lars(torch.optim.Optimizer):
 
 
 class Lamb(torch.optim.Optimizer):
-    """Adam, of whose step u a tensor with weights w takes |w| / |u|.
+    """Adam, with the step u of a tensor w scaled by |w| / |u|.
 
     Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
     ICLR 2020 (arXiv:1904.00962), algorithm 2 without weight decay.
@@ -49,7 +48,6 @@ class Lamb(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr})
 
     def step(self, closure: Any = None) -> None:
-        """One step."""
         with torch.no_grad():
             for group in self.param_groups:
                 for weights in group["params"]:

@@ -1,8 +1,8 @@
-"""Replicas of a model that share one device, each with a batch of its own, all at the same time.
+"""Replicas of a model that share one device and compute at the same time on their own batches.
 
-On a GPU each learner is a stream, and one thread launches for all; on a CPU each is a thread, which
-computes alone. ``by`` says which. One learner's rows over batch sizes are the utilisation curve
-that ``workload.utilisation`` takes. Source: Koliousis et al., "Crossbow", VLDB 12(11), 2019.
+On a GPU each learner is a stream, and one thread launches for all; on a CPU each is a thread that
+computes on its own. ``by`` says which. The rows of one learner over batch sizes are the utilisation
+curve for ``workload.utilisation``. Source: Koliousis et al., "Crossbow", VLDB 12(11), 2019.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class _Learner:
         self._face = world.face
         self._precision = settings.precision
         self._stream = world.face.new_stream()
-        world.synchronize()  # weights and batch are there before another stream reads them
+        world.synchronize()  # weights and batch must exist before another stream reads them
 
     def compute(self) -> None:
-        """A pass both ways; on a GPU it is only queued."""
+        """Run a forward and a backward pass; on a GPU they are only queued."""
         with self._face.on_stream(self._stream), computing_in(self._precision, self._face):
             self._module.zero_grad(set_to_none=True)
             forward_and_backward(self._module, self._batch)
 
     def passes(self, start: Barrier, end: Barrier, turns: int) -> None:
-        """Passes both ways, ``turns`` times, each between two barriers of all learners."""
+        """Run ``turns`` forward and backward passes, each between two barriers of all learners."""
         try:
             for _ in range(turns):
                 start.wait()
                 self.compute()
                 end.wait()
         except BaseException:
-            start.abort()  # so that nobody waits for one that failed
+            start.abort()  # so that no other waits for a failed one
             end.abort()
             raise
 
@@ -80,7 +80,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Keeps torch from spreading an operation of one learner over the cores of the others."""
+    """Keep torch from spreading an operation of one learner over the cores of the others."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -90,9 +90,9 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _in_streams(learners: list[_Learner], world: World, settings: Settings) -> list[float]:
-    """Seconds of each repetition: one thread queues all learners' passes, a stream each.
+    """Return the seconds of each repetition: one thread queues all learners, a stream each.
 
-    Python's threads would launch their kernels in turns, and wait for one another besides.
+    Python threads would launch their kernels in turns, and wait for one another as well.
     """
     times = []
     for turn in range(-settings.warmup, settings.iterations):
@@ -107,9 +107,9 @@ def _in_streams(learners: list[_Learner], world: World, settings: Settings) -> l
 
 
 def _in_threads(learners: list[_Learner], settings: Settings) -> list[float]:
-    """Seconds of each repetition, from when all may begin until all are done.
+    """Return the seconds of each repetition, from the common start until all are done.
 
-    On a processor torch lets other threads run while it computes.
+    While torch computes on a CPU it lets other threads run.
     """
     parties = len(learners) + 1  # the stopwatch waits at the barriers too
     start, end = Barrier(parties), Barrier(parties)
@@ -120,12 +120,12 @@ def _in_threads(learners: list[_Learner], settings: Settings) -> list[float]:
         try:
             for _ in range(turns):
                 start.wait()
-                # The stopwatch runs from when the last learner has come to the barrier.
+                # The stopwatch starts when the last learner has reached the barrier.
                 begin = time.perf_counter()
                 end.wait()
                 times.append(time.perf_counter() - begin)
         except BrokenBarrierError:
-            # One learner failed and broke the barriers; the others fail of that alone.
+            # One learner failed and broke the barriers, which makes the others fail.
             failures = [each.exception() for each in running]
             causes = [one for one in failures if one and not isinstance(one, BrokenBarrierError)]
             raise causes[0] from None

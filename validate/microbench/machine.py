@@ -1,4 +1,4 @@
-"""What a measurement ran on, for those who read it later."""
+"""Description of the machine of a measurement, for later readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from validate.ranks.device import processor
 from validate.ranks.processes import World
 from validate.ranks.smi import ask, mps_runs
 
-# nvidia-smi's names. Of clocks the one that applications asked for, and the highest.
+# nvidia-smi's names. Of clocks, the one set for applications and the maximum.
 _STATE = (
     "driver_version",
     "power.limit",
@@ -27,12 +27,12 @@ _STATE = (
 
 
 def device_name(world: World) -> str:
-    """The name of a rank's device: its GPU's, or the CPU's with torch's threads on it."""
+    """Return the name of a rank's device: its GPU's, or the CPU's with torch's thread count."""
     return world.face.name
 
 
 def machine() -> dict[str, Any]:
-    """The machine of this process: host, CPU, cores that may be used, GPUs and kernel."""
+    """Return the machine of this process: host, CPU, usable cores, GPUs and kernel."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return {
         "host": socket.gethostname(),
@@ -50,7 +50,7 @@ def _cores() -> int | None:
 
 
 def provenance() -> dict[str, str]:
-    """Versions and the date."""
+    """Return versions and the date."""
     versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     if torch.version.cuda:
         versions |= {
@@ -63,7 +63,7 @@ def provenance() -> dict[str, str]:
 
 
 def gpu_state() -> str:
-    """Driver, limits and modes of the first GPU, which times depend on; "" where nobody says."""
+    """Return driver, limits and modes of the first GPU, which affect times; "" if unknown."""
     try:
         said = ask(f"--query-gpu={','.join(_STATE)}", "--format=csv,noheader", "--id=0")
     except (OSError, subprocess.SubprocessError):

@@ -1,6 +1,6 @@
-"""The models that layers, optimisers and learners are measured with.
+"""The models with which layers, optimisers and learners are measured.
 
-Two small ones that are built in, or a factory of your own.
+Two small built-in ones, the catalogue's, or a factory of your own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEADS = 4
 
 
 def small_cnn() -> Any:
-    """A convolutional network for 3 x 32 x 32 images and 10 classes: 0.3 million parameters."""
+    """Return a convolutional network for 3 x 32 x 32 images and 10 classes: 0.3 M parameters."""
     blocks = [
         part
         for entering, leaving in ((3, 32), (32, 64), (64, 128))
@@ -48,7 +48,7 @@ def _block(entering: int, leaving: int) -> tuple[Any, ...]:
 
 
 class TransformerBlock(nn.Module):
-    """Attention of 4 heads, then a perceptron, each added to what came in and normalised before."""
+    """Attention of 4 heads, then a perceptron, each with a residual and normalised before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, x: Any) -> Any:
-        """The same shape, (samples, tokens, width)."""
+        """Return a tensor of the same shape, (samples, tokens, width)."""
         samples, tokens, width = x.shape
         each = width // _HEADS
         projected = self.query_key_value(self.norm1(x)).view(samples, tokens, 3, _HEADS, each)
@@ -73,7 +73,7 @@ class TransformerBlock(nn.Module):
 
 
 class SmallTransformer(nn.Module):
-    """Two transformer blocks on 64 tokens, of width 128, for the next of 1,000 tokens.
+    """Two transformer blocks of width 128 on 64 tokens, to predict the next of 1,000 tokens.
 
     0.7 million parameters.
     """
@@ -86,7 +86,7 @@ class SmallTransformer(nn.Module):
         self.head = nn.Linear(_WIDTH, _VOCABULARY)
 
     def forward(self, tokens: Any) -> Any:
-        """Scores of every next token, (samples, 64, 1000)."""
+        """Return the scores of every next token, (samples, 64, 1000)."""
         return self.head(self.blocks(self.tokens(tokens) + self.places))
 
 
@@ -101,7 +101,7 @@ BUILT_IN = {
 def measured_here(
     measured: Subject, batch_size: int, world: World, settings: Settings
 ) -> tuple[Any, Any]:
-    """The module and a batch on this rank's device, in the layout that is asked for."""
+    """Return the module and a batch on this rank's device, in the requested layout."""
     module = laid_out(measured.module(world.device), settings)
     return module, images(measured.batch(batch_size, world.device), settings)
 
@@ -121,9 +121,9 @@ def _of_catalogue(name: str) -> Subject:
 
 
 def subject(settings: Settings) -> Subject:
-    """The model that ``--model`` names.
+    """Return the model that ``--model`` names.
 
-    Raises DpsimError for what is neither built in nor a factory, or without ``--input``.
+    Raises DpsimError for an unknown name, or a factory without ``--input``.
     """
     if settings.model in BUILT_IN:
         return BUILT_IN[settings.model]

@@ -1,4 +1,4 @@
-"""Rows of the collectives as the text that nccl-tests prints, for its readers.
+"""Rows of the collectives in the text format of nccl-tests.
 
 Sizes in bytes, times in us, rates in GB/s.
 """
@@ -18,11 +18,11 @@ Row = Mapping[str, Any]
 
 _ONE_WAY = f"{'time':>9} {'algbw':>8} {'busbw':>8} {'#wrong':>6}"
 _UNITS = f"{'(us)':>9} {'(GB/s)':>8} {'(GB/s)':>8} {'':>6}"
-_WAYS = ("", "in_place_")  # what the columns of out of place and in place begin with
+_WAYS = ("", "in_place_")  # prefixes of the columns of out of place and in place
 
 
 def nccl_lines(run: RunFile) -> Iterator[str]:
-    """The ranks, then a table for each operation and algorithm."""
+    """Yield the ranks, then a table for each operation and algorithm."""
     yield (
         f"# dpsim validate microbench collectives by {run.backend}: "
         f"medians of {run.settings.iterations}, a barrier before each"
@@ -31,7 +31,7 @@ def nccl_lines(run: RunFile) -> Iterator[str]:
     yield "# Using devices"
     for place in run.ranks:
         yield _device(place)
-    # Rows come in the order of measurement, each operation and algorithm in one go.
+    # Rows come in the order of measurement, with those of an operation and algorithm together.
     tables = groupby(run.of("collectives"), key=itemgetter("operation", "algorithm"))
     for (operation, algorithm), rows in tables:
         yield from _table(operation, algorithm, list(rows))
@@ -49,7 +49,7 @@ def _table(operation: str, algorithm: str, rows: list[dict[str, Any]]) -> Iterat
     program = "alltoall" if operation == "all-to-all" else operation.replace("-", "_")
     yield "#"
     yield f"# {program}_perf: {algorithm}"
-    # In a heading the comment's sign takes the place of the first blank.
+    # In a heading the comment's sign replaces the first blank.
     headings = _input("size", "count", "type", "redop", "root")[1:]
     units = _input("(B)", "(elements)", "", "", "")[1:]
     out_of_place, in_place = "out-of-place", "in-place"
@@ -70,7 +70,7 @@ def _table(operation: str, algorithm: str, rows: list[dict[str, Any]]) -> Iterat
 
 
 def _of_both_ways(rows: Sequence[Row], column: str) -> list[Any]:
-    """What there is of a column, out of place and in place."""
+    """Return all values of a column, out of place and in place."""
     values = [row[way + column] for row in rows for way in _WAYS]
     return [value for value in values if value is not None]
 
@@ -85,7 +85,7 @@ def _way(row: Row, prefix: str) -> str:
         none = "N/A"
         return f"{none:>9} {none:>8} {none:>8} {none:>6}"
     time_us = seconds * 1e6
-    # A clock too coarse to see any time gives no rate.
+    # A clock too coarse to measure the time gives no rate.
     algbw = (row[prefix + "algbw_Bps"] or 0) / 1e9
     busbw = (row[prefix + "busbw_Bps"] or 0) / 1e9
     wrong = row[prefix + "wrong"]

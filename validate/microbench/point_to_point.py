@@ -1,11 +1,11 @@
 """Messages between two ranks over sizes: one way, both ways at once, and one after another.
 
-- ping-pong: a message there and one of the same size back, for which the receive is posted before;
+- ping-pong: a message and one of the same size back, for which the receive is posted before;
   ``time_s`` is half of both.
-- exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Over
-  the ping-pong's, this is the duplex factor.
+- exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Its
+  ratio to the ping-pong's is the duplex factor.
 - burst: `BURST` messages one after another, all receives posted before, then an answer of a byte;
-  ``time_s`` is what one more message costs: (time of the burst - median time of a burst of one) /
+  ``time_s`` is the cost of one more message: (time of the burst - median time of a burst of one) /
   (`BURST` - 1).
 """
 
@@ -53,7 +53,7 @@ def _measured(pattern: str, size: int, world: World, settings: Settings) -> list
     first = world.rank == _PAIR[0]
     peer = _PAIR[1] if first else _PAIR[0]
     nbytes = max(size, 1)
-    # One more than a burst has messages: the last one is room for the answer.
+    # One more than the messages of a burst: the last one is for the answer.
     buffers = [
         torch.zeros(nbytes, dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)
     ]
@@ -79,8 +79,8 @@ def _ping_pong(first: bool, peer: int, buffers: list[Any]) -> None:
 def _burst(count: int, first: bool, peer: int, buffers: list[Any]) -> None:
     messages = [(buffer, peer) for buffer in buffers[:count]]
     answer = [(buffers[-1][:1], peer)]
-    # The answer is a group of its own: NCCL carries out what one group has for one peer in order,
-    # pair by pair, and so would wait for the answer before the second message.
+    # The answer is a group of its own: NCCL runs the operations of one group for one peer in order,
+    # pair by pair, and would wait for the answer before the second message.
     if first:
         _move([], messages)
         _move(answer, [])
@@ -90,7 +90,7 @@ def _burst(count: int, first: bool, peer: int, buffers: list[Any]) -> None:
 
 
 def _move(receives: Transfers, sends: Transfers) -> None:
-    """Posts receives, then sends, and waits for all."""
+    """Post receives, then sends, and wait for all."""
     operations = [dist.P2POp(dist.irecv, tensor, peer) for tensor, peer in receives]
     operations += [dist.P2POp(dist.isend, tensor, peer) for tensor, peer in sends]
     for work in dist.batch_isend_irecv(operations):

@@ -1,4 +1,4 @@
-"""The number formats that a step computes in, as torch is told of them."""
+"""The number formats in which a step computes, as torch settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from dpsim.base.errors import UnknownNameError
 from validate.ranks.device import DeviceFace
 
-# What autocast computes in; None where weights' own format stays.
+# The format of autocast; None if weights' own format stays.
 FORMATS: Mapping[str, Any] = {
     "fp32": None,
     "tf32": None,
@@ -22,7 +22,7 @@ FORMATS: Mapping[str, Any] = {
 
 @contextmanager
 def computing_in(precision: str, face: DeviceFace) -> Iterator[None]:
-    """Products in the block are those of ``precision``, with weights in fp32.
+    """Compute products in the block in ``precision``, with weights in fp32.
 
     Raises UnknownNameError.
     """
@@ -31,7 +31,7 @@ def computing_in(precision: str, face: DeviceFace) -> Iterator[None]:
 
 
 def casting(precision: str, face: DeviceFace) -> AbstractContextManager[Any]:
-    """Autocast to fp16 or bf16; nothing for the others. Raises UnknownNameError."""
+    """Return autocast to fp16 or bf16; for others a null context. Raises UnknownNameError."""
     if precision not in FORMATS:
         raise UnknownNameError("precision", precision, FORMATS)
     chosen = FORMATS[precision]
@@ -43,9 +43,9 @@ def casting(precision: str, face: DeviceFace) -> AbstractContextManager[Any]:
 
 @contextmanager
 def products_in(precision: str) -> Iterator[None]:
-    """Products and convolutions of fp32 numbers in tf32 where asked, backward too; then as before.
+    """Compute products and convolutions of fp32 numbers in tf32 if requested, backward too.
 
-    It is a setting of the process, which the backward pass obeys as well.
+    It is a setting of the process, which the backward pass uses as well; restored afterwards.
     """
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

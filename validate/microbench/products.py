@@ -1,8 +1,8 @@
-"""Products, attention, memory and launches: what the device reaches of each, at every precision.
+"""Products, attention, memory and launches: the device's rate of each, at every precision.
 
 Square products grow until one takes long; a 3x3 convolution and attention are of a size that fills
 a device; memory is an elementwise kernel over a long vector; a launch is one of many kernels on one
-element. Operands are made in the precision's own format: no cast is in the times.
+element. Operands are made in the precision's own format, so times include no casts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
 _SIDES = (128, 256, 512, 1024, 2048, 4096, 8192)
-_LONG_S = 0.01  # products of which one takes longer grow no further
+_LONG_S = 0.01  # products stop growing once one takes longer
 _LAUNCHES = 200
 _VECTOR = {"cpu": 2**24, "cuda": 2**28}  # elements: beyond any cache
 _CONV = {"cpu": (2, 64, 56), "cuda": (64, 256, 56)}  # batch, channels, side
@@ -40,12 +40,12 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
 
 
 def precisions(world: World) -> list[str]:
-    """What is worth measuring: fp32 alone on a processor, which has no other units for products."""
+    """Return the precisions to measure: only fp32 on a CPU, which has no units for others."""
     return [*FORMATS] if world.on_gpu else ["fp32"]
 
 
 def _operand(precision: str, world: World, *shape: int) -> Any:
-    # Drawn in fp32: not every device draws in half precision.
+    # Drawn in fp32, since not every device draws in half precision.
     return torch.randn(*shape, device=world.device).to(FORMATS[precision] or torch.float32)
 
 
@@ -74,7 +74,7 @@ def _attention(precision: str, world: World, settings: Settings) -> Row:
     shape = _ATTENTION[world.face.kind]
     heads = [_operand(precision, world, *shape) for _ in range(3)]
     batch, count, tokens, each = shape
-    # Two products, of queries with keys and of weights with values; the softmax counts nothing.
+    # Two products, of queries with keys and of weights with values; the softmax is not counted.
     flop = 4.0 * batch * count * tokens**2 * each
     attend = functional.scaled_dot_product_attention
     return _row("attention", precision, flop, world, settings, lambda: attend(*heads))
@@ -82,7 +82,7 @@ def _attention(precision: str, world: World, settings: Settings) -> Row:
 
 def _memory(world: World, settings: Settings) -> Row:
     vector = torch.randn(_VECTOR[world.face.kind], device=world.device)
-    # By 1: numbers stay what they are over all repetitions. Each is read once and written once.
+    # By 1, so that numbers stay the same over all repetitions. Each is read once and written once.
     row = _row("memory", "fp32", 0.0, world, settings, lambda: vector.mul_(1.0))
     return {**row, "flop_per_s": None, "rate_Bps": rate(2 * vector.nbytes, row["time_s"])}
 
@@ -94,7 +94,7 @@ def _launches(world: World, settings: Settings) -> Row:
         for _ in range(_LAUNCHES):
             one.add_(1)
 
-    # So many that the wait at the end, which each repetition has once, hardly counts.
+    # So many that the wait at the end of each repetition is negligible.
     columns = timed([taken / _LAUNCHES for taken in seconds(many, world, settings)])
     none = {"flop": 0.0, "flop_per_s": None, "rate_Bps": None}
     return {"kind": "launch", "precision": "fp32", **none, **columns}

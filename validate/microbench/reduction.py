@@ -1,4 +1,4 @@
-"""Adding what was received to one's own: the seconds per byte that a reduction costs, gamma."""
+"""Adding a received vector to one's own: the seconds per byte of a reduction, gamma."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of microbenchmarks leaves: a JSON file that calibration reads."""
+"""The result of a run of microbenchmarks: a JSON file that calibration reads."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ class RunFile(Config):
     provenance: dict[str, str] = Field(default={}, description="Versions and the date.")
 
     def of(self, what: str) -> list[dict[str, Any]]:
-        """The rows of one benchmark."""
+        """Return the rows of one benchmark."""
         return [row for row in self.rows if row["what"] == what]
 
     def to_json(self) -> str:
-        """The text of its file."""
+        """Return the text of its file."""
         return self.model_dump_json(indent=1) + "\n"
 
 
 def load_run_file(path: str | os.PathLike[str]) -> RunFile:
-    """The run in the file at ``path``. Raises DpsimError where there is none, or it is not one."""
+    """Return the run in the file at ``path``. Raises DpsimError if it is missing or invalid."""
     try:
         return RunFile.model_validate_json(read_file(Path(path)))
     except ValidationError as error:

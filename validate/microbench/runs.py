@@ -27,9 +27,9 @@ Row = dict[str, Any]
 def launched(
     settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _TIMEOUT_S
 ) -> RunFile:
-    """Starts a rank on each of ``hosts``, measures, and ends them.
+    """Start a rank on each of ``hosts``, measure, and end them.
 
-    Where that fails, the answer is what was measured until then, and why.
+    If that fails, return the measurements until then, with the reason.
     """
     _known(settings)
     command = [sys.executable, "-m", "validate.microbench", settings.model_dump_json()]
@@ -44,7 +44,8 @@ def launched(
             on_line=_listener(progress),
         ).rows
     except RunFailed as error:
-        # What was measured before took minutes, and is good: it is kept, and the reason beside it.
+        # Earlier measurements took minutes and are valid: they are kept, with the reason beside
+        # them.
         failed, rows = str(error), error.run.rows
         if not rows:
             raise
@@ -52,9 +53,9 @@ def launched(
 
 
 def here(settings: Settings, progress: Progress) -> RunFile | None:
-    """Measures in this process's run, torchrun's or of one rank alone.
+    """Measure in this process's run, torchrun's or of one rank alone.
 
-    All its ranks must call this; the answer is None but on rank 0.
+    All its ranks must call this; returns None except on rank 0.
     """
     _known(settings)
     rows: list[Row] = []
@@ -71,9 +72,9 @@ def here(settings: Settings, progress: Progress) -> RunFile | None:
 
 
 def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress) -> None:
-    """One rank's part: joins the others and measures.
+    """Run one rank's part: join the others and measure.
 
-    Rank 0 says ``run``, where everyone is, and then ``row`` after ``row``.
+    Rank 0 reports ``run``, which describes all ranks, and then each ``row``.
     """
     with joined(settings.backend, settings.device, settings.timeout) as world:
         connected()
@@ -91,7 +92,7 @@ def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress
 
 
 def as_rank(settings: Settings) -> None:
-    """What `launched` starts: measures, writes rows, and tells about progress on stdout."""
+    """Measure and write rows on a rank started by `launched`; progress goes to stdout."""
     last = 0.0
 
     def tell(what: str, done: int, total: int) -> None:
@@ -106,11 +107,11 @@ def as_rank(settings: Settings) -> None:
 
 def _known(settings: Settings) -> None:
     for name in settings.what:
-        BENCHMARKS[name]  # raises for one that is not known
+        BENCHMARKS[name]  # raises for an unknown one
 
 
 def place_of(world: World) -> RankPlace:
-    """Where this rank runs."""
+    """Return where this rank runs."""
     return RankPlace(
         rank=world.rank,
         host=socket.gethostname(),
@@ -130,7 +131,7 @@ def _listener(progress: Progress) -> Callable[[int, str, str], None]:
 
 
 def _run_file(settings: Settings, rows: Iterable[Row], failed: str | None) -> RunFile:
-    # Rank 0 says where everyone is before it measures: the first row is always that one.
+    # Rank 0 describes all ranks before it measures, in the first row.
     about, *rest = rows
     said = [each["row"] for each in rest]
     return RunFile(

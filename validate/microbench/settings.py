@@ -1,4 +1,4 @@
-"""What microbenchmarks are asked to measure: sizes, types, repetitions, and a model."""
+"""The settings of microbenchmarks: sizes, types, repetitions, and a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPE_NAMES = ("int8", "uint8", "int32", "int64", "half", "float", "double", "bf
 class Settings(Config):
     """The options of ``dpsim validate microbench``.
 
-    Those of nccl-tests mean what they mean there.
+    Options named as in nccl-tests have the same meaning.
     """
 
     what: tuple[str, ...] = Field(min_length=1, description="Names of benchmarks.")
@@ -80,22 +80,22 @@ class Settings(Config):
     def sizes(self) -> list[int]:
         """Bytes from ``begin`` to ``end`` by ``factor``.
 
-        Raises DpsimError where that would not end.
+        Raises DpsimError for no sizes or too many.
         """
         return size_range(self.begin, self.end, self.factor)
 
     def checked(self) -> Settings:
-        """The settings with ``all`` written out, repeated names once, and sizes in order.
+        """Return the settings with ``all`` expanded, duplicates removed, and sizes in order.
 
-        Raises DpsimError, naming the option, for a name that is not known.
+        Raises DpsimError, naming the option, for an unknown name.
         """
         datatypes = _names("-d", self.datatypes, _TYPE_NAMES)
         operations = _names("--operation", self.operations, tuple(OPERATIONS))
         optimizers = _names("--optimizer", self.optimizers, OPTIMIZERS)
         schedules = [name for name in self.algorithms if name not in (LIBRARY, ALL)]
         for name, operation in product(schedules, operations):
-            algorithm(name, operation)  # raises for one that is not known
-        self.sizes()  # the same for sizes
+            algorithm(name, operation)  # raises for an unknown one
+        self.sizes()  # raises for invalid sizes
         named = {
             "what": tuple(dict.fromkeys(self.what)),
             "datatypes": datatypes,

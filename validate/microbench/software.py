@@ -1,6 +1,6 @@
-"""How torch is told the words of a scenario's software: layout, execution, kernels of the update.
+"""torch's settings for a scenario's software words: layout, execution, update kernels.
 
-What a device or a method cannot do is left out, and `omitted` says so.
+Words that a device or a method does not support are left out, which `omitted` reports.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from validate.microbench.layerwise import Lamb, Lars
 
-_RATE = 1e-6  # so small that weights stay what they were
+_RATE = 1e-6  # so small that weights do not change
 
-# The class of each, and what it is told beside its parameters.
+# The class of each, and its keyword arguments.
 OPTIMIZER_CLASSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "sgd": (torch.optim.SGD, {"lr": _RATE}),
     "momentum": (torch.optim.SGD, {"lr": _RATE, "momentum": 0.9}),
@@ -25,7 +25,7 @@ OPTIMIZER_CLASSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "lars": (Lars, {"lr": _RATE}),
     "lamb": (Lamb, {"lr": _RATE}),
 }
-# How torch is told which kernels update: a share of the weights is updated by one, too.
+# torch's arguments for update kernels: a share of the weights is also updated by one.
 _KERNELS = {
     "loop": {"foreach": False},
     "foreach": {"foreach": True},
@@ -38,7 +38,7 @@ Forward = Callable[..., Any]
 
 
 class Words(Protocol):
-    """What a scenario says of its software, and a microbenchmark of what it measures."""
+    """The software words of a scenario or a microbenchmark."""
 
     @property
     def memory_format(self) -> str:
@@ -54,7 +54,7 @@ class Words(Protocol):
 
 
 def laid_out(module: nn.Module, words: Words) -> nn.Module:
-    """``module`` with weights of convolutions in the layout of ``words``."""
+    """Return ``module`` with weights of convolutions in the layout of ``words``."""
     if words.memory_format == "channels_last":
         for parameter in module.parameters():
             if parameter.dim() == _IMAGES:
@@ -63,14 +63,14 @@ def laid_out(module: nn.Module, words: Words) -> nn.Module:
 
 
 def images(batch: Tensor, words: Words) -> Tensor:
-    """``batch`` in the same layout, where it is of images."""
+    """Return ``batch`` in the same layout, if it is of images."""
     if words.memory_format == "channels_last" and batch.dim() == _IMAGES:
         return batch.contiguous(memory_format=torch.channels_last)
     return batch
 
 
 def executed(forward: Forward, words: Words, *, graphs: bool) -> Forward:
-    """``forward`` as it is executed; ``graphs``: CUDA graphs can be captured of it.
+    """Return ``forward`` for its execution mode; ``graphs``: CUDA graphs can be captured of it.
 
     ``graph`` is compiled as a whole and captured, ``cuda-graph`` captured kernel by kernel.
     """
@@ -86,14 +86,14 @@ def executed(forward: Forward, words: Words, *, graphs: bool) -> Forward:
 
 
 def optimizer_words(name: str, words: Words) -> dict[str, Any]:
-    """What the optimiser ``name`` is told of its kernels, as far as torch has them."""
+    """Return the kernel arguments of the optimiser ``name``, as far as torch has them."""
     if OPTIMIZER_CLASSES[name][0] in (Lars, Lamb):
         return {}
     return dict(_KERNELS[_kernels_here(name, words)])
 
 
 def _kernels_here(name: str, words: Words) -> str:
-    # Torch's fused Adagrad is for processors.
+    # Torch's fused Adagrad only exists for CPUs.
     fused = words.optimizer_kernels in ("fused", "sharded")
     return "foreach" if fused and name == "adagrad" else words.optimizer_kernels
 
@@ -101,9 +101,9 @@ def _kernels_here(name: str, words: Words) -> str:
 def omitted(
     words: Words, optimizer: str, *, on_gpu: bool, divides: bool, flat: bool
 ) -> Iterator[str]:
-    """A sentence about each word that is carried out otherwise.
+    """Yield a sentence about each word that is not carried out as stated.
 
-    ``divides``: FSDP2 divides the model; ``flat``: it is one vector, which the method moves.
+    ``divides``: FSDP2 shards the model; ``flat``: it is one vector, which the method updates.
     """
     graphs = words.execution in ("graph", "cuda-graph")
     if graphs and not on_gpu:

@@ -1,7 +1,7 @@
 """Seconds of a step's computing on every rank, all of them at once, step after step.
 
-A step that workers take together ends with the slowest of them: what their times differ by is
-waiting, which no median of one rank shows. Nothing is sent but the barrier before each step.
+A synchronous step ends with the slowest worker: the differences between workers are waiting, which
+no median of one rank shows. Nothing is sent but the barrier before each step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.processes import World
 from validate.twins import Subject
 
-_STEPS = 5  # times the repetitions of other benchmarks: a tail takes more of them than a median
+_STEPS = 5  # times the repetitions of other benchmarks: a tail needs more than a median
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
@@ -28,7 +28,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     longer = settings.model_copy(update={"iterations": _STEPS * settings.iterations})
     for number, batch_size in enumerate(settings.batch_sizes):
         step = _step_that_fits(measured, batch_size, settings, world)
-        # All ranks are told, and none is left waiting at a barrier.
+        # All ranks agree, so that none is left waiting at a barrier.
         fits = all(world.gather(step is not None))
         if step is None or not fits:
             yield too_large(settings.batch_sizes[number:])
@@ -40,7 +40,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
             "batch_size": batch_size,
             "precision": settings.precision,
             "optimizer": UPDATE,
-            # A row a step, a number a rank.
+            # A row per step, a number per rank.
             "steps_s": [list(ranks) for ranks in zip(*world.gather(own), strict=True)],
         }
         tick()
@@ -49,7 +49,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
 def _step_that_fits(
     measured: Subject, batch_size: int, settings: Settings, world: World
 ) -> Callable[[], None] | None:
-    """A step at this batch size, tried once; None where the device cannot hold it."""
+    """Return a step at this batch size, tried once; None if the device cannot hold it."""
     try:
         module, batch = measured_here(measured, batch_size, world, settings)
         module.forward = executed(module.forward, settings, graphs=world.on_gpu)

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 def parts(run: RunFile) -> Iterator[Table | str]:
-    """The tables of all benchmarks that ran, and a line for each that did not."""
+    """Yield the tables of all benchmarks that ran, and a line for each that did not."""
     for name in run.what:
         rows = run.of(name)
         if name == "collectives" and rows:
@@ -29,7 +29,7 @@ def parts(run: RunFile) -> Iterator[Table | str]:
 
 
 def _plain(rows: Sequence[Row]) -> Table:
-    """Every column that is no list."""
+    """Return a table of every column that is not a list."""
     lists = ("times_s", "_shares")
     columns = [key for key in rows[0] if key != "what" and not key.endswith(lists)]
     # Units are with the numbers.
@@ -40,7 +40,7 @@ def _plain(rows: Sequence[Row]) -> Table:
 
 
 def _layers(rows: Sequence[Row]) -> Table:
-    """Layers by batch size: forward and backward."""
+    """Return a table of layers by batch size: forward and backward."""
     headings = [f"layer of {rows[0]['model']}"]
     layers: list[Sequence[float]] = []
     passes: list[float] = []
@@ -50,7 +50,7 @@ def _layers(rows: Sequence[Row]) -> Table:
         passes.append(row[f"{way}_pass_time_s"])
 
     table = _empty(headings)
-    # From a list a column to a line a layer.
+    # From a list per column to a line per layer.
     for name, *times in zip(rows[0]["layers"], *layers, strict=True):
         table.add_row(name, *(human(time, TIME, 3) for time in times))
     table.add_row("all", *(human(time, TIME, 3) for time in passes))
@@ -65,7 +65,7 @@ def _empty(headings: Sequence[str]) -> Table:
 
 
 def _text(column: str, value: object) -> str:
-    """A value in the unit that the end of its column's name says."""
+    """Return a value in the unit given by the end of its column's name."""
     if isinstance(value, int) and column.endswith("bytes"):
         return human(value, DATA, 3)
     if not isinstance(value, float):

@@ -1,8 +1,8 @@
 """The codecs of `dpsim.strategy.compression` in torch operators, for tensors on any device.
 
-What numpy and torch make of one vector is the same for codecs without chance, and of the same size
-and distribution for the others. They are plain operators in a row, not fused kernels: their times
-are what a straightforward implementation takes.
+The results of numpy and torch for one vector are equal for deterministic codecs, and of the same
+size and distribution for the others. They are plain operators in sequence, not fused kernels: their
+times are those of a straightforward implementation.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dpsim.strategy.compression import ceil_div, kept
 
 
 class TorchEncoded(NamedTuple):
-    """A payload: ``parts`` travel; ``known`` is what every worker draws by itself."""
+    """A payload: ``parts`` are sent; ``known`` is what every worker draws by itself."""
 
     parts: tuple[Any, ...]
     known: tuple[Any, ...] = ()
 
     @property
     def nbytes(self) -> int:
-        """Bytes that travel."""
+        """The bytes that are sent."""
         return sum(int(part.nbytes) for part in self.parts)
 
 
@@ -38,10 +38,10 @@ def _unchanged(part: Any) -> Any:
 def encode(
     codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _unchanged
 ) -> TorchEncoded:
-    """The payload of a flat float32 tensor.
+    """Return the payload of a flat float32 tensor.
 
-    ``codec`` is a configuration of `dpsim.strategy.compression`. Of a chained codec each part is
-    put through ``mean_of``, the mean over all workers, before the next part is made of it.
+    ``codec`` is a configuration of `dpsim.strategy.compression`. For a chained codec, ``mean_of``
+    averages each part over all workers before the next part is computed from it.
     """
     make = _CODECS[codec.kind][0]
     if codec.chained:
@@ -50,7 +50,7 @@ def encode(
 
 
 def decode(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
-    """The tensor that a payload stands for."""
+    """Return the tensor that a payload represents."""
     return _CODECS[codec.kind][1](codec, encoded, elements)
 
 
@@ -62,30 +62,30 @@ def _buckets(vector: Any, size: int) -> Any:
 
 
 def _divide(above: Any, below: Any) -> Any:
-    """``above / below``, 0 where ``below`` is 0."""
-    # where() computes both branches: the divisor must be safe in the one that is thrown away.
+    """Return ``above / below``, 0 where ``below`` is 0."""
+    # where() computes both branches: the divisor must be safe in the one that is discarded.
     safe = torch.where(below == 0, 1.0, below)
     return torch.where(below == 0, 0.0, above / safe)
 
 
 def _flat(rows: Any, elements: int) -> Any:
-    """What `_buckets` made rows of, without the padding."""
+    """Return the vector that `_buckets` made rows of, without the padding."""
     return rows.view(-1)[:elements]
 
 
 def _weights(bits: int, device: Any) -> Any:
-    """What each bit of a number is worth, the highest first."""
+    """Return the value of each bit of a number, the highest first."""
     return 2 ** torch.arange(bits - 1, -1, -1, device=device, dtype=torch.int32)
 
 
 def _bits(numbers: Any, bits: int) -> Any:
-    """The lowest ``bits`` of each number as 0 and 1, the highest first."""
+    """Return the lowest ``bits`` of each number as 0 and 1, the highest first."""
     shifts = torch.arange(bits - 1, -1, -1, device=numbers.device)
     return ((numbers.unsqueeze(1) >> shifts) & 1).view(-1)
 
 
 def _pack(numbers: Any, bits: int) -> Any:
-    """Numbers below 2**bits as bytes without gaps.
+    """Pack numbers below 2**bits into bytes without gaps.
 
     The first number takes the highest bits of the first byte.
     """
@@ -95,20 +95,20 @@ def _pack(numbers: Any, bits: int) -> Any:
 
 
 def _unpack(packed: Any, bits: int, count: int) -> Any:
-    """The ``count`` numbers that `_pack` made bytes of."""
+    """Return the ``count`` numbers that `_pack` packed."""
     flags = _bits(packed.to(torch.int32), 8)
-    # The last byte is filled up with zeros.
+    # The last byte is padded with zeros.
     by_number = flags[: count * bits].view(count, bits)
     return (by_number * _weights(bits, packed.device)).sum(dim=1)
 
 
 def _spread(of_buckets: Any, bucket: int, elements: int) -> Any:
-    """The number of each bucket, for each element in it."""
+    """Return the number of each bucket, for each element in it."""
     return of_buckets.repeat_interleave(bucket)[:elements]
 
 
 def _drawn(like: Any, generator: Any) -> Any:
-    """Numbers from 0 to 1 by chance, one an element."""
+    """Return random numbers from 0 to 1, one per element."""
     return torch.rand(len(like), generator=generator, device=like.device)
 
 
@@ -153,7 +153,7 @@ def _encode_qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     norms = rows.abs().amax(dim=1) if codec.norm == "max" else rows.norm(dim=1)
     shares = _divide(rows, norms.unsqueeze(1))
     exact = _flat(shares * codec.levels, len(vector))
-    # Rounded up as often as the exact level is near the upper one: right on average.
+    # Stochastic rounding: the nearer the upper level, the likelier it is, so the mean is exact.
     rounded = (exact + _drawn(vector, generator)).floor()
     # In float32 the sum at the largest element may come out one level too high.
     levels = rounded.clamp(-codec.levels, codec.levels)
@@ -172,7 +172,7 @@ def _encode_ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket or len(vector))
     scales = rows.abs().amax(dim=1)
     shares = _divide(rows.abs(), scales.unsqueeze(1))
-    # The nearer an element is to the scale, the more often its sign goes: right on average.
+    # The nearer an element is to the scale, the likelier its sign is sent, so the mean is exact.
     is_kept = _drawn(vector, generator) < _flat(shares, len(vector))
     signs = torch.where(is_kept, vector.sign(), 0.0)
     from_zero = (signs + 1).to(torch.int32)
@@ -198,7 +198,7 @@ def _encode_onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
 
 
 def _means(rows: Any, chosen: Any) -> Any:
-    """Each row's mean over its chosen elements, 0 where there are none."""
+    """Return each row's mean over its chosen elements, 0 where there are none."""
     sums = torch.where(chosen, rows, 0.0).sum(dim=1, dtype=torch.float64)
     counts = chosen.sum(dim=1).clamp(min=1)
     return (sums / counts).to(torch.float32)
@@ -214,7 +214,7 @@ def _decode_onebit(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 def _encode_top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     count = kept(codec.density, len(vector))
     largest = vector.abs().topk(count, sorted=False)
-    # By place: decoding then writes through memory in order.
+    # In index order, so that decoding writes through memory in order.
     places = largest.indices.sort().values
     return TorchEncoded((places.to(torch.int32), vector[places]))
 
@@ -227,7 +227,7 @@ def _decode_at_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 def _encode_random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     count = kept(codec.density, len(vector))
     places = torch.randperm(len(vector), generator=generator, device=vector.device)[:count]
-    # Scaled up, the mean over draws is the vector; with error feedback the rest comes later.
+    # Scaled up, the mean over draws is the vector; with error feedback the rest is sent later.
     scale = 1.0 if codec.error_feedback else len(vector) / count
     return TorchEncoded((vector[places] * scale,), (places,))
 
@@ -239,7 +239,7 @@ def _decode_at_known_places(codec: Any, encoded: TorchEncoded, elements: int) ->
 def _encode_threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     unit = 1.0
     if codec.unit != "absolute":
-        # In float64: the sum of squares of a long vector loses small ones in float32.
+        # In float64, since a long sum of squares loses small ones in float32.
         unit = vector.double().square().mean().sqrt()
     places = (vector.abs() > codec.bound * unit).nonzero().view(-1)
     return TorchEncoded((places.to(torch.int32), vector[places]))
@@ -248,7 +248,7 @@ def _encode_threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
 def _encode_powersgd(
     codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any]
 ) -> TorchEncoded:
-    # Too small for two factors to be smaller: it goes as it is.
+    # Sent unchanged if too small for two factors to be smaller.
     if len(codec.stages(len(vector))) == 1:
         return TorchEncoded((mean_of(vector),))
     columns = codec.shape(len(vector))[1]

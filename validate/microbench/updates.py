@@ -15,7 +15,7 @@ from validate.ranks.processes import World
 
 
 def optimizer_of(name: str, module: Any, words: Words) -> Any:
-    """A new one for all parameters of ``module``."""
+    """Return a new one for all parameters of ``module``."""
     kind, settings = OPTIMIZER_CLASSES[name]
     return kind(module.parameters(), **settings, **optimizer_words(name, words))
 
@@ -26,7 +26,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         module = measured.module(world.device)
         parameters = list(module.parameters())
         for parameter in parameters:
-            # Any gradient does: an update takes the same time whatever the numbers are.
+            # Any gradient will do: the time of an update does not depend on the numbers.
             parameter.grad = torch.ones_like(parameter)
         columns = timed(seconds(optimizer_of(name, module, settings).step, world, settings))
         tick()

@@ -1,9 +1,9 @@
-"""Scenarios on the devices of this node, GPUs or processors, beside their prediction.
+"""Scenarios on the devices of this node, GPUs or CPUs, beside their prediction.
 
     run = on_node(Case("scenario.yaml"), device="cuda", backend="nccl")     # from validate.emulate
     run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.memory
 
-Needs torch. What is said of CUDA and NCCL has run against a fake of ``torch.cuda`` alone.
+Needs torch. The parts for CUDA and NCCL have only run against a fake of ``torch.cuda``.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""What each started rank runs: ``python -m validate.node CASE``, the case as JSON."""
+"""The program of each started rank: ``python -m validate.node CASE``, the case as JSON."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""From what ranks measured on a node to the arrays that the simulator gives.
+"""Converts the ranks' measurements on a node to the arrays of the simulator.
 
-A worker's computing is what steps take alone, one for each step of the training in turn, its own
-delays included. What a step takes beyond that is waiting for slower workers, as far as they compute
-longer, and else communication. Steps alone are others than those of the training: single steps are
-divided as if these had been those, and their means are right.
+A worker's compute time is that of steps measured alone, one for each step of the training in turn,
+plus its own delays. The rest of a step is waiting for slower workers, as far as they compute
+longer, and otherwise communication. The steps alone are not those of the training: single steps are
+divided as if they were, and the means are right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bucket = tuple[int, float, float]
 
 
 def steps_of(job: Job, rows: Rows) -> Steps:
-    """The steps of all workers, from their ``rows`` in order of rank."""
+    """Return the steps of all workers, from their ``rows`` in order of rank."""
     workers = rows[: job.workers]
     whole = min(len(row["step_s"]) for row in workers)
     steps = Steps.empty(whole, len(workers))
@@ -35,7 +35,7 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     pauses = _column([row["pauses_s"] for row in workers], whole)
     alone = _column([np.resize(row["alone_s"], whole).tolist() for row in workers], whole)
     own = pauses + alone
-    # A step may be shorter than what was measured alone: then all of it was computing.
+    # A step may be shorter than the steps measured alone: then all of it was computing.
     steps.compute[:] = np.minimum(own, rest)
     beyond = rest - steps.compute
     if not job.acts_alone:
@@ -45,13 +45,13 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     steps.exposed_comm[:] = beyond - steps.straggler_wait
 
     busy = _column([[_busy(buckets) for buckets in row["carried"]] for row in workers], whole)
-    # What of sending shows is not hidden; waiting for others may show more than was sent.
+    # Exposed communication is not overlapped; waiting for others may exceed the time of sending.
     steps.overlapped_comm[:] = np.maximum(busy - steps.exposed_comm, 0.0)
     return steps
 
 
 def bucket_seconds(rows: Rows, first: int) -> dict[str, float]:
-    """Mean seconds of each bucket from its setting out until it came, from step ``first`` on."""
+    """Return the mean seconds of each bucket from start to end, from step ``first`` on."""
     taken: dict[str, list[float]] = {}
     for row in rows:
         for carried in row["carried"][first:]:
@@ -61,12 +61,12 @@ def bucket_seconds(rows: Rows, first: int) -> dict[str, float]:
 
 
 def _busy(buckets: Sequence[Bucket]) -> float:
-    """Seconds in which at least one bucket was on its way."""
+    """Return the seconds in which at least one bucket was being sent."""
     return covered((begin, end) for _, begin, end in buckets)
 
 
 def _column(values: Sequence[Sequence[float]], whole: int) -> FloatArray:
-    """One value of each step of each worker, (steps, workers)."""
+    """Return one value for each step of each worker, (steps, workers)."""
     return np.array([own[:whole] for own in values], dtype=float).T
 
 

@@ -1,6 +1,6 @@
-"""What disturbs a measurement from outside: other programs, and clocks that are held down.
+"""Disturbances of a measurement: other programs, and reduced clocks.
 
-No measurement of seconds can tell that from its own work, so it is asked of the system.
+Measured seconds alone do not reveal them, so the system is queried.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from validate.ranks.smi import GpuProcess, GpuState, gpu_processes, gpu_states
 
 _STAT = Path("/proc/stat")
 _WINDOW_S = 1.0
-_EVERY_S = 10.0  # to ask a driver takes a tenth of a second of it
+_EVERY_S = 10.0  # querying a driver takes a tenth of a second of it
 _BUSY = 0.25  # of the cores
 _SLOW = 0.9  # of the highest clock, under load
 
 
 def busy_cores(window_s: float = _WINDOW_S) -> float | None:
-    """How many cores were busy over ``window_s`` from now; None where no kernel tells.
+    """Return the mean number of busy cores over ``window_s`` from now; None if unknown.
 
-    What a hypervisor took away counts as busy.
+    Time taken by a hypervisor counts as busy.
     """
     if not _STAT.exists():
         return None
@@ -36,7 +36,7 @@ def busy_cores(window_s: float = _WINDOW_S) -> float | None:
 
 
 def _busy_s() -> float:
-    """Seconds of all cores that were not idle, since the machine started."""
+    """Return the non-idle seconds of all cores since the machine started."""
     # user, nice, system, idle, iowait, irq, softirq, steal: see proc(5).
     ticks = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
     idle = ticks[3] + ticks[4]
@@ -44,7 +44,7 @@ def _busy_s() -> float:
 
 
 def too_busy(busy: float | None) -> Iterator[str]:
-    """A sentence about a machine that others use too much, while nothing is measured."""
+    """Yield a sentence if other programs use the machine too much, before measurements."""
     cores = machine()["cores"] or 1
     if busy is not None and busy > _BUSY * cores:
         yield (
@@ -54,7 +54,7 @@ def too_busy(busy: float | None) -> Iterator[str]:
 
 
 def slowed(states: Sequence[GpuState]) -> Iterator[str]:
-    """A sentence about each GPU whose clock is held down."""
+    """Yield a sentence about each GPU whose clock is reduced."""
     for index, state in enumerate(states):
         if state.slowed_by and state.clock < _SLOW * state.max_clock:
             yield (
@@ -65,7 +65,7 @@ def slowed(states: Sequence[GpuState]) -> Iterator[str]:
 
 
 def used_by(others: Sequence[GpuProcess], states: Sequence[GpuState]) -> Iterator[str]:
-    """A sentence about each of the ``others`` that use GPUs."""
+    """Yield a sentence about each of the ``others`` that use GPUs."""
     index_of = {state.uuid: index for index, state in enumerate(states)}
     for each in others:
         if each.uuid in index_of:
@@ -77,24 +77,24 @@ def used_by(others: Sequence[GpuProcess], states: Sequence[GpuState]) -> Iterato
 
 
 class Watchman:
-    """Writes down what disturbs the item under way, once for each item."""
+    """Records disturbances of the current item, once for each item."""
 
     def __init__(self, device: str) -> None:
         self._device = device
         self._first = [*too_busy(busy_cores())] if device == "cpu" else []
-        # Who was there before any rank was.
+        # The processes that were there before any rank.
         others = gpu_processes() if device == "cuda" else []
         self._others = {each.pid for each in others}
         self._next = 0.0
         self._told: set[tuple[str, str]] = set()
 
     def look(self, rows: Rows) -> None:
-        """Ask, if it is time to."""
+        """Check for disturbances if it is time to."""
         if rows.current is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _EVERY_S
         for said in (*self._first, *self._of_gpus()):
-            # Numbers differ from look to look.
+            # The numbers differ between checks.
             which = rows.current.name, said.partition(" runs at ")[0]
             if which not in self._told:
                 self._told.add(which)

@@ -1,4 +1,4 @@
-"""What this machine can measure, what is in the way, and what ``dpsim validate node`` would do."""
+"""Diagnosis of this machine: hardware, obstacles, and the plan of ``dpsim validate node``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from validate.ranks.smi import (
     why_silent,
 )
 
-_SHARED = Path("/dev/shm")  # nosec B108 - looked at, never written to
+_SHARED = Path("/dev/shm")  # read, never written to
 _LEAST_SHARED = 2**30  # bytes of it: NCCL takes 10 MB a pair of ranks and channel
 _FREE = 0.95  # of a GPU's memory, beside the driver's own part
 _NETWORK = Path("/sys/class/net")
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 
 
 def diagnosis() -> Json:
-    """All of it as plain values; ``problems`` are sentences."""
+    """Return the whole diagnosis as plain values; ``problems`` are sentences."""
     states, processes = gpu_states(), gpu_processes()
     gpus = torch.cuda.is_available()
     plan, refused = _plan()
@@ -69,7 +69,7 @@ def diagnosis() -> Json:
 
 
 def _plan() -> tuple[list[Json], list[str]]:
-    """What would be measured, or why nothing can be."""
+    """Return the planned measurements, or the reason why there are none."""
     try:
         items = node_plan().items
     except DpsimError as error:
@@ -103,7 +103,7 @@ def _versions(states: Sequence[GpuState]) -> Json:
 
 
 def _links() -> Json | None:
-    """How pairs of GPUs are joined: how many pairs by each kind of link."""
+    """Return the number of pairs of GPUs by kind of link."""
     try:
         matrix = parse_nvidia_topo(topology().encode())
     except DpsimError:
@@ -117,10 +117,10 @@ def _links() -> Json | None:
 
 
 def _nics() -> list[Json]:
-    """Network interfaces that lead out of this machine, with their rates where the kernel knows."""
+    """Return network interfaces that lead out of this machine, with their rates if known."""
     found = []
     for own in sorted(_NETWORK.iterdir()) if _NETWORK.exists() else []:
-        # What is no device (bridges, tunnels, the loopback) has no such link.
+        # Virtual interfaces (bridges, tunnels, the loopback) have no such link.
         if (own / "device").exists():
             found.append({"name": own.name, "kind": "ethernet", "rate_Bps": _rate(own / "speed")})
     for own in sorted(_INFINIBAND.iterdir()) if _INFINIBAND.exists() else []:
@@ -131,7 +131,7 @@ def _nics() -> list[Json]:
 
 
 def _rate(file: Path, scale: float = 1.0) -> float | None:
-    """Bytes per second from a number in Mbit/s, or ``scale`` times that."""
+    """Return bytes per second from a file's number in Mbit/s, or ``scale`` times that."""
     try:
         number = float(file.read_text().split()[0])
     except (OSError, ValueError, IndexError):

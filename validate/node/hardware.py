@@ -1,4 +1,4 @@
-"""What this node has, beside what a scenario asks for."""
+"""The hardware of this node, compared with a scenario's."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from validate.emulate import Case, placement
 from validate.ranks.device import CpuFace, CudaFace, why_no_gpu
 from validate.ranks.processes import AUTO, DEVICES, place_from_environment
 
-# Processes of one machine send through its memory: no measured figure, but above what gloo reaches
-# there, so that refitted constants, and not this link, say what a collective takes.
+# Processes of one machine send through its memory: an assumed rate above gloo's there, so that
+# refitted constants, and not this link, determine the time of a collective.
 _LOOPBACK = {"name": "loopback", "rate": "100 Gbit/s", "latency": "10 us"}
-# Nodes by which others are described: PCIe 4.0 and as many cards as are here, or just more.
+# Nodes used to describe others: PCIe 4.0 with as many GPUs as are here, or slightly more.
 _BOXES = ("single-gpu", "pcie4-4gpu", "pcie4-8gpu")
 MOST_PROCESSES = 32  # ranks on one processor: more would only wait for one another
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The devices of this node: ``kind`` cpu or cuda, how many, and what each is called."""
+    """The devices of this node: ``kind`` cpu or cuda, their number, and their name."""
 
     kind: str
     count: int
@@ -38,7 +38,7 @@ class Here:
 
 
 def here(device: str) -> Here:
-    """What ``device`` (auto, cpu or cuda) means here. Raises DpsimError where there is none."""
+    """Return the devices of ``device`` (auto, cpu or cuda). Raises DpsimError if there are none."""
     if device not in (AUTO, *DEVICES):
         raise UnknownNameError("device", device, (AUTO, *DEVICES))
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -49,7 +49,7 @@ def here(device: str) -> Here:
         )
     if gpus and device != "cpu":
         face = CudaFace(0)
-        # A scheduler may show each rank one GPU alone: of a node those count that its ranks have.
+        # A scheduler may show each rank only one GPU: a node's GPUs are then those of its ranks.
         launched = "LOCAL_WORLD_SIZE" in os.environ
         count = place_from_environment().local_size if launched else gpus
         return Here("cuda", count, face.name, face.capacity)
@@ -58,10 +58,10 @@ def here(device: str) -> Here:
 
 
 def check(scenario: Scenario, node: Here, ranks_of_launcher: int | None) -> None:
-    """Raises one DpsimError, with what to do, for all that this node cannot carry out."""
+    """Raise one DpsimError, with what to do, for all that this node cannot run."""
     problems = []
     wanted = scenario.cluster.ranks
-    # Processes may stand for any GPU: a calibration that was measured here makes times compare.
+    # Processes may represent any GPU: with a calibration measured here, times are comparable.
     if node.kind == "cuda":
         names = {part.accelerator.name for part in scenario.cluster.parts}
         found = catalogue_name(node.name)
@@ -81,9 +81,9 @@ def check(scenario: Scenario, node: Here, ranks_of_launcher: int | None) -> None
 
 
 def check_memory_here(scenario: Scenario) -> None:
-    """Raises FailedError where this machine cannot hold all workers as processes.
+    """Raise FailedError if this machine cannot hold all workers as processes.
 
-    A system whose memory is full kills ranks, and other programs too.
+    A system that is out of memory kills ranks, and other programs too.
     """
     held, workers = memory_use(scenario).held, scenario.cluster.ranks
     check_memory(
@@ -94,20 +94,20 @@ def check_memory_here(scenario: Scenario) -> None:
 
 
 def catalogue_name(name: str) -> str:
-    """The catalogue's name of a GPU that its driver calls ``name``; that itself if not known.
+    """Return the catalogue's name of a GPU with driver name ``name``; ``name`` if not known.
 
-    A slice of a GPU (MIG) is none of the catalogue's: it has a part of its units and memory.
+    A slice of a GPU (MIG) is not in the catalogue: it has a part of the GPU's units and memory.
     """
     found = None if "MIG" in name.split() else gpu_named_in(name)
     return name if found is None else found.name
 
 
 def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
-    """The case on the hardware that is here, all else kept.
+    """Return the case on the hardware of this node, all else unchanged.
 
-    On GPUs the catalogue's node that has them, with as many as there are, or else its PCIe box with
-    such GPUs; on a processor a host of the testbed for each rank. Raises DpsimError for GPUs that
-    the catalogue does not know.
+    On GPUs, the catalogue's node that has them, with as many as there are, or else its PCIe box
+    with such GPUs; on a processor, a host of the testbed for each rank. Raises DpsimError for GPUs
+    that the catalogue does not know.
     """
     scenario = case.scenario()
     servers = placement(scenario).servers
@@ -121,7 +121,7 @@ def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
 
 
 def cluster_here(node: Here, workers: int) -> dict[str, Any]:
-    """The cluster of so many workers on this node, or on as many such nodes as they need.
+    """Return the cluster of so many workers on this node, or on as many such nodes as needed.
 
     Raises DpsimError for GPUs that the catalogue does not know.
     """
@@ -135,7 +135,7 @@ def cluster_here(node: Here, workers: int) -> dict[str, Any]:
 
 
 def _node_with(gpu: str, count: int, here: Here) -> dict[str, str]:
-    """The node of a cluster that has ``count`` of ``gpu``, as they are called in the catalogue."""
+    """Return the node of a cluster that has ``count`` of ``gpu``, by their catalogue names."""
     for name in nodes():
         if nodes()[name].gpu.name == gpu and nodes()[name].gpus >= count:
             return {"node": name}

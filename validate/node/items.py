@@ -1,4 +1,4 @@
-"""What a node is asked to measure, item by item, and what each rank does for a list of them."""
+"""Measurements of a node, item by item, and each rank's part in a list of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from validate.ranks.device import OUT_OF_MEMORY
 from validate.ranks.launch import own_folder
 from validate.ranks.processes import World, first_line, joined
 
-_TURNS = 3  # of variants that are compared: what disturbs a machine passes
+_TURNS = 3  # of compared variants, as disturbances of a machine pass
 PATIENCE_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
 _UNTRACED, _TRACED = 2, 2  # steps: the first ones are not like others
 
@@ -34,12 +34,11 @@ Row = dict[str, Any]
 
 
 class Item(Config):
-    """One measurement: microbenchmarks by ``settings``, or a ``scenario`` with what is ``set``.
+    """One measurement: microbenchmarks by ``settings``, or a ``scenario`` with ``set`` changes.
 
-    ``seconds`` is what it takes about. With ``variants``, by name what else is set, the scenario is
-    carried out once for each; ``alone``: no more of it than computing without communication.
-    ``traced`` names the file of a Kineto trace, if that is wanted of the scenario instead of its
-    times.
+    ``seconds`` is its approximate duration. With ``variants`` (further changes by name), the
+    scenario is run once for each; ``alone``: only computing without communication. ``traced`` is
+    the file for a Kineto trace of the scenario, if that is wanted instead of its times.
     """
 
     name: str
@@ -54,17 +53,17 @@ class Item(Config):
     traced: str | None = None
 
     def same_ranks(self, other: Item) -> bool:
-        """Whether the ranks of one can measure the other."""
+        """Return whether the ranks of one item can measure the other."""
         return (self.ranks, self.backend) == (other.ranks, other.backend)
 
     @property
     def identity(self) -> Row:
-        """What makes it this very measurement."""
+        """The fields that identify this measurement."""
         told: Row = short(self.model_dump(mode="json", exclude={"seconds"}, exclude_defaults=True))
         return told
 
     def measure(self, world: World, report: Callable[[Row], None]) -> None:
-        """All ranks go through it; rank 0 reports row by row. Raises DpsimError."""
+        """Measure on all ranks; rank 0 reports row by row. Raises DpsimError."""
         if self.settings is not None:
             run_benchmarks(world, self.settings, report, lambda what, done, total: None)
             return
@@ -87,7 +86,7 @@ class Item(Config):
 
 
 class Order(Config):
-    """What ranks are told: items in order, where rank 0 writes, and when the time is used up."""
+    """The order to ranks: items in order, the file of rank 0's rows, and the deadline."""
 
     rows: str
     device: str
@@ -96,7 +95,7 @@ class Order(Config):
 
 
 def as_rank(text: str) -> None:
-    """One rank's part in an order, given as JSON."""
+    """Run one rank's part in an order, given as JSON."""
     order = Order.model_validate_json(text)
     with joined(order.items[0].backend, order.device, PATIENCE_S) as world:
         places = world.gather(place_of(world).model_dump())
@@ -105,8 +104,8 @@ def as_rank(text: str) -> None:
             about = {"backend": world.backend, "ranks": places, "machine": machine()}
             rows.write({"world": {**about, "provenance": provenance()}})
         for item in order.items:
-            # Rank 0's clock counts: all must take the same items. It runs on the machine of who
-            # orders, which has one monotonic clock; the wall clock may be set meanwhile.
+            # Rank 0's clock counts: all must take the same items. It shares the monotonic clock of
+            # the ordering process's machine; the wall clock may be changed meanwhile.
             if world.gather(time.monotonic() + item.seconds / 2 <= order.until)[0]:
                 _measure(item, world, rows)
         world.barrier()
@@ -121,10 +120,10 @@ def _measure(item: Item, world: World, rows: Rows | None) -> None:
     began = time.monotonic()
     try:
         item.measure(world, lambda row: rows.write({"of": item.name, **row}))
-        # Whoever fails before all are here fails in this item.
+        # A failure before all ranks are here belongs to this item.
         world.barrier()
     except (DpsimError, OUT_OF_MEMORY) as error:
-        # A rank alone keeps no other waiting, and measures the next item.
+        # A single rank blocks no other, and measures the next item.
         if world.size > 1:
             raise
         rows.write({"end": item.name, "failed": first_line(error)})

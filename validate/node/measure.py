@@ -1,4 +1,4 @@
-"""What is measured of a node for its profile, the most useful first."""
+"""The measurements of a node for its profile, the most useful first."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MODELS_OF = {
     "cpu": ("small-cnn", "small-transformer"),
     "cuda": ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
 }
-# Up to which bytes collectives and copies are measured, and what models train in, the usual first.
+# The largest bytes of collectives and copies, and the precisions of models, the usual first.
 _LARGEST = {"cpu": 2**24, "cuda": 2**30}
 _PRECISIONS = {"cpu": ("fp32",), "cuda": ("bf16", "fp32")}
 _MOST_BATCH = {"cpu": 16, "cuda": 64}
-_FILLED = 0.8  # of the memory, by what is predicted
-_FIRST_MODELS = 2  # that come before what all models need
+_FILLED = 0.8  # of the memory, as predicted
+_FIRST_MODELS = 2  # measured before the items that all models need
 _USUAL_WORDS: Mapping[str, str] = MappingProxyType({})
-# Words of the software beside the usual ones, that the first models are measured with.
+# Further software settings with which the first models are measured.
 _WORDS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "cpu": (),
     "cuda": (
@@ -36,10 +36,10 @@ _WORDS: Mapping[str, Sequence[Mapping[str, str]]] = {
         {"execution": "compile"},
     ),
 }
-_IMAGE = 3  # dimensions of one
-# Collectives of which a profile has use, those of most strategies first.
+_IMAGE = 3  # dimensions of an image
+# Collectives that a profile needs, in order of how many strategies use them.
 _OPERATIONS = (("all-reduce",), ("reduce-scatter", "all-gather"), ("broadcast", "all-to-all"))
-# What an item takes about, by device: for each operation, model, and other benchmark.
+# Approximate seconds of an item, by device: for each operation, model, and other benchmark.
 _SECONDS = {
     "cpu": {"operation": 6.0, "model": 20.0, "spread": 10.0, "other": 6.0},
     "cuda": {"operation": 8.0, "model": 25.0, "spread": 12.0, "other": 8.0},
@@ -49,11 +49,11 @@ _SECONDS = {
 def items_of(
     node: Here, here: Scenario, ranks: int, backend: str, models: Sequence[str]
 ) -> list[Item]:
-    """All that makes up a profile of ``node``, which ``here`` describes.
+    """Return all items of a profile of ``node``, which ``here`` describes.
 
-    Collectives by all ranks, and by two of them where they are more: from both it is known how they
-    grow with ranks. The same for how far ranks' computing spreads. Raises DpsimError for a model
-    that cannot be built here.
+    Collectives and the spread of ranks' computing are measured on all ranks, and again on two if
+    there are more: the two show how they grow with ranks. Raises DpsimError for a model that cannot
+    be built here.
     """
     for model in models:
         _subject(model)
@@ -70,7 +70,7 @@ def _by_all(
 ) -> Iterator[Item]:
     make = _Maker(node, here, ranks, backend)
     usual, *others = _PRECISIONS[node.kind]
-    # One rank alone has nobody to send to.
+    # A single rank has no other to send to.
     collectives = [make.collectives(names) for names in _OPERATIONS if ranks > 1]
     yield from collectives[:1]
     yield from (make.model(model, usual) for model in models[:_FIRST_MODELS])
@@ -101,7 +101,7 @@ def _by_two(
 
 
 class _Maker:
-    """Makes items for so many ranks of a node."""
+    """Makes items for a number of ranks of a node."""
 
     def __init__(self, node: Here, here: Scenario, ranks: int, backend: str) -> None:
         self._node = node
@@ -111,7 +111,7 @@ class _Maker:
         self._seconds = _SECONDS[node.kind]
 
     def collectives(self, names: Sequence[str]) -> Item:
-        """Operations by the library, over all sizes."""
+        """Return operations by the library, over all sizes."""
         return self._item(
             ", ".join(names),
             len(names) * self._seconds["operation"],
@@ -124,7 +124,7 @@ class _Maker:
         )
 
     def other(self, *what: str) -> Item:
-        """Benchmarks that know no model."""
+        """Return benchmarks that need no model."""
         return self._item(
             ", ".join(what),
             len(what) * self._seconds["other"],
@@ -138,10 +138,10 @@ class _Maker:
     def model(
         self, model: str, precision: str, *what: str, words: Mapping[str, str] = _USUAL_WORDS
     ) -> Item:
-        """Steps of a model over batch sizes, all ranks at once; its layers too, if not said else.
+        """Return steps of a model over batch sizes on all ranks at once, by default with layers.
 
-        All ranks say what layers take; fewer at once, by how much they are faster. ``words`` of the
-        software are the usual ones, but those given.
+        Layer times come from all ranks at once; runs with fewer ranks show how much faster they
+        are. ``words`` are changes of the usual software settings.
         """
         return self._item(
             ", ".join([f"{model} in {precision}", *words.values()]),
@@ -155,7 +155,7 @@ class _Maker:
         )
 
     def beside(self, model: str, precision: str) -> Item:
-        """What a step of the model loses to an all-reduce beside it."""
+        """Return the slow-down of the model's step by a concurrent all-reduce."""
         batches = self._batches(model, precision)
         return self._item(
             f"{model} in {precision} beside all-reduces",
@@ -171,17 +171,17 @@ class _Maker:
         )
 
     def wrapped(self, model: str, precision: str) -> Item:
-        """Steps of a model as it is, and in torch's wrappers, with nothing sent."""
+        """Return steps of a model without and in torch's wrappers, without communication."""
         batch = self._batches(model, precision)[-1]
         told = self._node, self._ranks, self._backend, model, precision, batch
         return wrapped_item(*told, self._seconds["model"])
 
     def served(self) -> Item:
-        """Pushes to a server and pulls from it."""
+        """Return pushes to a server and pulls from it."""
         return served_item(self._node, self._ranks, self._backend, self._seconds["other"])
 
     def _batches(self, model: str, precision: str) -> tuple[int, ...]:
-        """Four batch sizes, each twice the one before, of which the largest should fit."""
+        """Return four batch sizes, each twice the previous one, that should fit the memory."""
         largest = _MOST_BATCH[self._node.kind]
         while model in MODELS and largest > 1 and not self._fits(model, precision, largest):
             largest //= 2

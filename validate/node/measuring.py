@@ -1,4 +1,4 @@
-"""What ranks of `validate.node.plan_runner` run: ``python -m validate.node.measuring ORDER``."""
+"""The ranks of `validate.node.plan_runner`: ``python -m validate.node.measuring ORDER``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Which method carries out a scenario's strategy on a node: by torch's own where it has one."""
+"""The method that runs a scenario's strategy on a node: torch's own where it has one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EACH = 1.0  # a bucket that closes after every tensor
 
 
 def method_on(scenario: Scenario) -> Method:
-    """The method that does what the scenario's strategy says. Raises DpsimError without one."""
+    """Return the method of the scenario's strategy. Raises DpsimError if there is none."""
     strategy = scenario.strategy
     learners, sync = scenario.workload.learners_per_gpu, strategy.sync.kind
     if learners > 1 and (strategy.aggregation.kind, sync) != ("allreduce", "sma"):
@@ -25,14 +25,14 @@ def method_on(scenario: Scenario) -> Method:
             "workload.learners_per_gpu: must be 1 on real ranks but where strategy.sync is sma "
             f"over an all-reduce, but got {learners} with {sync}"
         )
-    # Torch's own first: on a node it is what people train with.
+    # Torch's own first, as it is what people train with on a node.
     choose = _BY_TORCH.get((strategy.aggregation.kind, strategy.sync.kind))
     found = None if choose is None else choose(scenario)
     return method_of(scenario) if found is None else found
 
 
 def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
-    """What the method does otherwise than the scenario says, and what is to be known of it."""
+    """Return how the method deviates from the scenario, and what else users should know of it."""
     method, workload = method_on(scenario), scenario.workload
     aggregation: Any = scenario.strategy.aggregation
     learners = scenario.workload.learners_per_gpu
@@ -64,13 +64,13 @@ def deviations(scenario: Scenario, *, on_gpu: bool) -> list[str]:
 
 
 def _all_reduced(scenario: Scenario) -> Method | None:
-    """DDP, where gradients go beside the backward pass, or by a codec's hook."""
+    """Return DDP, if gradients overlap with the backward pass or a hook compresses them."""
     aggregation: Any = scenario.strategy.aggregation
     overlap, codec = scenario.strategy.overlap, scenario.strategy.compression
     other_than_ring = aggregation.algorithm not in (None, "ring")
     by_schedule = other_than_ring and not chooses(library_of(scenario))
     buckets = _buckets(scenario)
-    # Without overlap or codec nothing of DDP is left: one all-reduce after the backward pass.
+    # Without overlap or codec DDP reduces to one all-reduce after the backward pass.
     if by_schedule or buckets is None or (codec.exact and not overlap.overlaps):
         return None
     named = {name: f"{size!r} B" for name, size in buckets.items()}
@@ -78,7 +78,7 @@ def _all_reduced(scenario: Scenario) -> Method | None:
 
 
 def _learners(scenario: Scenario) -> Method | None:
-    """Several learners on each device, a stream each; of one, as on hosts."""
+    """Return several learners on each device, a stream each; None for one learner."""
     sync: Any = scenario.strategy.sync
     learners = scenario.workload.learners_per_gpu
     if learners == 1:
@@ -87,10 +87,10 @@ def _learners(scenario: Scenario) -> Method | None:
 
 
 def _buckets(scenario: Scenario) -> dict[str, float] | None:
-    """How gradients are packed, None where DDP cannot pack them so."""
+    """Return how gradients are packed, None if DDP cannot pack them in this way."""
     overlap = scenario.strategy.overlap
     if not overlap.overlaps:
-        # One bucket closes when the backward pass ends: nothing is left to overlap with.
+        # One bucket closes when the backward pass ends, so nothing overlaps.
         return {"bucket_size": _WHOLE, "first_bucket": _WHOLE}
     if overlap.size_of_buckets is not None:
         first = getattr(overlap, "first_bucket", overlap.size_of_buckets)
@@ -110,7 +110,7 @@ def _sharded(scenario: Scenario) -> Method | None:
             "strategy.compression: must be none where sharding is carried out by FSDP2, but got "
             f"{scenario.strategy.compression.kind}"
         )
-    # Of the first stage only the optimiser's state is divided: FSDP2 has no way to do that alone.
+    # The first stage divides only the optimiser's state, which FSDP2 cannot do.
     if aggregation.stage == 1:
         return method_named("zero-1")
     group = aggregation.shard_size(scenario.cluster.mesh)
@@ -126,7 +126,7 @@ def _sharded(scenario: Scenario) -> Method | None:
     )
 
 
-# By the kinds of aggregation and of sync: what torch has for them.
+# By kind of aggregation and of sync: torch's own methods.
 _BY_TORCH: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("allreduce", "bsp"): _all_reduced,
     ("sharded", "bsp"): _sharded,

@@ -1,4 +1,4 @@
-"""One command's work: measure this node, and make a profile of what was measured."""
+"""Measures this node and makes a profile, for one command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RANKS_ON_A_PROCESSOR = 4
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What `node_profile` measures here: ``items`` on ``node``, which ``scenario`` describes."""
+    """The plan of `node_profile` here: ``items`` on ``node``, which ``scenario`` describes."""
 
     node: Here
     scenario: Scenario
@@ -41,7 +41,7 @@ def node_plan(
     ranks: int | None = None,
     models: Sequence[str] = (),
 ) -> NodePlan:
-    """The plan for this node. Raises DpsimError for one that cannot be measured."""
+    """Return the plan for this node. Raises DpsimError for one that cannot be measured."""
     found = here(device)
     usual = found.count if found.kind == "cuda" else _RANKS_ON_A_PROCESSOR
     count = ranks_of_launcher() or ranks or usual
@@ -61,9 +61,9 @@ def node_profile(
     name: str = "node",
     progress: Progress = lambda what, done, total: None,
 ) -> CalibrationProfile | None:
-    """The profile of this node; under a launcher None but on rank 0.
+    """Return the profile of this node; under a launcher None except on rank 0.
 
-    What is measured goes to the file ``rows``, where a second call goes on. Raises DpsimError.
+    Measurements go to the file ``rows``, from which a second call continues. Raises DpsimError.
     """
     plan = node_plan(device, backend, ranks, models)
     orders = orders_here()
@@ -94,7 +94,7 @@ def node_profile(
 def profile_in(
     rows: Rows, items: Sequence[Item], scenario: Scenario, name: str
 ) -> CalibrationProfile:
-    """The profile of what ``rows`` have of ``items``. Raises DpsimError where it is too little."""
+    """Return the profile from the ``rows`` of ``items``. Raises DpsimError if there are too few."""
     runs = list(_runs(items, rows))
     if not runs:
         raise DpsimError("a profile must have measurements, but there are none: give it more time")
@@ -115,7 +115,7 @@ def profile_in(
 
 
 def best_of(items: Sequence[Item], rows: Rows) -> list[Attempt]:
-    """What there is of ``items``, each at its best."""
+    """Return the best attempt of each of ``items`` that has one."""
     found = [rows.best(item.name, item.identity) for item in items]
     return [each for each in found if each is not None]
 
@@ -150,7 +150,7 @@ def _runs(items: Sequence[Item], rows: Rows) -> Iterator[RunFile]:
 
 
 def scenario_here(node: Here, ranks: int) -> Scenario:
-    """A scenario on the hardware that is here: what the measured is compared with."""
+    """Return a scenario on the hardware of this node, to compare measurements with."""
     text = {
         "name": "here",
         "cluster": cluster_here(node, ranks),

@@ -1,4 +1,4 @@
-"""Measures items in the order of their worth, within a time, and goes on where it was."""
+"""Measures items in order of usefulness within a time limit, and continues where it stopped."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PROGRAM = (sys.executable, "-m", "validate.node.measuring")
 """What each rank runs; the order, as JSON, follows."""
 _START_S = 120.0  # until ranks have met, at most
 _LEAST_S = 60.0  # that any item may take
-_PATIENCE = 4.0  # times what an item takes about
+_PATIENCE = 4.0  # times the expected seconds of an item
 _WORTH_A_START_S = 10.0  # with less left, no ranks are started
 
 Progress = Callable[[str, int, int], None]
 
 
 class _Cut(Exception):  # noqa: N818 - it is no error
-    """The item under way is to end here."""
+    """The current item is to end here."""
 
 
 def carry(
@@ -39,11 +39,11 @@ def carry(
     minutes: float,
     progress: Progress = lambda what, done, total: None,
 ) -> list[Item]:
-    """Measure those of ``items`` that ``rows`` lacks; the answer is what is left over.
+    """Measure the items that ``rows`` lacks, and return those left over.
 
-    The first ones are worth most; those that were cut off or failed in an earlier call come last. A
-    rank that fails, or an item that takes far longer than it should, ends that item on all ranks,
-    and the next follows.
+    The first ones are most useful; those cut off or failed in an earlier call come last. A rank
+    that fails, or an item that takes far longer than expected, ends that item on all ranks, and the
+    next one follows.
     """
     end = time.monotonic() + 60 * minutes
     rows.refresh()
@@ -60,13 +60,13 @@ def carry(
 
 
 def _tried(item: Item, rows: Rows) -> str:
-    """How the item's best attempt ended, "" where it was interrupted or there is none."""
+    """Return how the item's best attempt ended, "" if it was interrupted or there is none."""
     found = rows.best(item.name, item.identity)
     return "" if found is None else found.ended
 
 
 def _next(waiting: Sequence[Item], left_s: float) -> list[Item]:
-    """What the next ranks are to measure: the first items that the same ranks can."""
+    """Return the next ranks' items: the first ones that the same ranks can measure."""
     fitting = [item for item in waiting if item.seconds / 2 <= left_s]
     if left_s < _WORTH_A_START_S or not fitting:
         return []
@@ -85,7 +85,7 @@ class _Group:
     watchman: Watchman
 
     def carried(self, orders: Orders) -> set[str]:
-        """Names of the items that were begun, however they ended."""
+        """Measure the items, and return the names of those that were begun, however they ended."""
         before = len(self.rows.attempts)
         started = time.monotonic()
         order = Order(
@@ -106,14 +106,14 @@ class _Group:
         return {attempt.name for attempt in self.rows.attempts[before:]}
 
     def _look(self, started: float) -> None:
-        """Raise where what is under way has taken too long."""
+        """Raise if the current item has taken too long."""
         self.rows.refresh()
         self.watchman.look(self.rows)
         now, current = time.monotonic(), self.rows.current
         if now > self.end:
             raise _Cut("the time was used up")
         if current is None:
-            # Before the first item; between two of them it is moments.
+            # Before the first item; the pause between two items is short.
             if self.rows.met < started and now - started > _START_S:
                 raise FailedError(f"ranks had not met after {_START_S:g} s")
             return
@@ -123,7 +123,7 @@ class _Group:
             raise _Cut(f"it had not ended after {limit:.0f} s")
 
     def _ended(self, how: str, why: str, before: int) -> None:
-        """Write down how the item under way ended, or where none was, that ranks did not start."""
+        """Record how the current item ended or, if there was none, that ranks did not start."""
         self.rows.refresh()
         current = self.rows.current
         names = [] if current is None else [current.name]

@@ -1,8 +1,8 @@
-"""A profile of this node: what its products, memory, copies, models and collectives take.
+"""A profile of this node: times of its products, memory, copies, models and collectives.
 
-Microbenchmarks measure, all ranks at once, since that is how they train. Of each table of
-collectives two thirds of the sizes are kept; the others judge: the library's model on this node,
-refitted on what is kept, is laid beside them.
+Microbenchmarks measure on all ranks at once, as in training. Of each table of collectives two
+thirds of the sizes are kept; the others are held out to judge the library's model on this node,
+refitted on the kept sizes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from validate.node.rows import Attempt
 from validate.node.spreads import EVERY, at_once, spreads_of
 from validate.node.strategies import served_tables, with_wrappers
 
-_IMAGE = 3  # dimensions of one
+_IMAGE = 3  # dimensions of an image
 _LEAST = 3  # sizes that constants are fitted on
 # By kind of product: the constant that it measures.
 _CLASSES = {"gemm": "product", "conv": "conv"}
@@ -46,7 +46,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Rows of a collective that were held out, and on what they were measured."""
+    """The kept and the held-out rows of a collective."""
 
     kept: Measured
     out: Measured
@@ -59,10 +59,10 @@ def profile_of(
     provenance: Mapping[str, str],
     carried: Sequence[tuple[Item, Attempt]] = (),
 ) -> CalibrationProfile:
-    """The profile of all that ``runs`` measured here; ``scenario`` describes this node.
+    """Return the profile of all measurements in ``runs``; ``scenario`` describes this node.
 
-    ``carried`` are scenarios that were carried out for it. Raises DpsimError where there is too
-    little of something.
+    ``carried`` are scenarios that were run for it. Raises DpsimError if there are too few
+    measurements of a kind.
     """
     gpu = scenario.cluster.accelerator
     tables = [held for run in runs for held in _tables(run)]
@@ -107,14 +107,14 @@ def profile_of(
 
 
 def _tables(run: RunFile) -> list[Held]:
-    """Each operation by the library over sizes, the held-out ones apart."""
+    """Return each operation by the library over sizes, with the held-out ones separate."""
     rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in run.of("collectives"):
         rows[row["operation"]].append(row)
     found = []
     for operation, own in rows.items():
         own.sort(key=lambda row: int(row["bytes"]))
-        # From the second on: the smallest size, which says most of the entry, is always kept.
+        # From the second on: the smallest size, which determines the entry most, is always kept.
         out = own[1::EVERY]
         kept = [row for row in own if row not in out]
         if len(kept) >= _LEAST and out:
@@ -135,14 +135,14 @@ def _table(operation: str, rows: Rows, run: RunFile) -> Measured:
 
 
 def _seconds(row: Mapping[str, Any]) -> float:
-    """From when the last rank had begun, where ranks share a clock: a step waits for it apart."""
+    """Return the seconds since the last rank began, if clocks are shared: waiting is separate."""
     way = "" if row["times_s"] is not None else "in_place_"
     since_last = row[f"{way}since_last_s"]
     return float(np.median(since_last if since_last is not None else row[f"{way}times_s"]))
 
 
 def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Residuals]:
-    """How far the refitted models are from the sizes that were held out."""
+    """Return the errors of the refitted models at the held-out sizes."""
     by_operation: dict[str, list[Held]] = defaultdict(list)
     for held in tables:
         by_operation[held.kept.operation].append(held)
@@ -150,7 +150,7 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
     for operation, own in by_operation.items():
         backend = own[0].kept.backend
         bases = [base_of(scenario, held.kept) for held in own]
-        # Their tables stay in the profile all the same, with no error to say of them.
+        # The profile keeps their tables even so, without errors.
         if any(base is None for base in bases):
             continue
         constants = constants_of(bases, [held.kept for held in own])
@@ -159,7 +159,7 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
             nothing = base.time_together(4)
             for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
                 whole = base.time_together(size)
-                # t_0 of the formula: what the model takes for next to no bytes.
+                # t_0 of the formula: the model's time for next to no bytes.
                 empty = np.array(min(nothing, whole))
                 predicted = float(constants.seconds(empty, np.array(whole)))
                 errors.append(predicted / measured - 1)
@@ -169,7 +169,7 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
 
 
 def base_of(scenario: Scenario, table: Measured) -> Any:
-    """The model that a scenario on this node takes for the table's operation; None without one."""
+    """Return a scenario's model for the table's operation on this node; None if there is none."""
     from dpsim.engine import same_on
     from dpsim.strategy import StrategyConfig
 
@@ -192,10 +192,10 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
 
 
 def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
-    """The measured layers; of a catalogue's model, of its own layers.
+    """Return the measured models, with a catalogue model's own layers.
 
-    What torch's twin takes is divided among the catalogue's layers as dpsim computes it: names
-    and cuts differ.
+    The time of torch's twin is divided among the catalogue's layers in the predicted proportions,
+    as names and cuts differ.
     """
     precision = run.settings.precision
     name = run.settings.model
@@ -212,7 +212,7 @@ def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
 def _software(run: RunFile) -> dict[str, str]:
     settings = run.settings
     words = {"execution": settings.execution, "optimizer_kernels": settings.optimizer_kernels}
-    # Of tokens there is one layout.
+    # Models of tokens have only one layout.
     images = len(subject(settings).shape) == _IMAGE
     return words | ({"memory_format": settings.memory_format} if images else {})
 
@@ -244,7 +244,7 @@ def _divided(
 
 
 def _beside(rows: Rows) -> Parameter | None:
-    """Seconds a byte, of the largest all-reduce that computing could hide."""
+    """Return the seconds per byte, from the largest all-reduce that computing could hide."""
     hidden = [row for row in rows if row["sent_s"] < row["alone_s"]]
     if not hidden:
         return None
@@ -253,14 +253,14 @@ def _beside(rows: Rows) -> Parameter | None:
 
 
 def _constants(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
-    """The constants of computing, of what rows there are."""
+    """Return the compute constants for which there are rows."""
     found = {}
     peaks = {str(precision): peak.value for precision, peak in gpu.peak.items()}
     for kind, (precision, short) in product(("gemm", "conv"), _NAMES.items()):
         peak = peaks.get(precision)
         own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
         if own and peak is not None:
-            # The best of all sizes: what small products lack is the law's ramp.
+            # The best of all sizes: the lower rate of small products is part of the model's ramp.
             fastest = max(row["flop_per_s"] for row in own)
             found[f"{_CLASSES[kind]}_{short}"] = Parameter(value=fastest / peak, unit="1")
     for row in rows:

@@ -1,7 +1,7 @@
-"""What each rank does for a scenario on a node: train by its method, then compute alone.
+"""The program of each rank for a scenario on a node: train by its method, then compute alone.
 
-How long a worker's computing takes by itself is measured with all workers at it at once and
-nothing sent: what a step of the training takes beyond it is communication, or waiting.
+A worker's compute time is measured with all workers computing at once and without communication:
+the rest of a training step is communication or waiting.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from validate.ranks.processes import World, first_line
 from validate.training import Method, Task, Training, alone, train
 from validate.twins import Subject, subject_of, timed_subject
 
-_WARM = 3  # steps by oneself that do not count
-_FEW, _MANY = 3, 20  # that do: as many as the training has, within these
+_WARM = 3  # steps alone that do not count
+_FEW, _MANY = 3, 20  # that count: as many as the training has, within these
 COMPUTES = ("real", "timed")
 Row = dict[str, Any]
 
 
 def subject_for(job: Job, world: World, compute: str) -> Subject:
-    """What the workers train: the scenario's model, or layers that take its predicted seconds.
+    """Return the workers' model: the scenario's, or layers that take its predicted seconds.
 
-    Raises DpsimError where the model has no twin in torch.
+    Raises DpsimError if the model has no twin in torch.
     """
     if compute == "timed":
         kind = job.kind_of[min(world.rank, job.workers - 1)]
@@ -46,7 +46,7 @@ def subject_for(job: Job, world: World, compute: str) -> Subject:
 
 
 def twin_of(scenario: Scenario) -> Subject:
-    """The scenario's model in torch. Raises DpsimError where there is none."""
+    """Return the scenario's model in torch. Raises DpsimError if there is none."""
     if scenario.workload.trainable != "all":
         raise DpsimError(
             "workload.trainable: must be all for a model that torch computes; --compute timed "
@@ -64,7 +64,7 @@ def twin_of(scenario: Scenario) -> Subject:
 
 
 def carry_out(job: Job, world: World, compute: str) -> Row:
-    """One rank's part, from the first step to the last, and what it measured of it."""
+    """Run one rank's part, from the first step to the last, and return its measurements."""
     scenario = job.scenario
     method = method_on(scenario)
     placed = placement(scenario)
@@ -74,7 +74,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
             f"{placed.servers} servers), but got {world.size}"
         )
     face = world.face
-    gc.collect()  # what a scenario before this one left, where it failed
+    gc.collect()  # a previous scenario's objects, if it failed
     face.reset_peak()
     before = face.peak_bytes()
     with products_in(scenario.workload.precision):
@@ -83,8 +83,9 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         if compute == "timed":
             words = replace(words, execution="eager")
         if words.execution != "eager":
-            # Of several scenarios in one process each is compiled by itself: torch would take a
-            # second batch size for any size, and after eight variants of a function no more.
+            # Several scenarios in one process are compiled separately: otherwise torch would
+            # compile for dynamic sizes on the second batch size, and stop after eight variants of a
+            # function.
             torch.compiler.reset()
         subject = subject_for(job, world, compute)
         task = ScenarioTask(job, subject, face, world.rank, words)
@@ -94,7 +95,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
             face.reset_peak()
             record = train(method, world, training, task)
         peak = face.peak_bytes()
-        # What the training held goes first: the next replica need not fit beside it.
+        # Frees the training's memory first: the next replica need not fit beside it.
         gc.collect()
         by_itself = _alone(method, task, training, world, working)
 
@@ -103,7 +104,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         "alone_s": by_itself.seconds,
         "processor_share": by_itself.processor_share,
         "pauses_s": [training.pause(world.rank, step) for step in range(training.steps)],
-        # A process's resident set has the interpreter and torch in it.
+        # A process's resident set includes the interpreter and torch.
         "peak_bytes": peak if face.on_gpu else peak - before,
         "held_before_bytes": before,
         "capacity_bytes": face.capacity,
@@ -115,7 +116,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
 
 
 def seconds_alone(job: Job, world: World) -> Row:
-    """What steps of one rank's computing take, all at it at once and nothing sent."""
+    """Return the seconds of one rank's computing, with all ranks at once and no communication."""
     method = method_on(job.scenario)
     with products_in(job.scenario.workload.precision):
         words = job.scenario.workload.words
@@ -126,7 +127,7 @@ def seconds_alone(job: Job, world: World) -> Row:
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """What torch.compile raises in the block, which it does in the first step, as a DpsimError."""
+    """Convert exceptions of torch.compile, which occur in the first step, to a DpsimError."""
     try:
         yield
     except Exception as error:
@@ -144,10 +145,10 @@ def _compiling() -> Iterator[None]:
 def _training(
     job: Job, method: Method, world: World, task: ScenarioTask, working: bool, compute: str
 ) -> Training:
-    """Steps, batch, and for how long each worker is held up in each of them.
+    """Return steps, batch, and the pauses of each worker in each step.
 
-    Who is to take f times as long as alone spins for (f - 1) times its measured seconds; nobody can
-    be made faster than alone. By how much ranks differ anyhow is in what they really compute.
+    A worker slowed down by f pauses for (f - 1) times its measured seconds; none can be faster than
+    when alone. The natural differences between ranks are in their real compute times.
     """
     workload, run = job.scenario.workload, job.scenario.run
     told: dict[str, Any] = {
@@ -166,7 +167,7 @@ def _training(
 
 
 class _Alone(NamedTuple):
-    """Steps without communication, and the share of that time in which a processor worked on them.
+    """Steps without communication, and the share of their time with a processor working on them.
 
     On a GPU the share is of the host, which may well wait.
     """
@@ -176,12 +177,12 @@ class _Alone(NamedTuple):
 
     @property
     def typical(self) -> float:
-        """Seconds of a step that nothing held up."""
+        """The seconds of a step without disturbances."""
         return float(np.median(self.seconds))
 
 
 def _alone(method: Method, task: Task, training: Training, world: World, working: bool) -> _Alone:
-    """Some steps, all workers at it at once, so that how far they are apart shows too."""
+    """Measure some steps, on all workers at once, so that their spread shows, too."""
     world.barrier()
     if not working:
         world.barrier()

@@ -1,8 +1,8 @@
-"""The file of a node's measurements: each row is written as it is made, and nothing is lost.
+"""The file of a node's measurements: each row is written at once, so that none is lost.
 
-A line is a JSON object. ``world`` says by which ranks what follows was measured; ``begin`` and
-``end`` enclose an item; ``of`` names the item of a row; ``note`` says what disturbed it. An item
-that was begun and has no end was interrupted. The same item may stand there several times.
+A line is a JSON object. ``world`` describes the ranks of the lines that follow; ``begin`` and
+``end`` enclose an item; ``of`` names the item of a row; ``note`` describes a disturbance. An item
+without an end was interrupted. The same item may occur several times.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 
-_DIGITS = 6  # of a measured number: what a clock tells
+_DIGITS = 6  # of a measured number: the resolution of a clock
 
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """An item as it was measured once.
+    """One attempt to measure an item.
 
-    ``ended`` is "done", "failed", "cut", or "" where it was interrupted, and ``why`` says more.
+    ``ended`` is "done", "failed", "cut", or "" if it was interrupted, and ``why`` gives details.
     """
 
     name: str
@@ -38,9 +38,10 @@ class Attempt:
 
 
 class Rows:
-    """The file at ``path``, which several processes append to.
+    """The file at ``path``, to which several processes append.
 
-    ``world`` is who measures now, and ``met`` when that was read, on the monotonic clock.
+    ``world`` describes the current ranks, and ``met`` is when that was read, on the monotonic
+    clock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,12 +55,12 @@ class Rows:
     def write(self, line: Mapping[str, Any]) -> None:
         """Append ``line`` at once."""
         with self.path.open("ab", buffering=0) as file:
-            # In one system call: whole, or cut off where the disk is full. A line that was cut off
-            # before is ended first.
+            # In one system call: whole, or cut off if the disk is full. An earlier line that was
+            # cut off is ended first.
             file.write(_newline(self.path) + json.dumps(short(line)).encode() + b"\n")
 
     def refresh(self) -> None:
-        """Read what has been appended. Raises DpsimError for a file of something else."""
+        """Read new lines. Raises DpsimError for a file of something else."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -72,21 +73,21 @@ class Rows:
 
     @property
     def current(self) -> Attempt | None:
-        """The item under way, None between two of them."""
+        """The item in progress, None between two of them."""
         last = self.attempts[-1] if self.attempts else None
         return last if last is not None and not last.ended and self._began else None
 
     @property
     def current_s(self) -> float:
-        """For how long the item under way has been so."""
+        """The seconds since the current item began."""
         return time.monotonic() - self._began
 
     def settle(self) -> None:
-        """What is under way has been interrupted, before this process or in it."""
+        """Mark the current item as interrupted, before this process or in it."""
         self._began = 0.0
 
     def best(self, name: str, item: Mapping[str, Any]) -> Attempt | None:
-        """The whole attempt at this very item, or else the one with most rows; None without any."""
+        """Return the complete attempt at this item, or else that with most rows; None if none."""
         mine = [each for each in self.attempts if each.name == name and each.item == item]
         return max(mine, key=lambda each: (each.ended == "done", len(each.rows)), default=None)
 
@@ -127,7 +128,7 @@ def _newline(path: Path) -> bytes:
 
 
 def short(value: Any) -> Any:
-    """The same with no more digits than were measured."""
+    """Return the value with no more digits than were measured."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""A scenario carried out on this node and predicted, side by side.
+"""A scenario run on this node and predicted, side by side.
 
-The ranks are processes that are started here, one a GPU, or those that torchrun has started on one
-node or on several. Device and backend are parameters: gloo on a processor takes the same way as
+The ranks are processes that are started here, one per GPU, or those that torchrun has started on
+one node or on several. Device and backend are parameters: gloo on a processor uses the same code as
 nccl on GPUs.
 """
 
@@ -36,8 +36,8 @@ from validate.ranks.processes import IMPORTED_LATE, joined, ranks_of_launcher
 from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
 
 _TIMEOUT_S = 3600.0
-_OWN_SHARE = 0.85  # of the time, that a rank which computes has its processor on a quiet machine
-_CONTEXT_BYTES = 2 * 2**30  # well above what a driver keeps for a process
+_OWN_SHARE = 0.85  # of the time that a computing rank has its processor on a quiet machine
+_CONTEXT_BYTES = 2 * 2**30  # well above the memory that a driver keeps for a process
 _MEET_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
 
 
@@ -50,9 +50,9 @@ def on_node(
     take_what_is_here: bool = False,
     timeout_s: float | None = None,
 ) -> StepRun | None:
-    """Run ``case`` here, and predict it; under a launcher the answer is on rank 0, else None.
+    """Run ``case`` here, and predict it; under a launcher return the result on rank 0, else None.
 
-    Raises PartialRunError where a rank fails, DpsimError for what this node cannot carry out.
+    Raises PartialRunError if a rank fails, DpsimError for what this node cannot run.
     """
     if compute not in COMPUTES:
         raise DpsimError(f"--compute must be real or timed here, but got {compute!r}")
@@ -62,7 +62,7 @@ def on_node(
         case = as_here(case, found, launched)
     scenario = case.scenario()
     check(scenario, found, launched)
-    # Both are asked before any rank starts, so that a refusal is one line and not a failed run.
+    # Both are checked before any rank starts, so that a refusal is one line and not a failed run.
     method_on(scenario)
     if compute == "real":
         twin_of(scenario)
@@ -83,16 +83,16 @@ def on_node(
 def _on_own_ranks(
     told: Sequence[Any], placed: Placement, timeout_s: float
 ) -> tuple[list[Row], str]:
-    """The rows of ranks that are started for the run, and why it failed, "" where it did not.
+    """Return the rows of ranks started for the run, and why it failed, "" if it did not.
 
-    Raises PartialRunError where too few rows are left of it.
+    Raises PartialRunError if too few of its rows are left.
     """
     command = [sys.executable, "-m", "validate.node", json.dumps(told)]
     hosts = loopback(placed.ranks)
     try:
         run = launch(command, hosts, timeout_s=timeout_s, preload=[__name__, IMPORTED_LATE])
     except RunFailed as error:
-        # Every worker's row is needed to tell waiting from communication.
+        # Every worker's row is needed to separate waiting from communication.
         if len(error.run.rows) < placed.workers:
             raise PartialRunError(str(error), []) from error
         return error.run.rows, str(error)
@@ -100,7 +100,7 @@ def _on_own_ranks(
 
 
 def as_rank(text: str) -> None:
-    """What `on_node` starts: one rank, which writes down what it measured."""
+    """Run one rank, started by `on_node`, and write its measurements."""
     file, sets, device, backend, compute = json.loads(text)
     with joined(backend, device, _MEET_S) as world:
         connected()
@@ -109,7 +109,7 @@ def as_rank(text: str) -> None:
 
 
 def _as_launched(told: Sequence[Any]) -> list[Row] | None:
-    """As one of the ranks of a launcher: all rows on rank 0, None elsewhere."""
+    """Run as one of the ranks of a launcher: return all rows on rank 0, None elsewhere."""
     file, sets, device, backend, compute = told
     with joined(backend, device, _MEET_S) as world:
         rows: list[Row] = world.gather(carry_out(Case(file, tuple(sets)).job(), world, compute))
@@ -117,9 +117,9 @@ def _as_launched(told: Sequence[Any]) -> list[Row] | None:
 
 
 def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) -> StepRun:
-    """What was measured beside the prediction, which comes from the scenario alone.
+    """Return the measurement beside the prediction, which comes from the scenario alone.
 
-    Raises DpsimError where no step counts.
+    Raises DpsimError if no step counts.
     """
     job = case.job()
     ordered = sorted(rows, key=lambda row: row["rank"])
@@ -146,10 +146,10 @@ def beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) 
 
 
 def as_measured(predicted: Result) -> Result:
-    """The same with its parts divided as they are measured.
+    """Return the prediction with its parts divided like the measurement.
 
-    What computing loses to communication beside it is measured as communication, since computing
-    is measured without.
+    The time that computing loses to concurrent communication is measured as communication, since
+    computing is measured without it.
     """
     job, steps = predicted.job, predicted.steps
     if predicted.alone:
@@ -160,7 +160,7 @@ def as_measured(predicted: Result) -> Result:
 
 
 def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:
-    """Bytes of a worker: predicted, and the most that one of them held."""
+    """Return the bytes of a worker: predicted, and the largest measured."""
     use = predicted.result.memory
     return {
         "predicted_bytes": None if use is None else use.held.total,
@@ -169,7 +169,7 @@ def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:
 
 
 def _crowded(node: Here, rows: Sequence[Row]) -> Iterator[str]:
-    """GPUs that others use: their memory is counted, and their work slows the run down."""
+    """Yield notes on GPUs that others use: their memory is counted, and they slow the run."""
     for row in rows:
         if node.kind == "cuda" and row["held_before_bytes"] > _CONTEXT_BYTES:
             held = human(row["held_before_bytes"], DATA, 3)
@@ -180,9 +180,9 @@ def _crowded(node: Here, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _interrupted(node: Here, rows: Sequence[Row]) -> Iterator[str]:
-    """Processors that other programs took away while ranks computed with nothing to wait for."""
+    """Yield a note if other programs took processors while ranks computed without waiting."""
     least = min(row.get("processor_share", 1.0) for row in rows)
-    # More ranks than cores take turns, which profiles of as many ranks know.
+    # More ranks than cores take turns, which profiles of as many ranks include.
     due = min(1.0, (machine()["cores"] or 1) / len(rows))
     if node.kind == "cpu" and least < _OWN_SHARE * due:
         yield (
@@ -192,7 +192,7 @@ def _interrupted(node: Here, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:
-    """What is to be known of the comparison."""
+    """Return what users should know about the comparison."""
     notes = []
     names = {part.accelerator.name for part in parts}
     if node.kind == "cpu":

@@ -1,4 +1,4 @@
-"""Models that have weights to send and compute next to nothing: one row of an embedding a step."""
+"""Models that have weights to send and compute next to nothing: one embedding row per step."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def _of(nbytes: int) -> nn.Module:
     return nn.Sequential(nn.Embedding(nbytes // 4 // _WIDTH, _WIDTH))
 
 
-# As scenarios name them: by their bytes in fp32.
+# By the scenarios' names: their bytes in fp32.
 kib64, kib256, mib1, mib4 = (partial(_of, 2**power) for power in (16, 18, 20, 22))
 SIZES = {"kib64": 2**16, "kib256": 2**18, "mib1": 2**20, "mib4": 2**22}

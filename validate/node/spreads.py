@@ -1,9 +1,9 @@
-"""How far ranks that compute at once are apart: the spread of a profile, and what judges it.
+"""The spread of ranks that compute at once, for a profile, and its errors on held-out sizes.
 
-A step of workers that meet ends with the slowest. So three things are taken from steps that ranks
-computed at once: what they take on average, to which the times of layers are brought; their mean
-where fewer ranks compute, over that, the pace; and how ranks differ around it, the jitter. For pace
-and jitter each third batch size is held out: of it the mean time of the slowest rank is predicted.
+A synchronous step ends with the slowest worker. So three values are taken from steps that ranks
+computed at once: the mean time, to which the layers' times are scaled; the pace, the ratio of the
+mean with fewer ranks to it; and the jitter, the differences between ranks. For pace and jitter each
+third batch size is held out, and the mean time of its slowest rank is predicted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter
 from dpsim.hardware import MeasuredModel, RankSpread
 from validate.microbench import RunFile
 
-EVERY = 3  # each so-manieth size is held out, of batches as of messages
-_DRAWN = 20_000  # steps by which the slowest rank's mean is known within some thousandths
+EVERY = 3  # one in this many batch and message sizes is held out
+_DRAWN = 20_000  # steps, for the slowest rank's mean within some thousandths
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """Seconds of steps of one model at one batch size, (steps, ranks), and by its layers."""
+    """The seconds of steps of one model at one batch size, (steps, ranks), and by its layers."""
 
     times: FloatArray
     layers_s: float
@@ -42,9 +42,9 @@ class _AtOnce:
 
 
 def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[float]]:
-    """A spread for each number of ranks, and relative errors of the slowest rank held out.
+    """Return a spread for each number of ranks, and the slowest rank's held-out relative errors.
 
-    None where steps were not measured, or the layers that they are compared with.
+    Both are empty if steps, or the layers that they are compared with, were not measured.
     """
     spreads = []
     errors: list[float] = []
@@ -64,7 +64,7 @@ def spreads_of(runs: Sequence[RunFile]) -> tuple[tuple[RankSpread, ...], list[fl
 
 
 def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
-    # Profiles have the layers' times of one number of ranks: the pace of others is told from those.
+    # A profile has layer times for one number of ranks, to which the pace of others is relative.
     layers: dict[tuple[object, ...], float] = {}
     for run in runs:
         if run.of("layers"):
@@ -87,9 +87,9 @@ def _by_ranks(runs: Sequence[RunFile]) -> dict[int, _AtOnce]:
 
 
 def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
-    """``model`` with passes that make up the mean step that all ranks of ``run`` computed at once.
+    """Scale ``model``'s passes to the mean step that all ranks of ``run`` computed at once.
 
-    Its layers say how a step divides: they were timed on rank 0, by a few repetitions.
+    The layers' proportions come from a few repetitions on rank 0.
     """
     means = {row["batch_size"]: float(np.mean(row["steps_s"])) for row in run.of("spread")}
     updates = {row["optimizer"] for row in run.of("spread")}
@@ -98,7 +98,7 @@ def at_once(model: MeasuredModel, run: RunFile) -> MeasuredModel:
     for batch, *passes in zip(model.batch_sizes, model.forward_s, model.backward_s, strict=True):
         alone = sum(map(sum, passes))
         together = means.get(batch, alone + update) - update
-        # The update was timed apart: of a step of next to nothing it may seem the longer one.
+        # The update was timed separately: for very short steps it may seem longer than the step.
         factors.append(max(together, 0.0) / alone)
     tables: dict[str, object] = {}
     for name, end in product(("forward", "backward"), ("s", "low_s", "high_s")):
@@ -115,13 +115,13 @@ def _which(row: Mapping[str, object], run: RunFile) -> tuple[object, ...]:
 
 
 def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJitterConfig:
-    """That of all tables over their medians, with what ranks are apart in all of their steps.
+    """Return the jitter of all tables over their medians, with lasting differences of ranks.
 
-    Which rank is slow is chance, of a run or of a placement: it counts as each one's own spread.
+    The slow rank of a run or placement is random, so it counts as each rank's own spread.
     """
     relative = np.concatenate([times / np.median(times) for times in tables])
     found = fit_jitter(relative, nodes).jitter
-    # One rank has nobody to be apart from.
+    # A single rank has no others to differ from.
     if len(nodes) == 1:
         return found
     medians = np.array([np.log(np.median(times, axis=0)) for times in tables])
@@ -130,7 +130,7 @@ def _jitter(tables: Sequence[FloatArray], nodes: Sequence[int]) -> CorrelatedJit
 
 
 def _slowest(jitter: CorrelatedJitterConfig, nodes: Sequence[int]) -> float:
-    """The mean of the slowest rank's factor."""
+    """Return the mean of the slowest rank's factor."""
     per_node = np.unique(nodes, return_counts=True)[1].tolist()
     drawn = jitter.factors(len(nodes), _DRAWN, 0, per_node)
     return float(drawn.max(axis=1).mean())

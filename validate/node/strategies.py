@@ -1,8 +1,8 @@
-"""What strategies take beside collectives: torch's wrappers around a model, and parameter servers.
+"""Costs of strategies beside collectives: torch's wrappers of a model, and parameter servers.
 
-Both are measured by scenarios, as they are carried out. A step of a model as it is and in a wrapper
-that sends nothing differ by what the wrapper copies and calls. Workers that compute next to nothing
-and push and pull all weights say what that takes.
+Both are measured by running scenarios. The difference between a step of a bare model and one in a
+wrapper without communication is the wrapper's copies and calls. Workers that compute next to
+nothing and push and pull all weights measure the cost of that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WRAPPERS = {
 def wrapped_item(
     node: Here, ranks: int, backend: str, model: str, precision: str, batch: int, seconds: float
 ) -> Item:
-    """Steps of ``model`` as it is, and in torch's wrappers, with nothing sent."""
+    """Return steps of ``model`` without and in torch's wrappers, without communication."""
     source: Any = model
     if model not in MODELS:
         own = subject(Settings(what=("layers",), model=model))
@@ -63,7 +63,7 @@ def wrapped_item(
 
 
 def served_item(node: Here, workers: int, backend: str, seconds: float) -> Item:
-    """Pushes and pulls of weights of several sizes, by ``workers`` and a server."""
+    """Return pushes and pulls of weights of several sizes, by ``workers`` and a server."""
     aggregation = {"kind": "parameter-server", "servers": SERVERS, "colocated": False}
     workload = {"model": {"torch": _factory("kib64"), "input": [1], "dtype": "int64"}}
     return Item(
@@ -89,7 +89,7 @@ def _factory(name: str) -> str:
 def with_wrappers(
     models: Iterable[MeasuredModel], carried: Sequence[tuple[Item, Attempt]]
 ) -> list[MeasuredModel]:
-    """``models`` with what wrappers add, where that was measured of them."""
+    """Return ``models`` with the added time of wrappers, where measured."""
     added: dict[tuple[str, str], dict[str, Parameter]] = {}
     for item, attempt in carried:
         if item.alone and item.scenario is not None:
@@ -113,7 +113,7 @@ def with_wrappers(
 
 
 def _alone(attempt: Attempt) -> dict[str, float]:
-    """By variant, a step's seconds: the median of all ranks' steps, in the turn that took least."""
+    """Return a step's seconds by variant: the median over all ranks, in the fastest turn."""
     steps: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in attempt.rows:
         steps[row["variant"]][row["turn"]] += row["alone_s"]
@@ -124,7 +124,7 @@ def _alone(attempt: Attempt) -> dict[str, float]:
 
 
 def served_tables(found: Sequence[tuple[Item, Attempt]]) -> list[Measured]:
-    """Tables of pushes and of pulls: what a step takes for both, half of it each."""
+    """Return tables of pushes and of pulls, each with half the time of a step for both."""
     return [
         table
         for item, attempt in found
@@ -154,6 +154,6 @@ def _tables(item: Item, attempt: Attempt) -> list[Measured]:
 
 
 def _steps(row: Mapping[str, Any]) -> list[float]:
-    # The first step pulls from a server that has nothing else to do, and the last pulls no more.
+    # The first step pulls from an idle server, and the last one does not pull.
     own: list[float] = row["parts_s"]["communication"][_RUN["warmup"] : -1]
     return own

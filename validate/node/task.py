@@ -1,4 +1,4 @@
-"""What a scenario's workers train, on made-up data: model, precision, passes, optimiser, input."""
+"""Training of a scenario's workers on random data: model, precision, passes, optimiser, input."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from validate.twins import Subject, draw
 class ScenarioTask(Task):
     """The workload of ``job`` as one rank trains it: ``subject`` on ``face``'s device.
 
-    ``words`` are those of the software. A model that is divided has its own weights' layout, and no
-    CUDA graphs (`omitted`).
+    ``words`` are the software settings. A sharded model has its own weights' layout, and no CUDA
+    graphs (`omitted`).
     """
 
     keeps_weights = False
@@ -49,58 +49,55 @@ class ScenarioTask(Task):
         self._face = face
         self._samples = workload.batch_per_gpu * workload.learners_per_gpu * job.workers
         self._inputs = images(subject.batch(workload.batch_per_gpu, face.place), words)
-        # It is made when the first loss is: only then is it known what the model puts out.
+        # Created with the first loss: only then is the shape of the output known.
         self._labels: Tensor | None = None
         self._loading = None if job.input is None else job.input.of(rank).start()
         self._began = 0.0
 
     def __len__(self) -> int:
-        """Samples of one step on all workers."""
         return self._samples
 
     def model(self, seed: int) -> nn.Module:
-        """The subject's, compiled and with activations computed again as the scenario says."""
+        """Return the subject's model, compiled and with recomputation as in the scenario."""
         module: nn.Module = laid_out(self._subject.module(self._face.place, seed), self._words)
         checkpoint(module, self._workload)
         self._execute([module], graphs=self._face.on_gpu)
         return module
 
     def outline(self, seed: int) -> nn.Module:
-        """The same without weights; compiled block by block, since they are gathered in between."""
+        """Return the model without weights, compiled by block: gathers come in between."""
         module: nn.Module = self._subject.outline(self._face.place, seed)
         checkpoint(module, self._workload)
         self._execute(blocks_of(module), graphs=False)
         return module
 
     def fill(self, part: nn.Module) -> None:
-        """By each module's own rule."""
+        """Draw the weights of ``part`` by each module's own rule."""
         draw(part, self._face.place)
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """The same made-up samples in every step; what they are costs nothing."""
+        """Return the same random samples in every step; their content does not affect the time."""
         return self._inputs, self._inputs
 
     def loss(self, forward: Callable[[Tensor], Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy over what the model puts out, or its mean square where that is no score."""
+        """Return the cross-entropy of the output, or its mean square if it is no score."""
         if self._face.on_gpu and self._words.execution in ("graph", "cuda-graph"):
-            # What a graph put out in the last pass is not read any more.
+            # The output of a graph in the last pass is no longer needed.
             torch.compiler.cudagraph_mark_step_begin()
         with casting(self._workload.precision, self._face):
             return self._criterion(forward(inputs))
 
     @property
     def optimiser_class(self) -> Any:
-        """The scenario's optimiser."""
         return OPTIMIZER_CLASSES[self._workload.optimizer][0]
 
     def optimiser_settings(self) -> dict[str, Any]:
-        """With a rate that leaves weights where they are."""
+        """Return the settings with a rate that leaves weights unchanged."""
         name = self._workload.optimizer
         return {**OPTIMIZER_CLASSES[name][1], **optimizer_words(name, self._words)}
 
     @property
     def loads(self) -> bool:
-        """Whether samples come through a pipeline."""
         return self._loading is not None
 
     def await_input(self) -> None:
@@ -108,14 +105,14 @@ class ScenarioTask(Task):
         if self._loading is None:
             return
         now = time.perf_counter()
-        # The pipeline counts from when it is asked first.
+        # The pipeline's time starts with the first request.
         self._began = self._began or now
         ready = float(self._loading.take(np.array([now - self._began]))[0])
         time.sleep(max(self._began + ready - now, 0.0))
 
     def _execute(self, parts: Sequence[nn.Module], *, graphs: bool) -> None:
         for part in parts:
-            # Not by its own compile(), which passes over a model that is nothing but torch's parts.
+            # Not by its own compile(), which ignores a model made only of torch's own modules.
             part.forward = executed(part.forward, self._words, graphs=graphs)
 
     def _criterion(self, output: Any) -> Tensor:
@@ -130,10 +127,10 @@ class ScenarioTask(Task):
 
 
 def checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
-    """Blocks whose activations are computed again in backward, as the scenario spreads them.
+    """Recompute blocks' activations in backward, spread as in the scenario.
 
-    Of segments of so many layers, runs of blocks that hold about as many. Raises DpsimError for a
-    model without such blocks.
+    For segments of several layers, runs of blocks with about as many. Raises DpsimError for a model
+    without such blocks.
     """
     recompute = workload.recompute
     if recompute is None:
@@ -150,15 +147,15 @@ def checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
         return
     settings: dict[str, Any] = {"context_fn": _kept_products()} if recompute.selective else {}
     for index, block in enumerate(blocks):
-        # Spread evenly: a block is taken where the running sum of shares passes a whole number.
+        # Spread evenly: a block is chosen where the running sum of shares passes a whole number.
         if int((index + 1) * recompute.share) > int(index * recompute.share):
             block.forward = _computed_again(block.forward, **settings)
 
 
 def _in_segments(module: nn.Module, firsts: Sequence[nn.Module]) -> None:
-    """The sequence of blocks keeps what enters each of ``firsts``, and computes the rest again.
+    """Keep only the inputs of each of ``firsts`` in the sequence of blocks, and recompute the rest.
 
-    Blocks are called as modules, so that who divides them gathers each before its turn.
+    Blocks are called as modules, so that a sharding library gathers each before its turn.
     """
     found = [part for part in module.modules() if firsts[0] in part.children()]
     sequence = found[0]
@@ -192,7 +189,7 @@ def _computed_again(forward: Callable[[Any], Any], **settings: Any) -> Callable[
 
 
 def _kept_products() -> Callable[[], Any]:
-    """What torch asks which results stay."""
+    """Return the context function by which torch decides which results to keep."""
     try:
         from torch.utils.checkpoint import create_selective_checkpoint_contexts
     except ImportError:  # before torch 2.5
@@ -204,13 +201,13 @@ def _kept_products() -> Callable[[], Any]:
 
 
 class _KeepProducts:
-    """Torchtitan's choice: products and fused attention stay, but for every second product."""
+    """Torchtitan's choice: keep fused attention and every other product, recompute the rest."""
 
     def __init__(self) -> None:
         self._products = {False: 0, True: 0}
 
     def __call__(self, context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
-        """What torch asks of each operator, in the forward pass and again in backward."""
+        """Decide for each operator, in the forward pass and again in backward; called by torch."""
         from torch.utils.checkpoint import CheckpointPolicy
 
         name = str(operator)
@@ -218,7 +215,7 @@ class _KeepProducts:
             return CheckpointPolicy.MUST_SAVE
         if not any(product in name for product in ("aten.mm", "aten.addmm", "aten.bmm")):
             return CheckpointPolicy.PREFER_RECOMPUTE
-        # Counted apart: the second time must choose as the forward pass has chosen.
+        # Counted separately: the recomputation must choose like the forward pass.
         again = bool(context.is_recompute)
         self._products[again] += 1
         stays = self._products[again] % 2 == 1

@@ -1,7 +1,7 @@
-"""Published step times and what dpsim predicts for them.
+"""Published step times and dpsim's predictions for them.
 
 `compare_steps` is ``dpsim validate reference`` for these tables. Each row becomes a scenario, which
-the engine simulates as ``dpsim run`` does.
+is simulated as by ``dpsim run``.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def compare_steps(
 ) -> StepReference:
     """Predict every row of the table at ``path``.
 
-    ``known`` rows of each series of adaptdl, vtrain and scaling are known to a calibrated regime.
-    Raises DpsimError, with line and column, for tables that cannot be used, and for a calibrated
-    regime of a table that has none.
+    A calibrated regime knows ``known`` rows of each series of adaptdl, vtrain and scaling. Raises
+    DpsimError, with line and column, for unusable tables, and for a calibrated regime of a table
+    that has none.
     """
     table = TABLES[kind]
     if regime == "calibrated" and table.known is None and not table.plans:

@@ -1,8 +1,8 @@
-"""The face of a rank's device: its clock, its memory, and work that takes a given time.
+"""The interface of a rank's device: its clock, its memory, and work that takes a given time.
 
-One for the CPU and one for CUDA; whoever measures asks this face and no other. A mark on a GPU is
-an event on the compute stream, so that what another stream still does (NCCL's, say) ends no
-computing. What is said here of CUDA has run against a fake of ``torch.cuda`` alone.
+One for the CPU and one for CUDA; all measurements use this interface. A mark on a GPU is an event
+on the compute stream, so that work of another stream (NCCL's, say) does not count as computing. The
+CUDA part has only run against a fake of ``torch.cuda``.
 """
 
 from __future__ import annotations
@@ -25,57 +25,57 @@ import torch
 
 from validate.ranks.smi import why_silent
 
-_TRIAL_CYCLES = 10_000_000  # 5 ms at 2 GHz: long beside a launch
+_TRIAL_CYCLES = 10_000_000  # 5 ms at 2 GHz: long compared with a launch
 _TRIALS, _COUNTED = 20, 5  # an idle GPU runs slowly at first: the last ones count
 OUT_OF_MEMORY = torch.cuda.OutOfMemoryError
 """What torch raises where a GPU cannot hold more."""
 
 
 class DeviceFace(ABC):
-    """What is asked of a device. ``place`` is where torch puts tensors for it."""
+    """The interface of a device. ``place`` is where torch puts tensors for it."""
 
     kind: str
     place: Any
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it is a GPU."""
+        """Whether the device is a GPU."""
         return self.kind == "cuda"
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What it is called."""
+        """The name of the device."""
 
     @property
     @abstractmethod
     def identity(self) -> str:
-        """What tells it from all other devices of all machines."""
+        """A key that is unique among all devices of all machines."""
 
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """Bytes of its memory."""
+        """The bytes of its memory."""
 
     @abstractmethod
     def use(self) -> None:
-        """Make it the one that this process computes on."""
+        """Make it the device that this process computes on."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until it has done all that any stream was given."""
+        """Wait until the work of all streams is done."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Wait until the compute stream alone has come to its end."""
+        """Wait until the work of the compute stream is done."""
 
     @abstractmethod
     def mark(self) -> Any:
-        """A point of time in the compute stream: now, or when what was queued is done."""
+        """Return a point of time in the compute stream: now, or when its queued work is done."""
 
     @abstractmethod
     def seconds(self, begin: Any, end: Any) -> float:
-        """Seconds between two marks that have both passed."""
+        """Return the seconds between two marks, waiting for the second if need be."""
 
     @abstractmethod
     def spin(self, seconds: float) -> None:
@@ -83,43 +83,43 @@ class DeviceFace(ABC):
 
     @abstractmethod
     def new_stream(self) -> Any:
-        """A queue of work of its own, None where there is but one."""
+        """Return a separate queue of work, None if there is only one."""
 
     @abstractmethod
     def on_stream(self, stream: Any) -> AbstractContextManager[Any]:
-        """What is launched in the block goes to ``stream``."""
+        """Launch the block's work on ``stream``."""
 
     @abstractmethod
     def fork(self, streams: Sequence[Any]) -> None:
-        """``streams`` begin nothing before the compute stream has done what it was given."""
+        """Make ``streams`` wait for the current work of the compute stream."""
 
     @abstractmethod
     def join(self, streams: Sequence[Any]) -> None:
-        """The compute stream goes on when ``streams`` have done what they were given."""
+        """Make the compute stream wait for the current work of ``streams``."""
 
     @abstractmethod
     def reset_peak(self) -> None:
-        """Count the most memory from here on."""
+        """Restart the measurement of peak memory."""
 
     @abstractmethod
     def peak_bytes(self) -> int:
-        """The most memory that this process has held since `reset_peak`."""
+        """Return the peak memory of this process since `reset_peak`, in bytes."""
 
 
 class CpuFace(DeviceFace):
-    """The processor: its clock is the host's, its memory the process's resident set."""
+    """The CPU: its clock is the host's, its memory the process's resident set."""
 
     kind = "cpu"
     place = torch.device("cpu")
 
     @property
     def name(self) -> str:
-        """Its processor, with torch's threads on it."""
+        """The processor's name, with the number of torch's threads."""
         return f"{processor()}, {torch.get_num_threads()} threads"
 
     @property
     def identity(self) -> str:
-        """A processor is shared by all ranks: each counts as itself."""
+        """The process's host and id: ranks share a processor, but each counts as itself."""
         return f"{socket.gethostname()}/{os.getpid()}"
 
     @property
@@ -128,55 +128,52 @@ class CpuFace(DeviceFace):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def use(self) -> None:
-        """It is always in use."""
+        """Do nothing: the CPU is always in use."""
 
     def synchronize(self) -> None:
-        """A processor does all at once."""
+        """Do nothing: a CPU has no queued work."""
 
     def finish(self) -> None:
-        """A processor does all at once."""
+        """Do nothing: a CPU has no queued work."""
 
     def mark(self) -> float:
-        """The host's clock."""
         return time.perf_counter()
 
     def seconds(self, begin: float, end: float) -> float:
-        """Their difference."""
         return end - begin
 
     def spin(self, seconds: float) -> None:
-        """Sleep: ranks share the processors, so that spinning would slow down others."""
-        if seconds > 0:  # even to sleep for nothing takes a tenth of a millisecond
+        """Sleep: ranks share the CPU, so that spinning would slow down others."""
+        if seconds > 0:  # even sleep(0) takes a tenth of a millisecond
             time.sleep(seconds)
 
     def new_stream(self) -> None:
-        """There is but one."""
+        """Return None: there is only one stream."""
 
     def on_stream(self, stream: None) -> AbstractContextManager[Any]:
-        """Nothing changes."""
         return nullcontext()
 
     def fork(self, streams: Sequence[None]) -> None:
-        """A processor does all at once."""
+        """Do nothing: a CPU has no queued work."""
 
     def join(self, streams: Sequence[None]) -> None:
-        """A processor does all at once."""
+        """Do nothing: a CPU has no queued work."""
 
     def reset_peak(self) -> None:
-        """By Linux's ``clear_refs``; elsewhere the peak counts from the start of the process.
+        """Reset the peak by Linux's ``clear_refs``; elsewhere it counts from the process's start.
 
-        What is cached for nobody goes back first, where the C library can do so.
+        Unused cached memory is freed first, if the C library can do so.
         """
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
         clear = Path("/proc/self/clear_refs")
         if clear.exists():
-            # 5 sets VmHWM back to what is resident now, and clears nothing else: see proc(5).
+            # 5 resets VmHWM to the resident size, and clears nothing else: see proc(5).
             clear.write_text("5")
 
     def peak_bytes(self) -> int:
-        """``VmHWM``, or what the system says of the process where there is no ``/proc``."""
+        """Return ``VmHWM``, or the process's ``ru_maxrss`` without ``/proc``."""
         status = Path("/proc/self/status")
         if not status.exists():
             import resource
@@ -187,7 +184,7 @@ class CpuFace(DeviceFace):
 
 
 class CudaFace(DeviceFace):
-    """GPU number ``index`` of those that this process sees."""
+    """GPU number ``index`` of those visible to this process."""
 
     kind = "cuda"
 
@@ -197,78 +194,70 @@ class CudaFace(DeviceFace):
 
     @property
     def name(self) -> str:
-        """As its driver calls it."""
         return str(torch.cuda.get_device_name(self.index))
 
     @property
     def identity(self) -> str:
-        """Its UUID; before torch 2.4, host and number among those that can be seen."""
+        """Its UUID; before torch 2.4, host name and index."""
         properties = torch.cuda.get_device_properties(self.index)
         found = getattr(properties, "uuid", None)
         return str(found) if found is not None else f"{socket.gethostname()}/{self.index}"
 
     @property
     def capacity(self) -> int:
-        """Bytes on the board that a program can have."""
+        """The bytes of its memory that a program can have."""
         return int(torch.cuda.get_device_properties(self.index).total_memory)
 
     def use(self) -> None:
-        """Before anything is put on it: NCCL takes the current device."""
+        """Select it before any allocation: NCCL takes the current device."""
         torch.cuda.set_device(self.index)
 
     def synchronize(self) -> None:
-        """Of all streams."""
         torch.cuda.synchronize(self.index)
 
     def finish(self) -> None:
-        """Of the current stream alone."""
         torch.cuda.current_stream(self.index).synchronize()
 
     def mark(self) -> Any:
-        """An event on the current stream."""
         event = torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self.index))
         return event
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """Events count milliseconds."""
         # An event that has not passed yet has no time.
         end.synchronize()
         return float(begin.elapsed_time(end)) / 1e3
 
     def spin(self, seconds: float) -> None:
-        """A kernel that counts cycles, as many as its clock makes in the time."""
+        """Launch a kernel that counts as many cycles as the clock makes in the time."""
         if seconds > 0:
             self._sleep(int(seconds * self._cycles_per_second))
 
     def new_stream(self) -> Any:
-        """A stream of CUDA's."""
         return torch.cuda.Stream(self.index)
 
     def on_stream(self, stream: Any) -> AbstractContextManager[Any]:
-        """As torch has it."""
         context: AbstractContextManager[Any] = torch.cuda.stream(stream)
         return context
 
     def fork(self, streams: Sequence[Any]) -> None:
-        """Torch's streams wait for one another only where they are told to."""
         for stream in streams:
             stream.wait_stream(torch.cuda.current_stream(self.index))
 
     def join(self, streams: Sequence[Any]) -> None:
-        """The same the other way round."""
         for stream in streams:
             torch.cuda.current_stream(self.index).wait_stream(stream)
 
     def reset_peak(self) -> None:
-        """What is cached for nobody goes back first, so that it is not counted."""
+        """Reset the peak after freeing unused cached memory, so that it is not counted."""
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.index)
 
     def peak_bytes(self) -> int:
-        """What torch's allocator held at most, with the context that the driver keeps beside."""
+        """Return the peak of torch's allocator plus the driver's context."""
         free, total = torch.cuda.mem_get_info(self.index)
-        # The driver counts the whole device: memory of other processes would count as context, too.
+        # The driver counts the whole device, so memory of other processes would count as context,
+        # too.
         context = total - free - torch.cuda.memory_reserved(self.index)
         return int(torch.cuda.max_memory_reserved(self.index) + context)
 
@@ -283,19 +272,19 @@ class CudaFace(DeviceFace):
         return _TRIAL_CYCLES / median(taken[-_COUNTED:])
 
     def _sleep(self, cycles: int) -> None:
-        # A thread that has not chosen a device has the first one, whichever its process uses.
+        # The current device is per thread: without this, other threads would use the first GPU.
         with torch.cuda.device(self.index):
-            # torch's own sleep kernel: it has no public name.
+            # torch's own sleep kernel, which has no public name.
             torch.cuda._sleep(cycles)
 
 
 def cuda_place(index: int) -> Any:
-    """Where tensors of a GPU are: apart, so that a stand-in for CUDA can keep them on the host."""
+    """Return a GPU's torch device; a function that a fake of CUDA can replace by the host."""
     return torch.device("cuda", index)
 
 
 def why_no_gpu() -> str:
-    """Why torch sees no GPU here, in one line."""
+    """Return the reason why torch sees no GPU here, in one line."""
     if torch.version.cuda is None and torch.version.hip is None:
         return f"torch {torch.__version__} was built for processors alone"
     if said := why_silent():
@@ -308,7 +297,7 @@ def why_no_gpu() -> str:
 
 
 def processor() -> str:
-    """The name of this machine's CPU."""
+    """Return the name of this machine's CPU."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,4 +1,4 @@
-"""Servers of threads: one thread a worker tells a gate what happened, and waits where it must."""
+"""Gates for multi-threaded servers, with a thread per worker that reports events and waits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpsim.strategy.sync import Gate, GradientOutcome
 class Gatekeeper:
     """Holds ``gate`` for the threads of a server.
 
-    Whoever may go on is let go at the very moment when that becomes so, before any thread can hand
-    over more: those who wait for the same update go on with the same version, however late their
-    threads wake up. ``goes_on(worker, staleness, version)`` is called at that moment, with what
-    became of its last gradient; like the ``count`` of `hand_over` it holds all others up.
+    A waiting worker is released at the moment when the gate allows it, before any thread can hand
+    over more: workers that wait for the same update continue with the same version, however late
+    their threads wake up. ``goes_on(worker, staleness, version)`` is called at that moment, with
+    the staleness of its last gradient; like the ``count`` of `hand_over` it blocks all others.
     """
 
     def __init__(self, gate: Gate, goes_on: Callable[[int, int, int], None]) -> None:
@@ -27,16 +27,16 @@ class Gatekeeper:
     def hand_over(
         self, worker: int, count: Callable[[GradientOutcome], None] = lambda outcome: None
     ) -> None:
-        """The gradient of ``worker`` is complete; ``count`` is told at once what becomes of it."""
+        """Hand over the gradient of ``worker``; ``count`` is called at once with its outcome."""
         with self._changed:
             count(self.gate.hand_over(worker))
             self._waiting.append(worker)
             self._let_go()
 
     def wait(self, worker: int, patience_s: float | None = None) -> None:
-        """Wait until ``worker`` has gone on.
+        """Wait until ``worker`` may continue.
 
-        Raises TimeoutError after ``patience_s``, saying for whom it waited.
+        Raises TimeoutError after ``patience_s``, naming the slowest worker.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: worker not in self._waiting, patience_s):
@@ -47,13 +47,13 @@ class Gatekeeper:
                 )
 
     def leave(self, worker: int) -> None:
-        """``worker``, which waits for nothing, begins no further iteration."""
+        """Remove ``worker``, which must not be waiting and begins no further iteration."""
         with self._changed:
             self.gate.leave(worker)
             self._let_go()
 
     def _let_go(self) -> None:
-        # Those who may, in a list of its own: whoever goes on leaves the waiting.
+        # A separate list, since released workers are removed from the waiting ones.
         for worker in [each for each in self._waiting if self.gate.may_go_on(each)]:
             staleness = self.gate.staleness(worker)
             self._goes_on(worker, staleness, self.gate.go_on(worker))
@@ -63,7 +63,7 @@ class Gatekeeper:
 
 def serve_each(workers: int, serve: Callable[[int], None]) -> None:
     """Serve all workers at once, each in a thread; raises what a thread has raised."""
-    # Sends and receives of torch let go of the interpreter while they wait, as sleeps do.
+    # torch's sends and receives release the interpreter lock while they wait, as sleeps do.
     with ThreadPoolExecutor(workers) as threads:
         done = [threads.submit(serve, worker) for worker in range(workers)]
     for one in done:

@@ -1,9 +1,9 @@
-"""Ranks that are started for one order after another, however the last one ended.
+"""Ranks that are started for one order after another, however the previous one ended.
 
 A process that measures for hours must not be a rank itself: a rank that fails may end all others,
-and leaves a GPU in a state that nobody can tell. So ranks are processes apart. Where there is no
-launcher, one process starts all of them. Where torchrun has started processes on several nodes,
-each starts and watches the rank of its own place, as the first of them orders.
+and leaves a GPU in an unknown state. So ranks are separate processes. Without a launcher, one
+process starts all of them. If torchrun has started processes on several nodes, each starts and
+watches one rank, on the orders of the first process.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from validate.ranks.processes import LOST, ORDER, Place, meet, place_from_enviro
 _HOURS_S = 24 * 3600.0  # limits are the caller's, by ``look``
 _LOOK_EVERY_S = 0.1
 _GONE_S = 15.0  # until ranks of other processes have ended
-_CAUSE_S = 3.0  # until the process of a rank that failed has said so
+_CAUSE_S = 3.0  # until the process of a failed rank has reported it
 
 Look = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What each rank runs: an interpreter and its words; and modules that take long to import."""
+    """The program of each rank: an interpreter and its arguments; and modules slow to import."""
 
     command: tuple[str, ...]
     preload: tuple[str, ...] = ()
 
 
 class Orders(ABC):
-    """Who carries out orders; ``most`` is how many ranks there can be, None without a limit."""
+    """Executes orders; ``most`` is the most ranks there can be, None without a limit."""
 
     most: int | None = None
 
@@ -45,24 +45,23 @@ class Orders(ABC):
     def carry_out(self, program: Program, ranks: int, look: Look) -> None:
         """Run ``program`` on ``ranks`` ranks until all have ended well.
 
-        ``look`` is called several times a second; what it raises ends the ranks. Raises FailedError
-        in one line where a rank fails: all others are ended then.
+        ``look`` is called several times a second; an exception in it ends the ranks. Raises
+        FailedError in one line if a rank fails: all others are ended then.
         """
 
     def close(self) -> None:  # noqa: B027 - only a launcher's processes wait for orders
-        """There are no more orders."""
+        """End the processes that wait for orders, if any."""
 
 
 class OnThisMachine(Orders):
     """All ranks are started here."""
 
     def carry_out(self, program: Program, ranks: int, look: Look) -> None:
-        """By the launcher of `validate.ranks.launch`."""
         _launch(program, ranks, {}, look)
 
 
 class OfALauncher(Orders):
-    """Rank 0 of the processes that torchrun, or who sets the same variables, has started."""
+    """Rank 0 of the processes started by torchrun, or another launcher with the same variables."""
 
     def __init__(self, place: Place, store: Any) -> None:
         self.most = place.size
@@ -71,7 +70,7 @@ class OfALauncher(Orders):
         self._number = 0
 
     def carry_out(self, program: Program, ranks: int, look: Look) -> None:
-        """Each process starts the rank of its place, and says how it ended."""
+        """Let each process start the rank of its place, and collect how it ended."""
         key, self._number = f"order/{self._number}", self._number + 1
         self._store.set(key, json.dumps({"program": asdict(program), "ranks": ranks}))
 
@@ -85,12 +84,12 @@ class OfALauncher(Orders):
             _launch(program, 1, own, look_around)
             self._gone(key, look_around)
         except _Lost:
-            # Another rank's process says why, if it is there to say so.
+            # Wait for the process of the rank that caused it to report why.
             self._gone(key, look_around, _CAUSE_S)
             look_around()
             raise
         finally:
-            # Whoever still runs is killed, so that the next order finds the devices free.
+            # Ranks that still run are killed, so that the next order finds the devices free.
             self._store.set(f"{key}/over", "")
             self._gone(key, lambda: None)
 
@@ -107,9 +106,9 @@ class OfALauncher(Orders):
 
 
 def orders_here() -> Orders | None:
-    """Who carries out orders here; None in a process that has carried out those of rank 0.
+    """Return the orders of this process; None in one that has executed those of rank 0.
 
-    Under a launcher all its processes must call it. Raises FailedError where they do not meet.
+    Under a launcher all its processes must call it. Raises FailedError if they do not meet.
     """
     if "RANK" not in os.environ:
         return OnThisMachine()
@@ -122,15 +121,15 @@ def orders_here() -> Orders | None:
 
 
 class _Lost(FailedError):  # noqa: N818 - it says what happened
-    """A rank failed since another one was gone."""
+    """A rank failed because another one was gone."""
 
 
 class _Over(Exception):  # noqa: N818 - it is no error
-    """Rank 0 has said that an order is over."""
+    """Rank 0 has ended an order."""
 
 
 def _serve(place: Place, store: Any) -> None:
-    """Carry out what rank 0 orders, until there is no more of it."""
+    """Execute the orders of rank 0 until there are no more."""
     for number in range(10**9):
         key = f"order/{number}"
         while not store.check([key]):
@@ -158,7 +157,7 @@ def _own_part(place: Place, store: Any, key: str, told: dict[str, Any]) -> None:
 
 
 def _variables(place: Place, ranks: int, key: str) -> dict[str, str]:
-    """What the rank of this place finds in its environment instead of a single machine's names."""
+    """Return the environment of this place's rank, which replaces that of a single machine."""
     fewer = replace(place, size=ranks, local_size=min(place.local_size, ranks))
     return {
         "RANK": str(fewer.rank),
@@ -167,7 +166,7 @@ def _variables(place: Place, ranks: int, key: str) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(fewer.local_size),
         "MASTER_ADDR": os.environ["MASTER_ADDR"],
         "MASTER_PORT": os.environ["MASTER_PORT"],
-        # The store is there already, torchrun's or that of rank 0's process.
+        # The store exists already: torchrun's or that of rank 0's process.
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", ""),
         ORDER: key,

@@ -2,8 +2,7 @@
 
 A launcher (torchrun, or `validate.ranks.launch`) sets RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT, and on machines with several ranks LOCAL_RANK and LOCAL_WORLD_SIZE. Without RANK and
-WORLD_SIZE a process is a run of one rank. What is said here about CUDA and NCCL has not run on a
-GPU yet.
+WORLD_SIZE a process is a run of one rank. The parts for CUDA and NCCL have not run on a GPU yet.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 _ALONE = timedelta(hours=1)
-# What gloo and NCCL say of a rank that is gone.
+# Messages of gloo and NCCL about a rank that is gone.
 _OF_LOST = re.compile(
     "closed by peer|reset by peer|broken pipe|remote process exited", re.IGNORECASE
 )
 DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
-# How many tasks each has started, of which this process is one.
+# The variables with the number of tasks that each has started, of which this process is one.
 _OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
 LOST = 2
 """The exit code of a rank that fails since another one is gone."""
@@ -48,7 +47,7 @@ IMPORTED_LATE = "torch._dynamo"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the launcher put this process.
+    """The place of this process, set by the launcher.
 
     It is ``rank`` of ``size``, and ``local_rank`` of ``local_size`` on this machine.
     """
@@ -61,9 +60,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ranks of a run as one of them sees them.
+    """The ranks of a run, as seen by one of them.
 
-    ``store`` is the key-value store through which they met, ``face`` what is asked of the device.
+    ``store`` is the key-value store through which they met, ``face`` the interface of the device.
     """
 
     place: Place
@@ -74,7 +73,7 @@ class World:
 
     @property
     def device(self) -> Any:
-        """Where torch puts this rank's tensors."""
+        """The torch device of this rank's tensors."""
         return self.face.place
 
     @property
@@ -89,7 +88,7 @@ class World:
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return self.place.size
 
     @property
@@ -98,35 +97,35 @@ class World:
         return dist.group.WORLD
 
     def synchronize(self) -> None:
-        """Waits until the device has done all that it was given."""
+        """Wait until the device has done all its work."""
         self.face.synchronize()
 
     def barrier(self) -> None:
-        """Waits until every rank is here and its device is idle."""
+        """Wait until every rank is here and its device is idle."""
         self.synchronize()
         self.meet()
         self.synchronize()
 
     def meet(self) -> None:
-        """The backend's barrier alone."""
-        # NCCL's is a kernel: without a name torch would guess its GPU from the rank.
+        """Wait at the backend's barrier, whatever the devices do."""
+        # NCCL's barrier is a kernel: without a device torch would guess its GPU from the rank.
         dist.barrier(device_ids=[self.device.index] if self.backend == "nccl" else None)
 
     def gather(self, value: Any) -> list[Any]:
-        """The ``value`` of every rank, on every rank; values are pickled."""
+        """Return the ``value`` of every rank, on every rank; values are pickled."""
         values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value)
         return values
 
     @contextmanager
     def alone(self, name: str) -> Iterator[bool]:
-        """True on rank 0, which works in the block while the others wait, an hour at most.
+        """Yield True on rank 0, which works in the block while the others wait, an hour at most.
 
-        Those that wait do not use their devices.
+        The waiting ranks do not use their devices.
         """
         if self.rank:
             yield False
-            # Not at a barrier of the backend: NCCL's would keep their GPUs spinning.
+            # Not at a barrier of the backend: NCCL's would keep their GPUs busy.
             self.store.wait([name], _ALONE)
             return
         try:
@@ -136,9 +135,9 @@ class World:
 
 
 def ranks_of_launcher(environment: Mapping[str, str] | None = None) -> int | None:
-    """How many ranks torchrun, or who sets the same variables, has started; None without one.
+    """Return the number of ranks started by torchrun or a compatible launcher; None without one.
 
-    Raises DpsimError in a task of another launcher, which would start ranks once more.
+    Raises DpsimError in a task of another launcher, where each task would start its own ranks.
     """
     found = os.environ if environment is None else environment
     if "RANK" in found:
@@ -154,7 +153,7 @@ def ranks_of_launcher(environment: Mapping[str, str] | None = None) -> int | Non
 
 
 def place_from_environment(environment: Mapping[str, str] | None = None) -> Place:
-    """What RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE say; one rank where they are not set.
+    """Return the place set by RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE; else one rank.
 
     Raises DpsimError.
     """
@@ -172,7 +171,7 @@ def place_from_environment(environment: Mapping[str, str] | None = None) -> Plac
     _number(found, "MASTER_PORT", 1, 65535)
     local_size = _number(found, "LOCAL_WORLD_SIZE", 1, size) if "LOCAL_WORLD_SIZE" in found else 1
     local_rank = _number(found, "LOCAL_RANK", 0, size - 1) if "LOCAL_RANK" in found else 0
-    # Who sets LOCAL_RANK alone has as many on this machine as that implies.
+    # If only LOCAL_RANK is set, this machine has at least as many ranks as it implies.
     return Place(rank, size, local_rank, max(local_size, local_rank + 1))
 
 
@@ -184,11 +183,11 @@ def _number(environment: Mapping[str, str], name: str, least: int, most: int) ->
 
 
 def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, DeviceFace]:
-    """The backend and the device: CUDA and NCCL where there are GPUs.
+    """Return the backend and the device: NCCL and CUDA if there are GPUs.
 
-    Otherwise it is what there is. Ranks share GPUs in turns where there are fewer. NCCL does not
-    take part in that: `agreed` sees to it when ranks have met. Raises DpsimError for what is not
-    known or not on this machine.
+    Otherwise the available ones. Ranks share GPUs in turn if there are fewer GPUs; NCCL cannot do
+    so, which `agreed` handles once the ranks have met. Raises DpsimError for a choice that is
+    unknown or not available on this machine.
     """
     _known("backend", backend, (AUTO, *BACKENDS))
     _known("device", device, (AUTO, *DEVICES))
@@ -210,11 +209,11 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
 
 
 def agreed(world: World, asked: str) -> World:
-    """The same world, by gloo where ranks share GPUs and ``asked`` leaves the backend open.
+    """Return the world, with gloo if ranks share GPUs and ``asked`` leaves the backend open.
 
-    All ranks call it once they have met. They compare the GPUs that they have, not how many each
-    sees: a scheduler may show each rank one of its own. Raises DpsimError where nccl was asked for
-    and ranks share a GPU.
+    All ranks call it once they have met. They compare the GPUs that they use, not how many each
+    sees: a scheduler may show each rank one of its own. Raises DpsimError if nccl was asked for and
+    ranks share a GPU.
     """
     if world.backend != "nccl":
         return world
@@ -242,7 +241,7 @@ def _known(what: str, name: str, names: tuple[str, ...]) -> None:
 
 
 def why_missing(backend: str) -> str:
-    """Why this torch cannot use ``backend`` here; nothing where it can."""
+    """Return why this torch cannot use ``backend`` here; empty if it can."""
     here = {
         "gloo": dist.is_gloo_available,
         "nccl": dist.is_nccl_available,
@@ -259,15 +258,14 @@ def why_missing(backend: str) -> str:
 def joined(
     backend: str = AUTO, device: str = AUTO, timeout: float = DEFAULT_TIMEOUT
 ) -> Iterator[World]:
-    """The world of the process while the block runs; all its ranks must enter.
+    """Yield the world of the process; all its ranks must enter.
 
-    The process group is taken down at the end.
-
-    Ranks that miss each other for ``timeout`` seconds fail. Raises DpsimError for an environment or
-    a choice that cannot be, and FailedError, naming rank and host, where ranks do not meet.
+    The process group is destroyed at the end. Ranks that miss each other for ``timeout`` seconds
+    fail. Raises DpsimError for an invalid environment or choice, and FailedError, naming rank and
+    host, if ranks do not meet.
     """
     place = place_from_environment()
-    # Before ranks meet: what is wrong on all of them is said at once, not after a time-out.
+    # Before ranks meet: an error common to all is reported at once, not after a time-out.
     chosen, face = choose(place, backend, device)
     if chosen == "nccl" and not face.on_gpu:
         raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")
@@ -278,7 +276,7 @@ def joined(
 
 
 def _anew(store: Any, place: Place) -> Any:
-    """The part of ``store`` for this joining: torchrun's outlives it, with its ranks' addresses."""
+    """Return the part of ``store`` for this run: torchrun's outlives it, with old addresses."""
     own = dist.PrefixStore(os.environ.get(ORDER, ""), store)
     times = own.add(f"joined/{place.rank}", 1)
     return dist.PrefixStore(f"run/{times}", own)
@@ -286,9 +284,9 @@ def _anew(store: Any, place: Place) -> Any:
 
 @contextmanager
 def grouped(world: World, name: str) -> Iterator[World]:
-    """A process group among all ranks of ``world``, for its backend, while the block runs.
+    """Open a process group of all ranks of ``world``, for its backend, during the block.
 
-    A ``name`` is used once a store.
+    A ``name`` can be used once per store.
     """
     try:
         # Without device_id: with it NCCL's collectives hang now and then (pytorch issue 153960),
@@ -308,19 +306,19 @@ def grouped(world: World, name: str) -> Iterator[World]:
     try:
         yield world
     except BaseException:
-        if world.backend != "nccl":  # its end would wait for what failed ranks still owe
+        if world.backend != "nccl":  # NCCL's would wait for the missing calls of failed ranks
             dist.destroy_process_group()
         raise
     dist.destroy_process_group()
 
 
 def meet(place: Place, timeout: float) -> Any:
-    """The key-value store of all ranks.
+    """Return the key-value store of all ranks.
 
-    Raises FailedError, naming rank and host, where they do not meet in time.
+    Raises FailedError, naming rank and host, if they do not meet in time.
     """
     if place.size == 1 and "MASTER_PORT" not in os.environ:
-        # One rank alone has nobody to meet: no port is opened.
+        # A single rank has no others to meet: no port is opened.
         return dist.HashStore()
     patience = timedelta(seconds=timeout)
     try:
@@ -340,14 +338,14 @@ def _who(place: Place) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line without torch's traces and places in its sources."""
+    """Return an error's message in one line without torch's traces and source locations."""
     kind = type(error).__name__
     lines = str(error).strip().splitlines()
     if not lines:
         return kind
-    # torch begins with the place in its sources: "[../torch/csrc/...cpp:123] ".
+    # torch begins with its source location: "[../torch/csrc/...cpp:123] ".
     first = re.sub(r"^\[\S+:\d+\]\s*", "", lines[0].strip())
-    # NCCL says why below that, after these words: no room in /dev/shm, no way to a peer.
+    # NCCL gives the reason after these words: no space in /dev/shm, no way to a peer.
     reason = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
     return f"{kind}: {first}" + (f" ({reason[0].strip()})" if reason else "")
 
@@ -355,7 +353,7 @@ def first_line(error: BaseException) -> str:
 def leave(error: Exception) -> NoReturn:
     """End this rank at once, with the error in one line as its last words.
 
-    Not by way of the interpreter's end, where NCCL would wait for what ranks owe each other.
+    Skips the interpreter's normal exit, where NCCL would wait for missing calls.
     """
     if os.environ.get("DPSIM_DEBUG"):
         raise error
@@ -363,12 +361,12 @@ def leave(error: Exception) -> NoReturn:
     sys.stderr.write(f"{said}\n")
     sys.stdout.flush()
     sys.stderr.flush()
-    # By a code of its own where another rank has left: that one is the cause.
+    # A separate code if another rank has left: that one is the cause.
     os._exit(LOST if _OF_LOST.search(said) else 1)
 
 
 def same_clock(world: World) -> bool:
-    """Whether all ranks read one monotonic clock: whether they run on one booted machine."""
+    """Return whether all ranks share one monotonic clock, that is, run on one booted machine."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     # The kernel draws this anew at each boot; network namespaces of one machine share it.
     mine = boot.read_text() if boot.exists() else _who(world.place)

@@ -1,6 +1,6 @@
-"""What ``nvidia-smi`` says of this machine's GPUs: their state, who uses them, how they are joined.
+"""Queries ``nvidia-smi`` about this machine's GPUs: state, processes and topology.
 
-A GPU that this program does not list (another maker's, or none) has nothing to say here.
+GPUs that it does not list (of another vendor, or none) have no entries here.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PATIENCE_S = 20.0  # it waits for the driver, which may sleep
-_MPS = "/tmp/nvidia-mps"  # nosec B108 - where its control daemon listens, if not told else
+_MPS = "/tmp/nvidia-mps"  # nosec B108 - the default folder of its control daemon
 _IDLE = 0x1
-# Bits of the reasons for which clocks are below the highest, of those that slow work down; NVML's
-# header, nvml.h, has them.
+# Bits of the reasons for reduced clocks that slow work down; from NVML's header, nvml.h.
 _SLOWED_BY = {
     0x2: "application clocks are set",
     0x4: "the power cap",
@@ -34,14 +33,14 @@ _STATE = (
     "mig.mode.current",
     "driver_version",
 )
-# Renamed by drivers from 535 on.
+# Renamed in drivers from 535 on.
 _REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """One GPU: bytes of memory, clocks in Hz, and what keeps its clock down just now."""
+    """One GPU: bytes of memory, clocks in Hz, and what limits its clock at the moment."""
 
     name: str
     uuid: str
@@ -65,7 +64,7 @@ class GpuProcess:
 
 
 def ask(*words: str) -> str:
-    """What ``nvidia-smi`` prints. Raises OSError where it is not here, else SubprocessError."""
+    """Return nvidia-smi's output. Raises OSError if it is not installed, else SubprocessError."""
     ran = subprocess.run(  # nosec B607 - the driver puts it on the path
         ["nvidia-smi", *words], check=True, capture_output=True, text=True, timeout=_PATIENCE_S
     )
@@ -73,7 +72,7 @@ def ask(*words: str) -> str:
 
 
 def why_silent() -> str:
-    """What it says where it fails, in one line; "" where it answers or is not here at all."""
+    """Return its error message in one line; "" if it works or is not installed."""
     try:
         ask("-L")
     except subprocess.CalledProcessError as error:
@@ -85,28 +84,28 @@ def why_silent() -> str:
 
 
 def mps_runs() -> bool:
-    """Whether NVIDIA's multi-process service is here.
+    """Return whether NVIDIA's multi-process service is running.
 
-    Kernels of several processes then run beside one another; without it they take turns.
+    With it kernels of several processes run concurrently; without it they take turns.
     """
     return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", _MPS), "control").exists()
 
 
 def gpu_states() -> list[GpuState]:
-    """Every GPU of this machine, none where nobody says."""
+    """Return the state of every GPU of this machine; empty if unknown."""
     rows = _query("gpu", _STATE)
     reasons = next(filter(None, (_query("gpu", (name,)) for name in _REASONS)), [])
     return [_state(row, reasons[n][0] if n < len(reasons) else "") for n, row in enumerate(rows)]
 
 
 def gpu_processes() -> list[GpuProcess]:
-    """All processes that compute on this machine's GPUs, as far as this user may see them."""
+    """Return all processes that compute on this machine's GPUs and are visible to this user."""
     rows = _query("compute-apps", ("gpu_uuid", "pid", "process_name", "used_memory"))
     return [GpuProcess(uuid, int(pid), name, _MIB * _int(held)) for uuid, pid, name, held in rows]
 
 
 def topology() -> str:
-    """The matrix of ``nvidia-smi topo -m``, "" where there is none."""
+    """Return the matrix of ``nvidia-smi topo -m``, "" if there is none."""
     try:
         return ask("topo", "-m")
     except (OSError, subprocess.SubprocessError):
@@ -114,7 +113,7 @@ def topology() -> str:
 
 
 def _query(what: str, fields: Sequence[str]) -> list[list[str]]:
-    """A row a GPU or process, its fields in order; nothing where a field is not known."""
+    """Return a row per GPU or process, its fields in order; empty if a field is unknown."""
     words = f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits"
     try:
         said = ask(*words)
@@ -139,7 +138,7 @@ def _state(row: Sequence[str], reasons: str) -> GpuState:
         1e6 * _int(highest),
         divided == "Enabled",
         driver,
-        # A GPU that has nothing to do runs slowly for that reason, whatever else holds.
+        # An idle GPU runs slowly for that reason, whatever else holds.
         () if bits & _IDLE else tuple(why for bit, why in _SLOWED_BY.items() if bits & bit),
     )
 

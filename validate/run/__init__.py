@@ -5,7 +5,7 @@
         run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.error["step_time"]
 
 `here` does the same in a run that torchrun started. `run_plan` runs a whole plan of variants and
-gives the records that `validate.compare` reads.
+yields the records that `validate.compare` reads.
 """
 
 from validate.run.methods import library_of, method_of

@@ -1,8 +1,7 @@
 """``python -m validate.run PLAN OUTPUT [TEXT...]``.
 
-Runs a plan's cases (those that contain a TEXT) and records them.
-
-Records that OUTPUT holds already stay, but for cases that are run again.
+Runs a plan's cases (those that contain a TEXT) and records them. Records that OUTPUT already holds
+are kept, except those of cases that are run again.
 """
 
 import sys
@@ -16,7 +15,7 @@ from validate.run.plan import load_plan, run_plan, write
 
 
 def main(plan: Path, output: Path, chosen: list[str]) -> None:
-    """Run, and write after every case. Raises FailedError at the end where a run failed."""
+    """Run, and write after every case. Raises FailedError at the end if a run failed."""
     found = (
         {record.name: record for record in load_run_records(output).runs} if output.exists() else {}
     )

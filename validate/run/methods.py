@@ -1,4 +1,4 @@
-"""Which method of `validate.training` does for real what a scenario's strategy says."""
+"""The method of `validate.training` that runs a scenario's strategy for real."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from validate.training import Method, method_named
 
 
 def method_of(scenario: Scenario) -> Method:
-    """The method that does what the scenario's strategy says.
+    """Return the method of the scenario's strategy.
 
-    Raises DpsimError where there is none.
+    Raises DpsimError if there is none.
     """
     _check_network(scenario)
     strategy = scenario.strategy
     aggregation, sync, codec = strategy.aggregation, strategy.sync, strategy.compression
-    # A codec changes what is added up, so that its methods are others.
+    # A codec changes what is summed, so it needs other methods.
     known = _PLAIN if codec.exact else _COMPRESSED
     choose = known.get((aggregation.kind, sync.kind))
     found = None if choose is None else choose(scenario)
@@ -45,7 +45,7 @@ def _check_network(scenario: Scenario) -> None:
 
 
 def _by_ring(scenario: Scenario) -> bool:
-    """Whether the backend's own all-reduce, gloo's a ring, is what the scenario asks for."""
+    """Return whether the scenario asks for the backend's own all-reduce (gloo's is a ring)."""
     aggregation: Any = scenario.strategy.aggregation
     by_ring = aggregation.algorithm in (None, "ring")
     library = library_of(scenario)
@@ -53,12 +53,12 @@ def _by_ring(scenario: Scenario) -> bool:
 
 
 def _is_torchs(library: str) -> bool:
-    """Whether torch's own all-reduce is that library's, as the backend of the ranks."""
+    """Return whether torch's own all-reduce, by the ranks' backend, is that library's."""
     return library in TRAITS and TRAITS[library].in_torch
 
 
 def library_of(scenario: Scenario) -> str:
-    """Whose all-reduce it is; of "auto", what that is on the scenario's cluster."""
+    """Return the all-reduce's library; for "auto", its choice on the scenario's cluster."""
     asked = getattr(scenario.strategy.aggregation, "library", "")
     return prepare(scenario).setting.library if asked == "auto" else asked
 
@@ -71,7 +71,7 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     if overlap.size_of_buckets is not None and _by_ring(scenario):
         return method_named(
             "buckets",
-            # repr, so that no digit of a size is lost on its way through text.
+            # repr, so that no digit of a size is lost in its text.
             **{name: f"{getattr(overlap, name)!r} B" for name in ("bucket_size", "first_bucket")},
         )
     if overlap.overlaps:
@@ -104,7 +104,7 @@ def _averaged(scenario: Scenario) -> Method | None:
 
 
 def _in_groups(scenario: Scenario) -> dict[str, Any]:
-    """The groups that average, and the step that all of them take, where the scenario has them."""
+    """Return the averaging groups, and the outer step of all of them, if the scenario has them."""
     sync: Any = scenario.strategy.sync
     outer = sync.outer
     if outer is None:
@@ -157,8 +157,8 @@ def _in_pairs(scenario: Scenario) -> Method | None:
     return method_named("ad-psgd")
 
 
-# By the kinds of aggregation and of sync: what chooses the method, None where that has none. Each
-# is called for its own kinds alone, whose fields it reads.
+# By kind of aggregation and of sync: the function that chooses the method, or returns None. Each is
+# called only for its own kinds, whose fields it reads.
 _PLAIN: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("allreduce", "bsp"): _all_reduced,
     ("allreduce", "local-sgd"): _averaged,

@@ -41,20 +41,20 @@ class Group(Config):
 
 
 class Plan(Config):
-    """What is run, and how often."""
+    """The cases to run, and how often."""
 
     repetitions: PositiveInt = Field(default=3, description="Runs of each case.")
     groups: tuple[Group, ...] = Field(min_length=1)
 
     def cases(self) -> Iterator[tuple[Group, Variant, Case]]:
-        """All of them."""
+        """Yield all cases."""
         for group in self.groups:
             for variant in group.variants:
                 yield group, variant, Case(group.scenario, (*group.set, *variant.set))
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan in a YAML file. Raises ScenarioError."""
+    """Return the plan in a YAML file. Raises ScenarioError."""
     return load(path, Plan)
 
 
@@ -63,8 +63,8 @@ def run_plan(
 ) -> Iterator[RunRecord]:
     """Run the cases whose setting or name contains one of ``chosen``, all if none.
 
-    Testbeds follow one after the other. Where a run fails, ``failed`` is told why, what was
-    measured until then comes with a note, and the next group follows.
+    Testbeds follow one after the other. If a run fails, ``failed`` is called with the reason, the
+    measurements until then come with a note, and the next group follows.
     """
     for group in plan.groups:
         wanted = {}
@@ -74,7 +74,7 @@ def run_plan(
                 wanted[Case(group.scenario, (*group.set, *variant.set))] = variant
         for run in _runs(list(wanted), plan.repetitions, failed):
             variant = wanted[run.case]
-            # Without a setting a case is ranked against nothing; its error counts all the same.
+            # Without a setting a case is not ranked; its error still counts.
             yield run.record(
                 f"{group.setting}: {variant.name}", group.setting if variant.choice else ""
             )
@@ -91,7 +91,7 @@ def _runs(
 
 
 def write(path: Path, records: Sequence[RunRecord], machine: dict[str, object]) -> None:
-    """Write records to a file, gzipped where its name ends in .gz."""
+    """Write records to a file, gzipped if its name ends in .gz."""
     text = (
         RunRecords(machine=machine, provenance=provenance(), runs=tuple(records)).to_json().encode()
     )

@@ -33,25 +33,25 @@ from validate.training import Training, train
 
 WIDTH = 64  # channels: 84,000 parameters, 0.3 MB of gradients
 _TIMEOUT_S = 300.0
-# Where its ranks train, and so where its layers are measured.
+# Where its ranks train, and therefore where its layers are measured.
 _BACKEND, _DEVICE = "gloo", "cpu"
 _FACTORY = "validate.run.real:network"
 
 
 def network() -> Any:
-    """The network that learns, without arguments, as microbenchmarks build it."""
+    """Return the network to train; without arguments, as microbenchmarks build it."""
     from validate.training import cnn
 
     return cnn(WIDTH)
 
 
 def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
-    """Run ``case`` with real computing, beside the prediction for the network that learns.
+    """Run ``case`` with real computing, beside the prediction for the trained network.
 
-    Raises PartialRunError where a rank fails, DpsimError for what has no method or no testbed.
+    Raises PartialRunError if a rank fails, DpsimError if there is no method or no testbed.
     """
     scenario = case.scenario()
-    # It raises where there is none: better now than on every rank.
+    # Raises if there is none: better now than on every rank.
     method_of(scenario)
     if scenario.testbed is None:
         raise DpsimError(
@@ -89,9 +89,10 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
 
 
 def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
-    """The case with the network's own times, and the file of the waits that go with it.
+    """Return the case with the network's own times, and the file of its waits.
 
-    All files are written to ``folder``: what was measured alone, the same stretched, and the waits.
+    All files are written to ``folder``: the times measured alone, the same stretched, and the
+    waits.
     """
     # Twice with a profile: the waits need the seconds alone, and the prediction those stretched.
     waits = folder / "waits.json"
@@ -105,7 +106,7 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
 
 
 def _with_profile(case: Case, file: Path, profile: ModelProfile, batch: int) -> Case:
-    """The case with ``profile``, written to ``file``, as what is trained."""
+    """Return the case with ``profile``, written to ``file``, as its model."""
     write_whole(file, profile.to_json())
     workload = {"model": {"profile": str(file)}, "batch_per_gpu": batch}
     return Case(case.file, (*case.set, f"workload={json.dumps(workload)}"))
@@ -121,7 +122,7 @@ def _training(scenario: Scenario, waits: Path) -> Training:
 
 
 def _measured_profile(batch: int) -> ModelProfile:
-    """The network's layers as one rank alone computes them."""
+    """Return the network's layers as measured on one rank alone."""
     settings = Settings(
         what=("layers",),
         model=_FACTORY,
@@ -135,15 +136,14 @@ def _measured_profile(batch: int) -> ModelProfile:
 
 
 def _steps(rows: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
-    """What workers measured, as steps.
+    """Return the workers' measurements as steps.
 
-    Communication is not told from waiting for others; what methods do beside computing counts
-    with it.
+    Communication includes waiting for others; overlapped communication counts as compute.
     """
     workers = [
         row for row in sorted(rows, key=lambda row: row["rank"]) if row["rank"] < placed.workers
     ]
-    # A run that failed ends in another step on each rank.
+    # A failed run ends in a different step on each rank.
     whole = min(len(row["step_s"]) for row in workers)
     lasting = np.array([row["step_s"][:whole] for row in workers]).T
     sending = np.array([row["parts_s"]["communication"][:whole] for row in workers]).T
@@ -154,7 +154,7 @@ def _steps(rows: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
 
 
 def as_rank(text: str, waits: str) -> None:
-    """What `real_run` starts: one rank's training, and its record."""
+    """Train as one rank, started by `real_run`, and write its record."""
     scenario = Case(*json.loads(text)).scenario()
     with joined(_BACKEND, _DEVICE) as world:
         connected()

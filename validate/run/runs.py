@@ -1,6 +1,6 @@
 """Runs scenarios for real and predicts them.
 
-On testbeds, those whose ranks are alike in one go; or in the run that a launcher started.
+On testbeds, those with the same ranks in one launch; or in the run that a launcher started.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed, TestbedConfig
 from validate.run.step_run import EVERY_STEP, StepRun, step_run
 
-_START_S = 180.0  # until ranks have loaded everything and met, at the most
-_PATIENCE = 4.0  # times what is predicted
+_START_S = 180.0  # until ranks have loaded everything and met, at most
+_PATIENCE = 4.0  # times the prediction
 
 Progress = Callable[[int], None]
 
 
 class PartialRunError(FailedError):
-    """A run that failed: ``runs`` are what was measured until then."""
+    """A run that failed: ``runs`` are the measurements until then."""
 
     def __init__(self, message: str, runs: Sequence[StepRun]) -> None:
         super().__init__(message)
@@ -34,9 +34,9 @@ def on_testbed(
 ) -> Iterator[StepRun]:
     """Run each of ``cases`` ``repetitions`` times on its testbed.
 
-    Those that need the same ranks follow each other there. ``timeout_s`` is for one testbed's
-    cases; 180 s and 4 times what is predicted if left out. Raises PartialRunError as soon as a run
-    fails, DpsimError for a scenario that cannot be run.
+    Cases that need the same ranks share a testbed. ``timeout_s`` is for one testbed's cases; by
+    default 180 s and 4 times the prediction. Raises PartialRunError as soon as a run fails,
+    DpsimError for a scenario that cannot be run.
     """
     jobs = {case: case.job() for case in dict.fromkeys(cases)}
     groups: dict[tuple[TestbedConfig, Placement], dict[Case, Job]] = {}
@@ -53,11 +53,11 @@ def on_testbed(
 
 
 def extended(testbed: TestbedConfig, placed: Placement) -> tuple[TestbedConfig, Placement]:
-    """The testbed with hosts for servers too."""
+    """Return the testbed with hosts for servers too."""
     hosts = max(placed.hosts) + 1
     if hosts == testbed.hosts:
         return testbed, placed
-    # Nothing says in which rack hosts for servers stand, or what their links carry.
+    # The rack of servers' hosts and the rates of their links are not stated.
     if testbed.racks or isinstance(testbed.rate, tuple):
         raise DpsimError(
             "strategy.aggregation.colocated: must be true on a testbed with racks or rates of its "
@@ -73,7 +73,7 @@ def _on_one(
     repetitions: int,
     timeout_s: float | None,
 ) -> Iterator[StepRun]:
-    # Repetitions of a case stand next to each other, which the slices below rely on.
+    # Repetitions of a case are adjacent, which the slices below rely on.
     sequence = [case for case in cases for _ in range(repetitions)]
     predicted = {case: run_job(job, EVERY_STEP) for case, job in cases.items()}
     limit = _limit(predicted.values(), repetitions) if timeout_s is None else timeout_s
@@ -95,7 +95,7 @@ def _on_one(
 
 
 def _limit(predicted: Collection[Run], repetitions: int) -> float:
-    """Seconds that are enough unless something is wrong."""
+    """Return the seconds that are enough unless something is wrong."""
     seconds = sum(len(run.all_steps.step) * run.step_time for run in predicted)
     return _START_S + _PATIENCE * repetitions * (seconds + len(predicted))
 
@@ -103,8 +103,8 @@ def _limit(predicted: Collection[Run], repetitions: int) -> float:
 def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
     """Run ``case`` as one of the ranks that a launcher started.
 
-    All of them must call this; the answer is on rank 0, None elsewhere. Raises DpsimError where the
-    ranks are not those of the scenario.
+    All of them must call this; returns the result on rank 0, None elsewhere. Raises DpsimError if
+    the ranks are not those of the scenario.
     """
     job = case.job()
     check(job)

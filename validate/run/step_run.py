@@ -12,17 +12,17 @@ from dpsim.engine import Interval, Recording, Result, Run, Steps
 from validate.emulate import Case, Measured
 from validate.records import OF_A_STEP, RunRecord
 
-EVERY_STEP = Recording(steps=None)  # what a prediction keeps for `step_run`
+EVERY_STEP = Recording(steps=None)  # the recording of a prediction for `step_run`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRun:
     """One scenario predicted, and measured in some repetitions.
 
-    ``collectives`` has mean seconds of each by both. ``failed`` says why what was measured is not
-    all, "" where it is. ``memory`` has the bytes that a rank takes by both, where they were
-    measured; ``hidden`` says whether communication beside computing was; ``notes`` what is to be
-    known of the comparison.
+    ``collectives`` has mean seconds of each, predicted and measured. ``failed`` is the reason if
+    the measurement is incomplete, else "". ``memory`` has the bytes of a rank, predicted and
+    measured, if they were measured; ``hidden`` says whether overlapped communication was; ``notes``
+    is what users should know about the comparison.
     """
 
     case: Case
@@ -53,8 +53,8 @@ class StepRun:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The object of ``dpsim validate run --json``; ``once_s`` is not measured."""
-        # A simulator's answer to the same questions, but for what no rank was asked.
+        """Return the object of ``dpsim validate run --json``; ``once_s`` is not measured."""
+        # Same as the simulator's answer, except for values that ranks do not measure.
         measured = {**self.measured.to_json(), "once_s": {"startup": None, "consensus": None}}
         if not self.hidden:
             measured["overlapped_comm_s"] = None
@@ -77,7 +77,7 @@ class StepRun:
         }
 
     def record(self, name: str = "", setting: str = "", *, fitted: bool = False) -> RunRecord:
-        """The record of it that comparisons read."""
+        """Return the record of it that comparisons read."""
         sides = {"predicted": self.predicted.to_json(), "measured": self.measured.to_json()}
         kept = {side: {key: told[key] for key in OF_A_STEP} for side, told in sides.items()}
         strategy = self.case.scenario().strategy
@@ -99,7 +99,7 @@ class StepRun:
             name=name or self.predicted.name,
             setting=setting,
             case=case,
-            # One number, of the typical steps: the means of the repetitions stand in the case.
+            # One number, of the typical steps: the means of the repetitions are in the case.
             measured_s=(self.measured.step_time_s["mean"],),
             predicted_s=self.predicted.step_time_s["mean"],
             fitted=fitted,
@@ -111,9 +111,9 @@ class StepRun:
 def step_run(
     case: Case, run: Run, repetitions: Sequence[Measured], failed: str = ""
 ) -> StepRun | None:
-    """What ``case`` gave beside its prediction ``run``, which has recorded `EVERY_STEP`.
+    """Return the measurement of ``case`` beside its prediction ``run``, recorded by `EVERY_STEP`.
 
-    None where not one step that counts was measured.
+    None if no step that counts was measured.
     """
     predicted = run.result
     counted = [each.steps.after(run.scenario.run.warmup) for each in repetitions]
@@ -121,13 +121,13 @@ def step_run(
     if not counted:
         return None
     steps = typical(counted, alone=predicted.alone)
-    # The same bytes in another time: a link is busy for a share that goes with 1 / time.
+    # The same bytes in another time: a link's utilisation is proportional to 1 / time.
     ratio = predicted.step_time_s["mean"] / float(steps.step.mean())
     traffic = replace(
         predicted.traffic,
         busiest_link_utilisation=predicted.traffic.busiest_link_utilisation * ratio,
     )
-    # Everything that is no time (traffic, sizes, the cluster) is the scenario's, and so the same.
+    # Everything else (traffic, sizes, the cluster) is the scenario's, and so the same.
     measured = replace(
         predicted,
         steps=steps,
@@ -148,7 +148,7 @@ def step_run(
 
 
 def _collectives(run: Run, repetitions: Sequence[Measured]) -> dict[str, dict[str, float | None]]:
-    """Mean seconds from a worker's begin to its end of each message, predicted and measured.
+    """Return the mean seconds of each message per worker, predicted and measured.
 
     Measured: the median of the repetitions.
     """
@@ -157,7 +157,7 @@ def _collectives(run: Run, repetitions: Sequence[Measured]) -> dict[str, dict[st
     for repetition in repetitions:
         for name, seconds in repetition.collectives.items():
             measured.setdefault(name, []).append(seconds)
-    # Of either side: a message that the other lacks is worth seeing.
+    # From both sides: a message that one side lacks should be visible.
     return {
         name: {
             "predicted_s": float(np.mean(predicted[name])) if name in predicted else None,
@@ -168,7 +168,7 @@ def _collectives(run: Run, repetitions: Sequence[Measured]) -> dict[str, dict[st
 
 
 def _message_seconds(run: Run) -> dict[str, list[float]]:
-    """Seconds of each message as predicted, one of every worker in every step."""
+    """Return the predicted seconds of each message, one for every worker and step."""
     stages: dict[tuple[int, str], dict[str, list[Interval]]] = {}
     for each in run.intervals():
         if each.stream == "communication":

@@ -1,10 +1,10 @@
-"""Training from first principles on real ranks, in every data-parallel way that dpsim simulates.
+"""Training from first principles on real ranks, by every data-parallel method that dpsim simulates.
 
     with joined() as world:                                      # from validate.ranks.processes
         record = train(method_named("local-sgd", every=8), world, Training(model="transformer"))
 
-`METHODS` names the methods; `replay` says what a run should have given, from its records alone.
-Needs torch.
+`METHODS` names the methods; `replay` computes the result that a run should have given, from its
+records alone. Needs torch.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""What each started rank runs: ``python -m validate.training METHODS``, as JSON."""
+"""The program of each started rank: ``python -m validate.training METHODS``, as JSON."""
 
 import sys
 

@@ -18,14 +18,14 @@ from validate.training.task import Digits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replayed:
-    """What a run should have given: losses by worker and iteration, and the final weights, flat."""
+    """The expected result of a run: losses by worker and iteration, and the final weights, flat."""
 
     losses: list[list[float]]
     weights: RealArray
 
 
 class AllWorkers:
-    """A replica and a shard for each worker; replicas all start as rank 0's did."""
+    """A replica and a shard for each worker; all replicas start with rank 0's weights."""
 
     def __init__(self, training: Training, workers: int) -> None:
         self.training = training
@@ -41,34 +41,34 @@ class AllWorkers:
         return len(self.replicas)
 
     def learn(self, worker: int, step: int) -> None:
-        """Forward and backward of one worker on its batch of ``step``.
+        """Run forward and backward of one worker on its batch of ``step``.
 
-        They are at the weights that its replica has now.
+        The worker's replica keeps the weights that it has.
         """
         indices = self.shards[worker].indices(step)
         loss = self.replicas[worker].learn(*self.digits.batch(indices))
         self.losses[worker].append(float(loss))
 
     def learn_all(self, step: int) -> None:
-        """The same for all workers."""
+        """Run forward and backward of all workers."""
         for worker in range(len(self)):
             self.learn(worker, step)
 
     def change(self, worker: int) -> Tensor:
-        """What the worker's SGD makes of its gradient; its replica has moved by it."""
+        """Update the worker's replica by SGD, and return the change of its weights."""
         replica = self.replicas[worker]
-        # A clone, since SGD moves the weights in place.
+        # A clone, since SGD updates the weights in place.
         before = replica.weights.clone()
         replica.update()
         return replica.weights - before
 
     def done(self, weights: Tensor) -> Replayed:
-        """The losses, and ``weights`` as the final ones."""
+        """Return the losses, with ``weights`` as the final ones."""
         return Replayed(self.losses, weights.detach().numpy().copy())
 
 
 def mean(vectors: list[Tensor]) -> Tensor:
-    """The mean of vectors, added up in order."""
+    """Return the mean of vectors, added up in order."""
     # A sum has no defined order in torch, and rounding depends on it; a copy, since += is in place.
     total = vectors[0].clone()
     for vector in vectors[1:]:

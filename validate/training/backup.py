@@ -1,7 +1,7 @@
 """Backup workers: the first m changes of an update count, those of the b slowest are dropped.
 
-A worker whose change was dropped goes on from the newest weights, so that nobody ever waits for the
-b slowest. The run ends when as many updates are made as there are steps. The last rank is the
+A worker whose change was dropped continues from the newest weights, so that no worker waits for the
+b slowest. The run ends when the number of updates equals the number of steps. The last rank is the
 server. Source: Chen et al., "Revisiting distributed synchronous SGD", ICLR workshop 2016.
 """
 
@@ -35,21 +35,20 @@ class Backup(Method):
     )
 
     def workers(self, ranks: int) -> int:
-        """All but the server; at least one is not spare."""
+        """Return all ranks but the server; at least one of them is not spare."""
         self._at_least(ranks, self.spare + 2)
         return ranks - 1
 
     @property
     def servers(self) -> int:
-        """One server."""
         return 1
 
     def scale(self, workers: int) -> float:
-        """What a change that counts is multiplied by: 1 / m."""
+        """Return the factor on a change that counts: 1 / m."""
         return 1.0 / (workers - self.spare)
 
     def run(self, worker: Worker) -> None:
-        """Work or serve; then the server tells all ranks the weights."""
+        """Work or serve; then the server broadcasts the weights to all ranks."""
         weights = worker.replica.weights.to("cpu", copy=True)
         if worker.rank < worker.workers:
             work(worker, weights)
@@ -70,11 +69,11 @@ class Backup(Method):
 
 
 def work(worker: Worker, weights: Tensor) -> None:
-    """Read, learn, push, until the server says that all updates are made.
+    """Read, learn and push until the server says that all updates are done.
 
     A message ends with the number of its version.
     """
-    # Weights and version in one message, so that neither can be of another time than the other.
+    # Weights and version are one message, so that they always belong together.
     server, message = worker.workers, torch.cat([weights, weights.new_zeros(1)])
     dist.recv(message, server, worker.host_group)
     for iteration in count():
@@ -85,7 +84,7 @@ def work(worker: Worker, weights: Tensor) -> None:
             worker.learn(iteration)
             worker.update()
             with worker.part("communication"):
-                # Taken before the receive is announced, which writes into the same message.
+                # Copied before the receive is posted, which writes into the same message.
                 change = worker.replica.weights.cpu() - message[:-1]
                 arriving = dist.irecv(message, server, worker.host_group)
                 dist.send(change, server, worker.host_group)
@@ -93,7 +92,7 @@ def work(worker: Worker, weights: Tensor) -> None:
 
 
 def serve(worker: Worker, state: ServerState, client: int) -> None:
-    """Serve the worker ``client`` until all updates are made."""
+    """Serve the worker ``client`` until all updates are done."""
     change = torch.empty_like(state.weights)
     while True:
         version, weights = state.read(client)

@@ -1,9 +1,10 @@
-"""Buckets that overlap with the backward pass, as torch DDP does it, by a hook on every parameter.
+"""Buckets that overlap with the backward pass, as in torch DDP, by a hook on every parameter.
 
-A bucket whose gradients are all ready is averaged at once, in the background, while the backward
-pass goes on. Buckets start in their order on every rank, or ranks would average different ones with
-each other. In the first step there is one bucket of everything; then buckets are cut by size in the
-order in which gradients became ready in rank 0's first backward pass, as DDP rebuilds its own.
+A bucket whose gradients are all ready is averaged at once, in the background, during the backward
+pass. Buckets start in the same order on every rank, or ranks would average different ones with each
+other. The first step has one bucket of everything; then buckets are cut by size in the order in
+which gradients became ready in rank 0's first backward pass, as DDP rebuilds its own.
+
 Source: Li et al., "PyTorch Distributed", VLDB 13, 2020.
 """
 
@@ -40,11 +41,10 @@ class Buckets(Method):
 
     @property
     def hides(self) -> bool:
-        """What goes beside passes is not timed."""
         return True
 
     def run(self, worker: Worker) -> None:
-        """What of the averages backward has not covered is the communication."""
+        """Train; the part of averaging that outlasts backward counts as communication."""
         reducer = Reducer(list(worker.replica.model.parameters()), worker.world)
         for step in worker.steps():
             worker.learn(step)
@@ -57,7 +57,7 @@ class Buckets(Method):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Flying:
-    """An average under way."""
+    """An average in progress."""
 
     bucket: list[int]
     sums: Tensor
@@ -67,7 +67,7 @@ class _Flying:
 class Reducer:
     """Averages the gradients of ``parameters`` as backward makes them ready.
 
-    ``buckets`` are lists of their places.
+    ``buckets`` are lists of indices of parameters.
     """
 
     def __init__(self, parameters: Sequence[Tensor], world: World) -> None:
@@ -79,11 +79,11 @@ class Reducer:
             parameter.register_post_accumulate_grad_hook(partial(self._ready, place))
 
     def _ready(self, place: int, parameter: Tensor) -> None:
-        """The hook: start every bucket that is complete and whose turn it is."""
+        """Start every complete bucket whose turn it is; called by the hook."""
         self._arrived.append(place)
         ready = set(self._arrived)
-        # In the order of buckets, not in that in which they are complete: backward may differ from
-        # rank to rank, and ranks must start the same averages in the same order.
+        # In the order of buckets, not of completion: backward may differ between ranks, and ranks
+        # must start the same averages in the same order.
         for bucket in self.buckets[len(self._flying) :]:
             if not ready.issuperset(bucket):
                 break
@@ -96,7 +96,7 @@ class Reducer:
         self._flying.append(_Flying(bucket, sums, work))
 
     def finish(self) -> None:
-        """Wait for all averages, and put them in the gradients' place."""
+        """Wait for all averages, and replace the gradients by them."""
         for flying in self._flying:
             flying.work.wait()
             sizes = [self.parameters[place].numel() for place in flying.bucket]
@@ -104,12 +104,12 @@ class Reducer:
             for place, mean in zip(flying.bucket, means, strict=True):
                 self._gradient(place).copy_(mean.view_as(self.parameters[place]))
 
-        # The order stays for `rebuild`, which cuts by what the last pass has shown.
+        # `rebuild` needs the order of the last pass.
         self.order, self._arrived, self._flying = self._arrived, [], []
 
     def rebuild(self, first: int, cap: int) -> None:
-        """Cut buckets anew, in the order of rank 0's last backward pass."""
-        # Rank 0's, since each rank has seen an order of its own, and all need the same buckets.
+        """Cut the buckets again, in the order of rank 0's last backward pass."""
+        # Rank 0's, since the order may differ by rank, and all need the same buckets.
         order = torch.tensor(self.order, device=self.parameters[0].device)
         dist.broadcast(order, src=0, group=self.world.group)
         places: list[int] = order.tolist()
@@ -123,9 +123,9 @@ class Reducer:
 
 
 def cut_by_size(nbytes: Sequence[int], first: int, cap: int) -> list[list[int]]:
-    """Places of ``nbytes`` in buckets.
+    """Cut ``nbytes`` into buckets and return the indices in each.
 
-    Each is closed when it has ``cap`` bytes or more, the first when it has ``first``.
+    A bucket is closed when it has ``cap`` bytes or more, the first when it has ``first``.
     """
     buckets: list[list[int]] = [[]]
     for place in range(len(nbytes)):

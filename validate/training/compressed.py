@@ -1,8 +1,8 @@
 """Compressed gradients with error feedback: dpsim's codecs, each by the collective that it needs.
 
-What sums in flight goes through an all-reduce; what does not is gathered by all, and each decodes
-everything. What encoding lost of a worker's gradient is added to its next one. Codecs work on
-float32 in host memory.
+Codecs that sum in flight use an all-reduce; for others each worker gathers all payloads and decodes
+them. The error of encoding a worker's gradient is added to its next one. Codecs work on float32 in
+host memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Compressed(Method):
     )
 
     def run(self, worker: Worker) -> None:
-        """Encode, exchange, decode: that is the communication."""
+        """Train; encoding, exchanging and decoding count as communication."""
         gradient = worker.replica.gradient
         peer = Peer(self.codec, worker, gradient.numel())
         for step in worker.steps():
@@ -50,7 +50,7 @@ class Compressed(Method):
 
 
 class Peer:
-    """One worker's side of a `CompressedMean`, with its residual and stream."""
+    """One worker's side of a `CompressedMean`, with its residual and random stream."""
 
     def __init__(self, codec: Codec, worker: Worker, elements: int) -> None:
         self.codec = codec
@@ -58,16 +58,17 @@ class Peer:
         self.workers = worker.workers
         self.group = worker.host_group
         self.residual = np.zeros(elements, dtype=np.float32)
-        # The streams of `CompressedMean`, so that a replay in one process draws the same numbers.
+        # The same streams as `CompressedMean`, so that a replay in one process draws the same
+        # numbers.
         key = 0 if codec.common_randomness else worker.rank
         seed = np.random.SeedSequence(worker.training.seed, spawn_key=(key,))
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._low_rank = low_rank(codec, self._generator, self._mean_of)
 
     def mean(self, vector: Floats) -> Floats:
-        """The mean of all workers' vectors as it comes through the codec.
+        """Return the mean of all workers' vectors, as sent through the codec.
 
-        What was lost of this worker's is kept.
+        The error of this worker's vector is kept as its residual.
         """
         corrected = vector + self.residual if self.codec.feeds_back else vector
         through = self._low_rank.mean if self._low_rank else self._through_codec
@@ -78,21 +79,21 @@ class Peer:
 
     def _through_codec(self, vector: Floats) -> tuple[Floats, Floats]:
         encoded = self.codec.encode(vector, self._generator)
-        # What the others will see of this worker; the rest is its residual.
+        # The others receive this; the rest is this worker's residual.
         own = self.codec.decode(encoded, len(vector))
         if self.codec.sums_in_flight:
             parts = tuple(self._summed(part) for part in encoded.parts)
             total = self.codec.decode(Encoded(parts, encoded.known), len(vector))
             return total / np.float32(self.workers), own
         decoded = [self.codec.decode(each, len(vector)) for each in self._gathered(encoded)]
-        # In the order of ranks on every worker, so that all come to the same bits.
+        # In the order of ranks on every worker, so that all get the same bits.
         return np.stack(decoded).mean(axis=0, dtype=np.float32), own
 
     def _mean_of(self, values: Floats) -> Floats:
         return np.asarray(self._summed(values) / self.workers, dtype=np.float32)
 
     def _summed(self, part: NDArray[Any]) -> NDArray[Any]:
-        """The sum over workers, added up in the part's own format; uint16 holds bfloat16."""
+        """Return the sum over workers, in the part's own format; uint16 holds bfloat16."""
         total = torch.from_numpy(part.copy())
         if part.dtype == np.uint16:
             total = total.view(torch.bfloat16)
@@ -102,9 +103,9 @@ class Peer:
         return np.asarray(total.numpy())
 
     def _gathered(self, encoded: Encoded) -> list[Encoded]:
-        """The payloads of all workers.
+        """Return the payloads of all workers.
 
-        First the lengths of their parts, then the bytes, filled up to the longest.
+        The lengths of the parts are gathered first, then the bytes, padded to the longest.
         """
         # torch gathers tensors of one size only, and a threshold's payloads differ by worker.
         lengths = self._all([part.nbytes for part in encoded.parts])
@@ -125,7 +126,7 @@ class Peer:
 
 
 def _unpacked(payload: NDArray[np.uint8], lengths: list[int], like: Encoded) -> Encoded:
-    """Parts of ``lengths`` bytes, in the formats of those of ``like``."""
+    """Split a payload into parts of ``lengths`` bytes, in the formats of ``like``'s parts."""
     parts, start = [], 0
     for length, part in zip(lengths, like.parts, strict=True):
         parts.append(_shaped(payload[start : start + length], part))
@@ -134,5 +135,5 @@ def _unpacked(payload: NDArray[np.uint8], lengths: list[int], like: Encoded) -> 
 
 
 def _shaped(payload: NDArray[np.uint8], like: NDArray[Any]) -> NDArray[Any]:
-    # A copy: a part may begin at a byte where its format cannot.
+    # A copy: a part may begin at an address that is not aligned for its format.
     return payload.copy().view(like.dtype).reshape(-1, *like.shape[1:])

@@ -1,4 +1,4 @@
-"""Real data that ships with dpsim: the 1,797 handwritten digits that its replays learn, too.
+"""Real data shipped with dpsim: 1,797 handwritten digits, also used by its replays.
 
 They have 8 x 8 pixels of 17 greys, and 10 classes.
 """
@@ -26,7 +26,7 @@ class Digits:
 
 
 def digits(precision: str, device: Any = "cpu") -> Digits:
-    """All samples on ``device``."""
+    """Return all samples on ``device``."""
     pixels, labels = all_digits()
     images = torch.as_tensor(pixels, dtype=getattr(torch, precision), device=device) / WHITE
     return Digits(images.reshape(-1, 1, 8, 8), torch.as_tensor(labels, device=device))

@@ -1,7 +1,7 @@
-"""torch's FSDP2: weights, gradients and the optimiser's state divided among workers.
+"""torch's FSDP2: weights, gradients and the optimiser's state sharded over workers.
 
-Runs of blocks are gathered together, as a scenario's units are. Source: Zhao et al., "PyTorch
-FSDP", VLDB 16, 2023; ``torch.distributed.fsdp.fully_shard``.
+Runs of blocks are gathered together, like a scenario's units. Source: Zhao et al., "PyTorch FSDP",
+VLDB 16, 2023; ``torch.distributed.fsdp.fully_shard``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from validate.training.method import Method, silent_group
 from validate.training.task import Task
 from validate.training.worker import Worker
 
-_FORMATS = {"fp32": None, "bf16": torch.bfloat16}  # None: as they are
+_FORMATS = {"fp32": None, "bf16": torch.bfloat16}  # None: unchanged
 
 _SHARE = 0.25
 _TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -53,22 +53,21 @@ class Fsdp(Method):
 
     @property
     def flat(self) -> bool:
-        """Torch divides parameters itself."""
+        """Torch shards the parameters itself."""
         return False
 
     def workers(self, ranks: int) -> int:
-        """All; groups must come out even."""
+        """Return all ranks; raises DpsimError if groups do not divide them evenly."""
         if self.group is not None and ranks % self.group:
             raise DpsimError(f"fsdp: group must divide the {ranks} ranks, but got {self.group}")
         return ranks
 
     @property
     def hides(self) -> bool:
-        """What goes beside passes is not timed."""
         return True
 
     def run(self, worker: Worker) -> None:
-        """Gathering and scattering go beside passes: what shows of them is in compute."""
+        """Train; gathers and scatters overlap with passes; their exposed time is in compute."""
         model: Any = worker.replica.model
         self.divide(model, worker.task, self._mesh(worker))
         for step in worker.steps():
@@ -76,7 +75,7 @@ class Fsdp(Method):
             worker.update()
 
     def alone(self, worker: Worker) -> Callable[[], None]:
-        """By a group that sends nothing: what it gathers are copies of the rank's own part."""
+        """Return a step in a group that sends nothing: gathers copy the rank's own part."""
         from torch.distributed.device_mesh import DeviceMesh
 
         group = silent_group(worker, self.group or worker.workers)
@@ -96,16 +95,16 @@ class Fsdp(Method):
 
         kind, ranks = worker.world.device.type, worker.workers
         if self.group is None or self.group == ranks:
-            # Of the run's own group: torch would make one by NCCL for GPUs that meet by gloo.
+            # From the run's own group: torch would make an NCCL one for GPUs whose backend is gloo.
             return DeviceMesh.from_group(worker.world.group, kind)
-        # fully_shard takes the last dimension to shard over, the first to replicate: HSDP.
+        # fully_shard shards over the last dimension and replicates over the first: HSDP.
         shape = (ranks // self.group, self.group)
         return init_device_mesh(kind, shape, mesh_dim_names=("replicas", "shards"))
 
     def divide(self, model: nn.Module, task: Task, mesh: Any) -> None:
-        """Shard the units of ``model``, then what is left of it.
+        """Shard the units of ``model``, then the rest of it.
 
-        Each unit gets its weights just before it is sharded: no rank ever holds two whole ones.
+        Each unit gets its weights just before it is sharded: no rank ever holds two whole units.
         """
         try:
             from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -117,8 +116,8 @@ class Fsdp(Method):
             reduce_dtype=_FORMATS[self.gradients],
         )
         shard = partial(fully_shard, mesh=mesh, mp_policy=policy)
-        # Left out where torch chooses: for the root, which backward needs first, each version does
-        # so in its own way, and what is asked for by name gathers it twice.
+        # Omitted where torch chooses: for the root, which backward needs first, each version has
+        # its own default, and an explicit value gathers it twice.
         kept = {} if self.reshard else {"reshard_after_forward": False}
         for unit in units(model, self.unit_size):
             if len(unit) > 1 and _TORCH < (2, 5):
@@ -128,22 +127,22 @@ class Fsdp(Method):
                 )
             for block in unit:
                 task.fill(block)
-            # A block alone by itself: those versions take no lists.
+            # A single block is passed alone: those versions take no lists.
             shard(unit if len(unit) > 1 else unit[0], **kept)
-        # What is in no unit (embeddings, the head) makes up one more, which the root gathers.
+        # The rest (embeddings, the head) forms one more unit, which the root gathers.
         task.fill(model)
         shard(model, **kept)
 
     @contextmanager
     def _unsynchronised(self, model: Any) -> Iterator[None]:
-        """A pass before the last: gradients stay whole, unless they are scattered each time."""
+        """Run a pass before the last: gradients stay whole unless they are scattered each time."""
         model.set_requires_gradient_sync(self.sync_each_pass)
         yield
         model.set_requires_gradient_sync(True)
 
 
 def units(model: nn.Module, least: float) -> list[list[nn.Module]]:
-    """Runs of the model's blocks with at least ``least`` bytes of weights each, in order."""
+    """Return runs of the model's blocks with at least ``least`` bytes of weights each, in order."""
     found: list[list[nn.Module]] = [[]]
     size = 0
     for block in blocks_of(model):
@@ -156,16 +155,16 @@ def units(model: nn.Module, least: float) -> list[list[nn.Module]]:
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The model's repeated parts: the children of its longest sequence, those with weights.
+    """Return the model's repeated parts: the children with weights of its longest sequence.
 
-    A sequence that holds less than a quarter of the model's weights is within a part.
+    Sequences with less than a quarter of the model's weights are ignored: they are within a part.
     """
     whole = _weights(model)
     sequences = [
         part for part in model.modules() if isinstance(part, (nn.Sequential, nn.ModuleList))
     ]
     large = [part for part in sequences if _weights(part) >= _SHARE * whole]
-    # Of equally long ones the outermost, which comes first.
+    # Of equally long ones, max takes the outermost, which comes first.
     longest = max(large, key=len, default=None)
     return [] if longest is None else [block for block in longest if _weights(block)]
 

@@ -1,12 +1,12 @@
 """Gossip, D-PSGD.
 
-In every step each worker averages its model with its neighbours' and then moves by its own
-gradient.
+In every step each worker averages its model with its neighbours' and then applies its own gradient:
 
-w_i = sum over j of W[i, j] w_j - rate x gradient of i at the old w_i: models travel while gradients
-are computed. The graphs are dpsim's own. Models differ until the end, when all take the mean of
-all. Source: Lian et al., "Can decentralized algorithms outperform centralized algorithms?", NeurIPS
-2017.
+w_i = sum over j of W[i, j] w_j - rate x gradient of i at the old w_i
+
+Models are sent while gradients are computed. The graphs are dpsim's own. Models differ until the
+end, when all take the mean. Source: Lian et al., "Can decentralized algorithms outperform
+centralized algorithms?", NeurIPS 2017.
 """
 
 from __future__ import annotations
@@ -39,18 +39,17 @@ class Gossip(Method):
     )
 
     def workers(self, ranks: int) -> int:
-        """All of at least 2."""
+        """Return all ranks, at least 2."""
         self._at_least(ranks, 2)
         return ranks
 
     @property
     def hides(self) -> bool:
-        """What goes beside passes is not timed."""
         return True
 
     def run(self, worker: Worker) -> None:
-        """Models set out while the gradient is computed; once mixed, they move by it."""
-        # Drawn from the seed by every worker alike: nobody need say whom it meets.
+        """Train; models are sent while gradients are computed, then mixed and updated."""
+        # Every worker draws the same turns from the seed, so partners need no message.
         turns = gossip_turns(self.graph, worker.workers, worker.training.seed)
         for step in worker.steps():
             turn = _Turn(worker, turns[step % len(turns)])
@@ -65,9 +64,9 @@ class Gossip(Method):
 
 @dataclass(slots=True, init=False, eq=False)
 class _Turn:
-    """One worker's part of a turn, by way of the host.
+    """One worker's part of a turn, through host memory.
 
-    Its model is on its way to some, those of ``heard`` are on their way to it.
+    It sends its model to some workers and receives those of ``heard``.
     """
 
     heard: list[int]
@@ -77,11 +76,11 @@ class _Turn:
     def __init__(self, worker: Worker, schedule: Schedule) -> None:
         (edges,) = schedule.each_round()
         self.heard = [int(source) for source in edges.source[edges.destination == worker.rank]]
-        # A copy, since the replica may move while its model is still on the way.
+        # A copy, since the replica may change while its model is being sent.
         own = worker.replica.weights.to("cpu", copy=True)
         self.models = [own, *(torch.empty_like(own) for _ in self.heard)]
         group = worker.host_group
-        # Receives before sends: gloo sends at once to whoever is known to wait.
+        # Receives before sends: gloo sends at once to a rank that is known to wait.
         self.works = [
             dist.irecv(model, source, group)
             for source, model in zip(self.heard, self.models[1:], strict=True)
@@ -90,16 +89,16 @@ class _Turn:
         self.works += [dist.isend(own, int(to), group) for to in listeners]
 
     def mean(self) -> Tensor:
-        """The mean of the worker's own model and those that it has heard, when they are here."""
+        """Wait for the models received, and return their mean with the worker's own."""
         for work in self.works:
             work.wait()
         return torch.stack(self.models).mean(dim=0)
 
 
 def consensus(worker: Worker, weights: Tensor) -> None:
-    """Every worker takes the mean of all workers' ``weights``.
+    """Replace every worker's ``weights`` by the mean over all workers.
 
-    Replicas that gossiped agree only then.
+    Only then do replicas agree after gossip.
     """
     # Summed, then divided: gloo has no mean.
     dist.all_reduce(weights, group=worker.world.group)

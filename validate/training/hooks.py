@@ -1,4 +1,4 @@
-"""Communication hooks of torch's DDP: what is done with a bucket whose gradients are ready."""
+"""Communication hooks of torch's DDP, called with a bucket whose gradients are ready."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from validate.training.worker import Worker
 
 
 def by_hook(state, bucket):  # type: ignore[no-untyped-def]
-    """What torch calls: ``state`` is one of the hooks below.
+    """Call the hook ``state``, one of those below; registered with torch.
 
-    Without annotations, since torch reads them, and takes no text for its own types.
+    It has no annotations, since torch inspects them and rejects strings for its own types.
     """
     return state(bucket)
 
 
 def arrived_at_once(bucket: Any) -> Any:
-    """A future, already done, of the bucket as it is: nothing is sent."""
+    """Return a completed future of the unchanged bucket: nothing is sent."""
     return _done(bucket.buffer())
 
 
 def _done(mean: Tensor) -> Any:
-    # A GPU's future tells torch's streams to wait for it. A processor's takes no devices.
+    # A GPU's future tells torch's streams to wait for it; a CPU's takes no devices.
     devices = [mean.device] if mean.device.type == "cuda" else []
     done: Any = torch.futures.Future(devices=devices)
     done.set_result(mean)
@@ -36,7 +36,7 @@ def _done(mean: Tensor) -> Any:
 
 
 class TimedAverage:
-    """The plain average, and when each bucket set out and came."""
+    """Averages buckets, and records when each began and ended."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -44,12 +44,12 @@ class TimedAverage:
         self._workers = worker.workers
 
     def __call__(self, bucket: Any) -> Any:
-        """A future of the bucket's mean."""
+        """Return a future of the bucket's mean."""
         face = self._worker.world.face
         number = bucket.index()
         begin = face.mark()
         sums = bucket.buffer()
-        # Before the sum, as torch's own hook divides.
+        # Before the sum, since torch's own hook also divides first.
         sums.div_(self._workers)
         work = dist.all_reduce(sums, group=self._group, async_op=True)
 
@@ -63,10 +63,11 @@ class TimedAverage:
 
 
 class CodecHook:
-    """Each bucket through a codec of dpsim's, on the device, with error feedback.
+    """Sends each bucket through a codec of dpsim, on the device, with error feedback.
 
-    Payloads that add up are all-reduced; others are gathered, and every worker decodes all of them.
-    PowerSGD's two payloads are two all-reduces, the second of what came out of the first.
+    Payloads that sum in flight are all-reduced; others are gathered, and every worker decodes all
+    of them. PowerSGD's two payloads are two all-reduces, the second computed from the result of the
+    first.
     """
 
     def __init__(self, codec: Codec, worker: Worker) -> None:
@@ -75,13 +76,13 @@ class CodecHook:
         self._group = worker.world.group
         self._workers = worker.workers
         self._lost: dict[Tensor, Tensor] = {}
-        # Workers who draw alike need not send which elements they have drawn.
+        # Workers with the same random stream need not send the indices that they draw.
         key = 0 if codec.common_randomness else worker.rank
         device = worker.world.device
         self._generator = torch.Generator(device).manual_seed(worker.training.seed + key)
 
     def __call__(self, bucket: Any) -> Any:
-        """A future, already done, of the mean as it comes through the codec."""
+        """Return a completed future of the mean, as sent through the codec."""
         face = self._worker.world.face
         gradient = bucket.buffer()
         begin = face.mark()
@@ -97,25 +98,25 @@ class CodecHook:
         return _done(mean.to(gradient.dtype))
 
     def _left_over(self, parameters: Sequence[Tensor]) -> Tensor:
-        """What encoding has lost of their gradients so far.
+        """Return the accumulated encoding error of the parameters' gradients.
 
-        By parameter, not by bucket: torch cuts its buckets anew after the first step.
+        Kept by parameter, not by bucket: torch rebuilds its buckets after the first step.
         """
         nothing = (torch.zeros(each.numel(), device=each.device) for each in parameters)
         lost = zip(parameters, nothing, strict=True)
         return torch.cat([self._lost.get(each, zeros) for each, zeros in lost])
 
     def _at_once(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """What of this worker's vector arrives, and the mean of all workers'."""
+        """Return this worker's vector as received, and the mean of all workers' vectors."""
         with self._worker.part("encode"):
             encoded = encode(self.codec, vector, self._generator)
             own = decode(self.codec, encoded, len(vector))
         return own, self._mean(encoded, len(vector))
 
     def _chained(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """The same of a codec whose later parts are made of the mean of earlier ones.
+        """Return the same for a codec whose later parts depend on the mean of earlier ones.
 
-        No worker's own vector arrives: what it loses is counted from the mean.
+        No worker's own vector is received, so its error is relative to the mean.
         """
         encoded = encode(self.codec, vector, self._generator, self._averaged)
         with self._worker.part("encode"):
@@ -145,7 +146,7 @@ class CodecHook:
         return total
 
     def _gathered(self, part: Tensor) -> list[Tensor]:
-        """Everybody's ``part``; first the lengths, since a threshold's payloads differ."""
+        """Return all workers' ``part``; lengths go first, as a threshold's payloads differ."""
         lengths = self._all(torch.tensor([len(part)], device=part.device))
         counts = [int(length) for length in lengths]
         # torch gathers tensors of one size only.

@@ -5,10 +5,10 @@ by the learners' corrections and keeps its momentum:
 
     c_i = a (w_i - z),   w_i -= rate x gradient_i + c_i,   z += sum of c_i + mu (z - z_prev)
 
-z of a step is formed while the learners already compute the next gradients: they need it only when
-those are there. On several ranks the sum of c_i goes over all learners of all ranks, so that every
-rank holds the same z. Source: Koliousis et al., "Crossbow: scaling deep learning with small batch
-sizes on multi-GPU servers", VLDB 12, 2019 (algorithm 1).
+z of a step is computed while the learners already compute the next gradients: they need it only
+after those. On several ranks the sum of c_i is over all learners of all ranks, so that every rank
+has the same z. Source: Koliousis et al., "Crossbow: scaling deep learning with small batch sizes on
+multi-GPU servers", VLDB 12, 2019 (algorithm 1).
 """
 
 from __future__ import annotations
@@ -51,25 +51,24 @@ class Learners(Method):
     )
 
     def drawn(self, learners: int) -> float:
-        """The factor a among ``learners`` in all."""
+        """Return the factor a for ``learners`` in all."""
         return self.pull or 1.0 / learners
 
     @property
     def hides(self) -> bool:
-        """What goes beside passes is not timed."""
         return True
 
     def run(self, worker: Worker) -> None:
-        """Threads learn; meanwhile another forms the average model of the step before.
+        """Train in threads while another thread computes the average model of the step before.
 
-        What of that is left is communication.
+        The exposed part of the latter counts as communication.
         """
         group = LearnerGroup(worker, self.learners)
         average = AverageModel(worker.replica.weights, self.inertia, worker.world)
         total, pull = None, self.drawn(group.everywhere)
         with ThreadPoolExecutor(group.threads + 1) as threads:
             for step in worker.steps():
-                # Begun before the learners are, so that it has the whole step to travel in.
+                # Started before the learners, so that it can overlap with the whole step.
                 average.set_out()
                 moved = threads.submit(average.move, total)
                 with worker.part("compute"):
@@ -81,14 +80,14 @@ class Learners(Method):
                 with worker.part("update"):
                     total = group.correct(average.weights, pull)
                 worker.note(CORRECTED, worker.rank, step, average.version)
-        # The last step's corrections have no step after them to travel beside.
+        # The last step's corrections have no later step to overlap with.
         average.set_out()
         average.move(total)
         average.arrive()
         worker.replica.weights.copy_(average.weights)
 
     def alone(self, worker: Worker) -> Callable[[], None]:
-        """All learners of the rank at once, with corrections towards a model that stays."""
+        """Return a step of all learners of the rank, with corrections towards a fixed model."""
         group = LearnerGroup(worker, self.learners)
         threads, pull = ThreadPoolExecutor(group.threads), self.drawn(group.everywhere)
 
@@ -100,7 +99,7 @@ class Learners(Method):
 
 
 class AverageModel:
-    """z, and what it was before; ``version`` counts its moves, which have a stream of their own."""
+    """z and its previous value; ``version`` counts its moves, which have their own stream."""
 
     def __init__(self, weights: Tensor, inertia: float, world: World) -> None:
         self.weights = weights.clone()
@@ -111,23 +110,23 @@ class AverageModel:
         self.version = 0
 
     def set_out(self) -> None:
-        """The next move begins when the compute stream has done what it was given."""
+        """Let the next move start when the compute stream has finished its current work."""
         self._world.face.fork([self._stream])
 
     def arrive(self) -> None:
-        """The compute stream waits for the last move."""
+        """Let the compute stream wait for the last move."""
         self._world.face.join([self._stream])
 
     def move(self, corrections: Tensor | None) -> None:
         """Move by this rank's ``corrections`` and all others', and by inertia.
 
-        They are None where no step has been taken yet.
+        ``corrections`` are None before the first step.
         """
         if corrections is None:
             return
         with self._world.face.on_stream(self._stream):
             dist.all_reduce(corrections, group=self._world.group)
-            # A new vector, not in place: the next move's inertia is taken from the one before.
+            # A new vector, not in place: the next move's inertia needs the previous one.
             moved = self.weights + corrections + self._inertia * (self.weights - self._previous)
         self._previous, self.weights = self.weights, moved
         self.version += 1
@@ -150,11 +149,11 @@ class LearnerGroup:
 
     @property
     def threads(self) -> int:
-        """One for all learners on a GPU, where threads would launch in turns; else one for each."""
+        """The number of threads: one on a GPU, where launches are serial, else one per learner."""
         return 1 if self.worker.world.on_gpu else len(self.replicas)
 
     def learn_all(self, threads: Executor, step: int) -> list[Tensor]:
-        """All learners' losses; each computes on its stream, and what follows waits for them."""
+        """Return all learners' losses, computed on their streams, which later work waits for."""
         face = self.worker.world.face
         face.fork(self._streams)
         losses = [threads.submit(self._learn, each, step) for each in range(len(self.replicas))]
@@ -163,19 +162,19 @@ class LearnerGroup:
         return found
 
     def _learn(self, learner: int, step: int) -> Tensor:
-        """The loss of a learner's batch; its gradient stays in its replica."""
+        """Return the loss of a learner's batch; its gradient stays in its replica."""
         with self._streamed(learner):
             self.worker.pause(step)
             return self.replicas[learner].learn(*self.worker.batch(self.shards[learner], step))
 
     def correct(self, average: Tensor, pull: float) -> Tensor:
-        """Every learner moves by its gradient and towards ``average``.
+        """Move every learner by its gradient and towards ``average``.
 
-        Returns the sum of what the latter took from them.
+        Returns the sum of the corrections towards the average.
         """
         total = torch.zeros_like(average)
         for replica in self.replicas:
-            # Of the weights before the update: the equations take both from the same w_i.
+            # From the weights before the update: the equations take both from the same w_i.
             correction = pull * (replica.weights - average)
             replica.update()
             replica.weights -= correction

@@ -1,4 +1,4 @@
-"""Averages gradients by the library's own all-reduce: one call for all, once backward is done."""
+"""Averages gradients by the library's own all-reduce: one call for all, after backward."""
 
 from __future__ import annotations
 
@@ -20,6 +20,5 @@ class Library(Synchronous):
     )
 
     def average(self, worker: Worker, gradient: Tensor) -> None:
-        """Sum by one call, then divide."""
         dist.all_reduce(gradient, group=worker.world.group)
         gradient /= worker.workers

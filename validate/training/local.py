@@ -1,4 +1,4 @@
-"""What a worker does alone: forward, backward, and its own optimiser's step."""
+"""A worker's local computing: forward, backward, and its own optimiser's step."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Replica:
     """A model and its optimiser.
 
     ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views, so that
-    a method of training that changes either vector in place has changed the model. Where a library
-    divides or wraps the model itself, it is not ``flat``, and has neither; where a library
-    ``divides`` it, it may have no weights before (`Task.outline`).
+    a method of training that changes either vector in place has changed the model. If a library
+    shards or wraps the model itself, it is not ``flat`` and has neither; if a library ``divides``
+    it, it may have no weights at first (`Task.outline`).
     """
 
     def __init__(
@@ -50,13 +50,11 @@ class Replica:
         forward: Forward | None = None,
         between: Between = nullcontext,
     ) -> Tensor:
-        """The mean loss of a batch, and its gradient, that of the mean over all passes.
+        """Return the mean loss of a batch over all passes, and compute its gradient.
 
-        ``forward`` stands for the model where given. All passes but the last are taken in
-        ``between``.
+        ``forward`` replaces the model if given. All passes but the last run in ``between``.
         """
-        # Not set_to_none where it is flat, as torch's optimisers do: the parameters' gradients must
-        # stay views.
+        # Not set_to_none (torch's default) if flat: the parameters' gradients must stay views.
         if self.flat:
             self.gradient.zero_()
         else:
@@ -68,34 +66,34 @@ class Replica:
                 loss = self.task.loss(forward or self.model, inputs, labels) / self.task.passes
                 loss.backward()
             losses.append(loss.detach())
-        # A tensor still: to ask for its number would hold the host up until the device is done.
+        # Still a tensor: reading its number would block the host until the device is done.
         return torch.stack(losses).sum()
 
     def update(self) -> None:
-        """The weights move by what is in the gradient."""
+        """Update the weights by the gradient."""
         if self.optimiser is None:
             self.optimiser = self.task.optimiser(list(self.model.parameters()))
         self.optimiser.step()
 
     def final(self) -> Tensor:
-        """All weights in one vector on the host, also where a library has divided them."""
+        """Return all weights in one vector on the host, even if a library has sharded them."""
         if self.flat:
             return self.weights.detach().cpu().clone()
-        # Each rank has a shard of each parameter: all ranks must ask for the whole at once.
+        # Each rank has a shard of each parameter, so all ranks must gather at the same time.
         parameters: list[Any] = list(self.model.parameters())
         whole = [getattr(each, "full_tensor", lambda own=each: own)() for each in parameters]
         return torch.cat([each.detach().cpu().reshape(-1) for each in whole])
 
 
 def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weights and gradients, each as one vector that all parameters, in order, become views of.
+    """Make all parameters, in order, views of one vector of weights and one of gradients.
 
-    Each keeps its layout in memory: those of convolutions may be channels_last.
+    Each keeps its layout in memory: that of convolutions may be channels_last.
     """
     parameters = list(model.parameters())
     weights = torch.cat([_in_memory(parameter.detach()) for parameter in parameters])
     gradient = torch.zeros_like(weights)
-    # What is split is a view: the parameters share the vectors' memory from here on.
+    # split returns views: from here on the parameters share the vectors' memory.
     sizes = [parameter.numel() for parameter in parameters]
     parts = zip(parameters, weights.split(sizes), gradient.split(sizes), strict=True)
     for parameter, own_weights, own_gradient in parts:
@@ -106,12 +104,12 @@ def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def _in_memory(tensor: Tensor) -> Tensor:
-    """Its elements in the order in which they lie in memory."""
+    """Return a tensor's elements in the order of their memory."""
     return _dense(tensor).as_strided((tensor.numel(),), (1,))
 
 
 def _dense(tensor: Tensor) -> Tensor:
-    """The same with nothing between its elements; a part of another tensor is copied."""
+    """Return the tensor without gaps in memory; a part of another tensor is copied."""
     last = tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else None
     if last is not None and last.stride() == tensor.stride():
         return tensor

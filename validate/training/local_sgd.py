@@ -1,14 +1,14 @@
-"""Local SGD: workers go their own way and average their models, not their gradients, every H steps.
+"""Local SGD: workers train alone and average their models, not their gradients, every H steps.
 
 With ``switch``, the first steps average gradients in every step, and local steps begin after them
-(post-local SGD). With H = 1 averaging models after a step equals averaging gradients before it,
-since all started the step alike and SGD is linear in the gradient. Momentum stays where it is: each
-worker's own. Source: Stich, "Local SGD converges fast and communicates little", ICLR 2019; Lin et
-al., "Don't use large mini-batches, use local SGD", ICLR 2020.
+(post-local SGD). With H = 1, averaging models after a step equals averaging gradients before it,
+since all started the step with the same weights and SGD is linear in the gradient. Momentum is not
+averaged. Source: Stich, "Local SGD converges fast and communicates little", ICLR 2019; Lin et al.,
+"Don't use large mini-batches, use local SGD", ICLR 2020.
 
-With an outer step, workers average inside groups, and now and then all of them meet: the mean of
-how far each has moved is a gradient for an optimiser of its own, by which a fragment of the model
-moves. Source: Douillard et al., "DiLoCo", 2023; "Streaming DiLoCo", 2025.
+With an outer step, workers average inside groups, and periodically over all groups: the mean of the
+groups' movements is the gradient for an outer optimiser, which moves a fragment of the model.
+Source: Douillard et al., "DiLoCo", 2023; "Streaming DiLoCo", 2025.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Outer(Config):
     )
 
     def due(self, averaging: int) -> tuple[int, ...]:
-        """The fragments that set out after an averaging, counted from 1: by the strategy's rule."""
+        """Return the fragments due after an averaging, counted from 1, by the strategy's rule."""
         return OuterConfig(every=self.every, fragments=self.fragments).due(averaging)
 
 
@@ -68,20 +68,21 @@ class LocalSgd(Method):
     outer: Outer | None = Field(default=None, description="The step over all groups, if any.")
 
     def workers(self, ranks: int) -> int:
-        """All; groups must come out even."""
+        """Return all ranks; raises DpsimError if groups do not divide them evenly."""
         if self.group is not None and ranks % self.group:
             raise DpsimError(f"local-sgd: group must divide the {ranks} ranks, got {self.group}")
         return ranks
 
     def run(self, worker: Worker) -> None:
-        """Steps, then one last average where the last step was not followed by one."""
+        """Train; average once more at the end unless the last step was followed by an average."""
         group, size = own_group(worker, self.group)
         steps = worker.training.steps
         outer = None if self.outer is None else OuterStep(self.outer, worker)
         averagings = 0
         for step in worker.steps():
             worker.learn(step)
-            # Inside a group that averages in every step, gradients do: the same, before the update.
+            # A group that averages in every step averages gradients, which is equivalent, before
+            # the update.
             each_step = self.outer is not None and self.every == 1
             if step < self.switch or (each_step and size > 1):
                 _average(worker, worker.replica.gradient, AVERAGED_GRADIENTS, step, group, size)
@@ -97,18 +98,18 @@ class LocalSgd(Method):
                 outer.set_out(averagings, step, last=step == steps - 1)
 
     def _averages_models(self, step: int, steps: int) -> bool:
-        # The last step is averaged after whatever is left of a period: all must end alike.
+        # The last step is always followed by an average, so that all end with the same model.
         local = step - self.switch + 1
         return local > 0 and (local % self.every == 0 or step == steps - 1)
 
 
 class OuterStep:
-    """Where all groups were when they met last, and what is on its way between them."""
+    """The weights at the last outer step, and the fragments in transit between groups."""
 
     def __init__(self, settings: Outer, worker: Worker) -> None:
         self._settings = settings
         self._worker = worker
-        # Views: what moves a fragment moves the whole.
+        # Views: moving a fragment moves the whole.
         self._anchor = worker.replica.weights.clone()
         self._velocity = torch.zeros_like(self._anchor)
         self._anchors = self._anchor.tensor_split(settings.fragments)
@@ -117,9 +118,9 @@ class OuterStep:
         self._flying: list[tuple[int, int, Tensor, Tensor, Any]] = []
 
     def set_out(self, averaging: int, step: int, *, last: bool) -> None:
-        """Send the fragments whose turn it is, all of them at the ``last`` step, and wait then."""
+        """Send the fragments that are due; at the ``last`` step, send all and wait."""
         parts = range(self._settings.fragments) if last else self._settings.due(averaging)
-        # What still travels comes first: all fragments then set out from where everyone is.
+        # First wait for fragments in transit: all fragments then start from the same weights.
         if last:
             self.arrive(None)
         with self._worker.part("communication"):
@@ -127,13 +128,13 @@ class OuterStep:
                 left = self._weights[part].clone()
                 moved = self._anchors[part] - left
                 work = dist.all_reduce(moved, group=self._worker.world.group, async_op=True)
-                # What has left is kept: steps taken while it travels are told from what it was.
+                # Weights at sending are kept, to compute the steps taken during the transfer.
                 self._flying.append((step + self._settings.overlap, part, left, moved, work))
         if last or not self._settings.overlap:
             self.arrive(None)
 
     def arrive(self, step: int | None) -> None:
-        """Take what is due at ``step``, or everything."""
+        """Apply the fragments due at ``step``, or all if None."""
         due = [each for each in self._flying if step is None or each[0] <= step]
         for each in due:
             self._flying.remove(each)
@@ -145,7 +146,7 @@ class OuterStep:
             self._worker.note(MOVED, self._worker.rank, step or 0)
 
     def _move(self, part: int, left: Tensor, mean: Tensor) -> None:
-        """Nesterov's step from where all were; steps taken meanwhile stay on top of it."""
+        """Apply Nesterov's step to the last outer weights, and keep steps taken meanwhile."""
         settings, anchor, velocity = self._settings, self._anchors[part], self._velocities[part]
         # Nesterov's momentum as in torch.optim.SGD: v = mu v + g, and the step is g + mu v.
         velocity.mul_(settings.momentum).add_(mean)
@@ -155,10 +156,10 @@ class OuterStep:
 
 
 def own_group(worker: Worker, size: int | None) -> tuple[Any, int]:
-    """The process group of the worker's neighbours, and how many they are."""
+    """Return the process group of the worker's neighbours, and its size."""
     if size is None or size == worker.workers:
         return worker.world.group, worker.workers
-    # Every rank must ask for every group, its own or not.
+    # Every rank must create every group, its own or not.
     groups = [
         dist.new_group(range(first, first + size)) for first in range(0, worker.workers, size)
     ]

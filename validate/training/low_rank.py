@@ -1,8 +1,8 @@
-"""PowerSGD between real workers: two all-reduces, the second of what came out of the first.
+"""PowerSGD between real workers: two all-reduces, the second computed from the first's result.
 
 P = M Q is averaged and its columns made orthonormal; Q = M' P is averaged; M is about P Q'. The
-matrix M is formed from the flat gradient as `dpsim.strategy.compression.PowerSgdConfig` says, where
-the source stands too.
+matrix M is formed from the flat gradient as in `dpsim.strategy.compression.PowerSgdConfig`, which
+also names the source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 
 class LowRank:
-    """One worker's side; ``mean_of`` is the mean of a matrix over all workers.
+    """One worker's side; ``mean_of`` returns the mean of a matrix over all workers.
 
     ``generator`` is in the same state on all of them.
     """
@@ -33,8 +33,8 @@ class LowRank:
         self._q: Floats | None = None
 
     def mean(self, vector: Floats) -> tuple[Floats, Floats]:
-        """The mean of all workers' vectors, and what of this worker's counts as sent."""
-        # Too small for two factors to be smaller: it goes as it is.
+        """Return the mean of all workers' vectors, and the part of this worker's that was sent."""
+        # Sent unchanged if too small for two factors to be smaller.
         if len(self.codec.stages(len(vector))) == 1:
             return self._mean_of(vector), vector
         matrix = self._matrix(vector)
@@ -44,7 +44,7 @@ class LowRank:
             )
         # Every worker decomposes the same mean, and so has the same P without sending it.
         p = np.linalg.qr(self._mean_of(matrix @ self._q))[0]
-        # Warm start: Q is kept, and begins the power iteration of the next step.
+        # Warm start: the next step's power iteration begins with this Q.
         self._q = self._mean_of(matrix.T @ p)
         mean = self.codec.decode(Encoded((p, self._q)), len(vector))
         return mean, mean
@@ -59,5 +59,5 @@ class LowRank:
 def low_rank(
     codec: Codec, generator: np.random.Generator, mean_of: Callable[[Floats], Floats]
 ) -> LowRank | None:
-    """A worker's side of ``codec`` where that is PowerSGD, which needs two exchanges."""
+    """Return a worker's side of ``codec`` if it is PowerSGD, which needs two exchanges."""
     return LowRank(codec, generator, mean_of) if isinstance(codec, PowerSgdConfig) else None

@@ -1,6 +1,6 @@
-"""What a method of training is.
+"""The base classes of methods of training.
 
-One file, one configuration, and what each rank does from the first step to the last.
+A method is one file with its configuration and the work of each rank from first to last step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from validate.training.worker import Worker
 
 
 class Method(Config):
-    """How workers come to a common model. ``kind`` is its name; it runs with nothing but that."""
+    """How workers reach a common model. ``kind`` is its name; all other settings have defaults."""
 
     kind: str
     by_host: ClassVar[bool] = False
@@ -31,34 +31,34 @@ class Method(Config):
 
     @property
     def flat(self) -> bool:
-        """Whether it works on the model as one vector; libraries divide or wrap it themselves."""
+        """Whether it works on the model as one vector; libraries shard or wrap it themselves."""
         return True
 
     @property
     def hides(self) -> bool:
-        """Whether it communicates beside computing without telling for how long."""
+        """Whether it overlaps communication with computing without timing it."""
         return False
 
     def workers(self, ranks: int) -> int:
-        """How many of the ranks, the first ones, compute gradients.
+        """Return how many of the ranks, the first ones, compute gradients.
 
-        Raises DpsimError where there are too few ranks.
+        Raises DpsimError if there are too few ranks.
         """
         return ranks
 
     def missing(self) -> str:
-        """What this machine lacks to run it, "" for nothing."""
+        """Return what this machine lacks to run the method, "" for nothing."""
         return ""
 
     @abstractmethod
     def run(self, worker: Worker) -> None:
-        """What a rank does.
+        """Train on one rank.
 
-        All start with the same weights, and each ends with its final ones in its replica.
+        All start with the same weights, and each ends with the final ones in its replica.
         """
 
     def alone(self, worker: Worker) -> Callable[[], None]:
-        """One step of a worker's computing, with nothing sent."""
+        """Return one step of a worker's computing, without communication."""
         batch = worker.task.batch(torch.empty(0))
 
         def step() -> None:
@@ -73,9 +73,9 @@ class Method(Config):
 
 
 def silent_group(worker: Worker, size: int) -> Any:
-    """The group of this rank and its neighbours, ``size`` in all, that sends nothing.
+    """Return a group of this rank and its neighbours, ``size`` in all, that sends nothing.
 
-    What it gathers are copies of a rank's own; all workers must ask for it.
+    Gathers return copies of the rank's own data; all workers must call this.
     """
     # Torch's group for tests, registered by its import; it has no public name.
     from torch.testing._internal.distributed import fake_pg  # noqa: F401
@@ -89,7 +89,7 @@ class Synchronous(Method):
     """Bulk-synchronous: each worker's gradient is replaced by the mean over all in every step."""
 
     def run(self, worker: Worker) -> None:
-        """Local gradient, average, update."""
+        """Train: local gradient, average, update."""
         for step in worker.steps():
             worker.learn(step)
             with worker.part("communication"):

@@ -1,9 +1,7 @@
 """Two small networks for 8 x 8 images: convolutions, and attention.
 
-Neither knows of its batch: no batch norm, no dropout.
-
-So the gradient of a batch is the mean of its samples' gradients, and workers on equal shards can
-equal one process exactly.
+Neither depends on its batch (no batch norm, no dropout), so the gradient of a batch is the mean of
+its samples' gradients, and workers on equal shards can equal one process exactly.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ SIDE = 8  # pixels
 
 
 def build(training: Training, seed: int) -> nn.Module:
-    """The model that ``training`` names, its weights drawn from ``seed``.
+    """Return the model that ``training`` names, with weights drawn from ``seed``.
 
-    The process's own random stream stays as it was.
+    The process's own random stream is left unchanged.
     """
     models = {"cnn": cnn, "transformer": Transformer}
-    # Drawn on the CPU, whatever the device: GPUs' generators give other numbers for one seed.
+    # Drawn on the CPU for any device: GPUs' generators give other numbers for the same seed.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = models[training.model](training.width)
@@ -34,7 +32,7 @@ def build(training: Training, seed: int) -> nn.Module:
 
 
 def cnn(width: int) -> nn.Module:
-    """Two convolutions of stride 2 and a linear layer; (batch, 1, 8, 8) to (batch, 10)."""
+    """Return two convolutions of stride 2 and a linear layer; (batch, 1, 8, 8) to (batch, 10)."""
     return nn.Sequential(
         nn.Conv2d(1, width, kernel_size=3, stride=2, padding=1),
         nn.ReLU(),
@@ -48,7 +46,7 @@ def cnn(width: int) -> nn.Module:
 class Transformer(nn.Module):
     """The rows of an image as 8 tokens, one block of attention and a feed-forward layer.
 
-    It makes (batch, 10) of (batch, 1, 8, 8).
+    Maps (batch, 1, 8, 8) to (batch, 10).
     """
 
     def __init__(self, width: int) -> None:
@@ -66,7 +64,7 @@ class Transformer(nn.Module):
         self.classify = nn.Linear(width, CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores of the classes."""
+        """Return the scores of the classes."""
         tokens = self.embed(images.squeeze(1)) + self.places
         query, key, value = self.query_key_value(self.before_attention(tokens)).chunk(3, dim=-1)
         attended = functional.scaled_dot_product_attention(query, key, value)
@@ -76,7 +74,7 @@ class Transformer(nn.Module):
 
 
 def positions(tokens: int, width: int) -> Tensor:
-    """Sines of each token's place at ``width`` frequencies from 1 down to 1 / 10,000.
+    """Return the sines of each token's position at ``width`` frequencies from 1 to 1 / 10,000.
 
     After Vaswani et al., NIPS 2017.
     """

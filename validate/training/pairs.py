@@ -1,11 +1,10 @@
-"""Asynchronous gossip, AD-PSGD: pairs of workers average models, nobody waits for another's step.
+"""Asynchronous gossip, AD-PSGD: pairs of workers average models without waiting for steps.
 
 Workers of even rank are active: each iteration they draw a passive worker, of odd rank, and both
-replace their models by the mean, in one indivisible act. Since active workers never wait for active
-ones, there is no deadlock. A passive worker computes meanwhile: its gradient belongs to the model
-that it had read before, and is applied to the one it has by then. Source: Lian et al.,
-"Asynchronous decentralized parallel stochastic gradient descent", ICML 2018 (algorithm 1, bipartite
-graph).
+replace their models by the mean, atomically. Since active workers never wait for active ones, there
+is no deadlock. A passive worker computes meanwhile: its gradient is computed from the model read
+before, and applied to the current one. Source: Lian et al., "Asynchronous decentralized parallel
+stochastic gradient descent", ICML 2018 (algorithm 1, bipartite graph).
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ class Pairs(Method):
     )
 
     def workers(self, ranks: int) -> int:
-        """All of at least 2."""
+        """Return all ranks, at least 2."""
         self._at_least(ranks, 2)
         return ranks
 
     def run(self, worker: Worker) -> None:
-        """Iterate, then take the mean of all.
+        """Iterate, then take the mean of all workers' models.
 
-        Passive workers have one thread more for each active one.
+        Passive workers have one more thread for each active one.
         """
         shared = SharedModel(worker)
-        # Active workers ask passive ones only (AD-PSGD's bipartite graph): nobody who waits for an
-        # answer is ever asked, so that there is no circle of workers waiting for each other.
+        # Active workers contact only passive ones (AD-PSGD's bipartite graph): a worker that waits
+        # for an answer is never contacted, so no cycle of waiting workers can form.
         if worker.rank % 2 == 0:
             partners = drawn_partners(
                 worker.training.seed, worker.rank, worker.workers, worker.training.steps
@@ -73,20 +72,20 @@ class Pairs(Method):
 
 
 def drawn_partners(seed: int, active: int, ranks: int, steps: int) -> list[int]:
-    """The passive worker that ``active`` meets in each step.
+    """Return the passive worker that ``active`` meets in each step.
 
-    It is known to both, so that nobody waits for a call that never comes.
+    Both know it, so that neither waits for a message that never comes.
     """
-    # Of an odd number of ranks the last one is active, too.
+    # With an odd number of ranks the last one is active, too.
     passive = ranks // 2
     generator = np.random.default_rng([seed, active])
     return [2 * int(drawn) + 1 for drawn in generator.integers(passive, size=steps)]
 
 
 class SharedModel:
-    """A worker's model in host memory, of which its threads change one thing at a time.
+    """A worker's model in host memory, which its threads change one at a time.
 
-    The replica holds what was read of it.
+    The replica holds the weights last read from it.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -95,7 +94,7 @@ class SharedModel:
         self._one_at_a_time = threading.Lock()
 
     def learn(self, step: int) -> None:
-        """The gradient at the model as it is now."""
+        """Compute the gradient at the current model."""
         with self._one_at_a_time:
             self.worker.replica.weights.copy_(self.weights)
             self.worker.note(READ, self.worker.rank, step)
@@ -103,7 +102,7 @@ class SharedModel:
         self.worker.learn(step)
 
     def update(self, step: int) -> None:
-        """The change that SGD makes to what was read is made to the model as it is by now."""
+        """Compute SGD's change from the weights last read, and apply it to the current model."""
         replica = self.worker.replica
         before = replica.weights.clone()
         self.worker.update()
@@ -112,19 +111,19 @@ class SharedModel:
             self.worker.note(UPDATED, self.worker.rank, step)
 
     def average_with(self, passive: int, step: int) -> None:
-        """The active side: send the model, and go on with the mean that comes back."""
+        """Send the model and continue with the returned mean: the active side."""
         group, mean = self.worker.host_group, torch.empty_like(self.weights)
         answer = dist.irecv(mean, passive, group)
         dist.send(self.weights, passive, group)
         answer.wait()
-        # Without the lock: an active worker has no thread but this one.
+        # Without the lock: an active worker has no other thread.
         self.weights.copy_(mean)
         self.worker.note(AVERAGED, passive, step)
 
     def answer(self, active: int) -> None:
-        """The passive side, for one active worker: average whenever that one calls."""
+        """Average with one active worker whenever it sends its model: the passive side."""
         training, group = self.worker.training, self.worker.host_group
-        # Drawn again, as the active worker has drawn them: this side knows when it is called.
+        # The same draws as the active worker's, so this side knows when to expect a message.
         partners = drawn_partners(training.seed, active, self.worker.workers, training.steps)
         for step, passive in enumerate(partners):
             if passive != self.worker.rank:
@@ -137,5 +136,5 @@ class SharedModel:
         with self._one_at_a_time:
             self.weights.copy_((self.weights + theirs) / 2)
             self.worker.note(AVERAGED, active, step)
-            # What is sent must not change on its way, and the lock is not held for so long.
+            # A copy: it must not change while being sent, and the lock is not held for so long.
             return self.weights.clone()

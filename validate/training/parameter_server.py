@@ -1,10 +1,10 @@
 """Parameter servers.
 
-The last ranks hold the weights, a share each; the others, the workers, read them and push what to
-add.
+The last ranks are servers, which hold a share of the weights each; the others are workers, which
+read the weights and push their changes.
 
-What a worker pushes is the change that its own SGD makes to what it has read, momentum included.
-Servers add it, by default divided by the number of workers, so that m workers in step move as one
+A worker pushes the change that its own SGD makes to the weights it has read, momentum included.
+Servers add it, by default divided by the number of workers, so that m workers in step move like one
 with the mean of their gradients. A server has a thread for each worker: it waits until
 `ServerState` lets that worker read, sends the weights, and receives the worker's change. Source: Li
 et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
@@ -48,7 +48,7 @@ class ParameterServer(Method):
     )
 
     def gate(self, workers: int) -> Gate:
-        """The rule by which workers wait for one another."""
+        """Return the rule by which workers wait for one another."""
         kinds: dict[str, Sync] = {
             "bsp": BspConfig(kind="bsp"),
             "ssp": SspConfig(kind="ssp", staleness=self.staleness),
@@ -57,17 +57,17 @@ class ParameterServer(Method):
         return kinds[self.sync].gate(workers)
 
     def workers(self, ranks: int) -> int:
-        """All but the servers."""
+        """Return all ranks but the servers."""
         self._at_least(ranks, self.servers + 1)
         return ranks - self.servers
 
     def scale(self, workers: int) -> float:
-        """What a change is multiplied by."""
+        """Return the factor on a change."""
         return 1.0 / workers if self.reduction == "mean" else 1.0
 
     def run(self, worker: Worker) -> None:
-        """Work or serve; then every server tells all ranks its share."""
-        # A copy on a CPU too: it stays what was read while the replica moves away from it.
+        """Work or serve; then every server broadcasts its share to all ranks."""
+        # A copy even on a CPU: it keeps the weights as read while the replica changes.
         weights = worker.replica.weights.to("cpu", copy=True)
         shares = weights.tensor_split(self.servers)
         if worker.rank < worker.workers:
@@ -90,9 +90,9 @@ class ParameterServer(Method):
 
 
 def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
-    """Read, learn, push, over and over.
+    """Read, learn and push in each step.
 
-    ``shares`` are the servers' parts of ``weights``, into which what is read arrives.
+    ``shares`` are the servers' parts of ``weights``, into which they are received.
     """
     arriving = _receive(worker, shares)
     for step in worker.steps():
@@ -104,8 +104,8 @@ def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
         with worker.part("communication"):
             change = worker.replica.weights.cpu() - weights
             last = step == worker.training.steps - 1
-            # Announced before the change is sent: gloo is slower the other way round. The change is
-            # a vector of its own by then, so that what arrives cannot spoil it.
+            # Posted before the change is sent, as gloo is slower the other way round. The change is
+            # a separate vector, which the receive cannot overwrite.
             arriving = [] if last else _receive(worker, shares)
             _wait(_send(worker, change.tensor_split(len(shares))))
 
@@ -114,12 +114,12 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
     """Serve the worker ``client`` for all its steps."""
     change = torch.empty_like(state.weights)
     for _ in range(worker.training.steps):
-        # Announced before the worker has the weights that it answers with its change.
+        # Posted before the worker gets the weights that it answers with its change.
         pushed = dist.irecv(change, client, worker.host_group)
         _, weights = state.read(client)
         dist.send(weights, client, worker.host_group)
         pushed.wait()
-        # A clone: a gate may hold the change while the next one arrives in the same place.
+        # A clone: a gate may hold the change while the next one is received in the same place.
         state.push(client, change.clone())
 
 

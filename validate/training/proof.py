@@ -1,8 +1,7 @@
-"""Methods on ranks that are started for them, and the proof that each did its own thing.
+"""Methods on ranks started for them, and the proof that each trains as it should.
 
-Beside a method run torch's DDP and, where there are GPUs, ``nn.DataParallel``. What a run should
-have given is computed in one process from its log alone (`replay`): losses and weights must be the
-same.
+torch's DDP and, if there are GPUs, ``nn.DataParallel`` are run for comparison. The expected result
+of a run is computed in one process from its log alone (`replay`): losses and weights must be equal.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from validate.training.replay import replay
 from validate.training.settings import Training
 from validate.training.train import METHODS, method_named, train
 
-BESIDE = ("ddp", "data-parallel")  # torch's own, to be compared with
+BESIDE = ("ddp", "data-parallel")  # torch's own, for comparison
 _TIMEOUT_S = 600.0
 # Rounding of sums in another order, by the format of weights; codecs work in float32.
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
@@ -33,10 +32,10 @@ _TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What one method gave: mean losses of its steps, seconds, and how far it is off.
+    """The result of one method: mean losses of its steps, seconds, and the error.
 
     ``off`` is the largest difference of losses and weights from the replay of its log, ``equal``
-    whether that is rounding; ``not_run`` says why there is nothing.
+    whether it is mere rounding; ``not_run`` is the reason if there is no result.
     """
 
     method: str
@@ -48,7 +47,7 @@ class Proof:
     not_run: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """A row."""
+        """Return the proof as a row."""
         return {
             "method": self.method,
             "losses": list(self.losses),
@@ -68,13 +67,13 @@ def prove(
     device: str = "auto",
     backend: str = "auto",
 ) -> list[Proof]:
-    """Carry out each of ``names``, DDP and nn.DataParallel, and compare each with its replay.
+    """Run each of ``names``, DDP and nn.DataParallel, and compare each with its replay.
 
-    Raises DpsimError for a name that is not known, RunFailed where a rank fails.
+    Raises DpsimError for an unknown name, RunFailed if a rank fails.
     """
     chosen = list(dict.fromkeys([*names, *BESIDE]))
     for name in chosen:
-        method_named(name).workers(ranks)  # raises where they are too few
+        method_named(name).workers(ranks)  # raises if there are too few ranks
     with own_folder() as folder:
         told = json.dumps([str(folder), chosen, training.model_dump(mode="json"), device, backend])
         launch(
@@ -89,7 +88,7 @@ def prove(
 
 
 def as_rank(text: str) -> None:
-    """What `prove` starts: one rank, which goes through the methods and writes its records."""
+    """Run the methods on one rank, started by `prove`, and write its records."""
     folder, names, told, device, backend = json.loads(text)
     training = Training.model_validate(told)
     records = {}
@@ -106,7 +105,7 @@ def _proof(name: str, records: Sequence[RankRecord], training: Training) -> Proo
     if records[0].not_run:
         return Proof(name, (), 0.0, {}, 0.0, False, records[0].not_run)
     workers = [record for record in records if record.losses]
-    # Under backup workers not all take the same number of steps.
+    # With backup workers, not all take the same number of steps.
     steps = min(len(record.losses) for record in workers)
     losses = np.mean([record.losses[:steps] for record in workers], axis=0)
     parts = {
@@ -126,14 +125,14 @@ def _proof(name: str, records: Sequence[RankRecord], training: Training) -> Proo
 
 
 def _mean_median(of_workers: Iterable[Sequence[float]]) -> float:
-    """The mean over workers of each one's median over steps."""
+    """Return the mean over workers of each one's median over steps."""
     return float(np.mean([np.median(seconds) for seconds in of_workers]))
 
 
 def _off(
     kind: str, workers: Sequence[RankRecord], records: Sequence[RankRecord], training: Training
 ) -> float:
-    """The largest difference from the replay, of the final weights and of the mean losses."""
+    """Return the largest difference from the replay, of final weights and mean losses."""
     wanted = replay(method_named(kind), records, training)
     weights = max(float(np.abs(record.weights - wanted.weights).max()) for record in workers)
 
@@ -146,7 +145,7 @@ def _off(
 
 
 def names_of(text: str) -> list[str]:
-    """The methods that ``text`` names, with commas between, or ``all``. Raises DpsimError."""
+    """Return the methods in ``text``, separated by commas, or ``all``. Raises DpsimError."""
     if text == "all":
         return list(METHODS)
     names = [name.strip() for name in text.split(",") if name.strip()]

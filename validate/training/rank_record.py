@@ -1,6 +1,6 @@
-"""What a rank has to tell after a run.
+"""The record of a rank after a run.
 
-Losses, times, final weights, and the order in which things happened to it.
+Losses, times, final weights, and the order of events at the rank.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dpsim.base.arrays import RealArray
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened at this rank, ``seconds`` after its run began.
+    """An event at this rank, ``seconds`` after its run began.
 
-    ``worker``, in its iteration ``clock``, did ``what``.
-
-    ``version``: how many updates the weights here had had by then, where that is counted.
+    ``worker``, in its iteration ``clock``, did ``what``. ``version`` is the number of updates of
+    the weights here so far, where counted.
     """
 
     seconds: float
@@ -31,15 +30,14 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class RankRecord:
-    """One rank's account.
+    """One rank's record.
 
     Lists have one entry for each of its iterations; none for a rank that only serves.
 
-    ``parts_s``: seconds of compute, communication and update; what methods do at the same time as
-    computing is in compute. ``carried``: of each iteration the buckets that a library took beside
-    it, with the seconds after its begin at which each set out and came. ``weights``: what the run
-    ends with on this rank, flat. ``log``: in the order in which it happened here. ``not_run``: why
-    nothing of all this is there, "" where it is.
+    ``parts_s``: seconds of compute, communication and update; overlapped communication counts as
+    compute. ``carried``: for each iteration, the buckets that a library sent during it, with the
+    seconds from its begin at which each started and ended. ``weights``: the final weights of this
+    rank, flat. ``log``: in the order of events here. ``not_run``: why all else is missing, or "".
     """
 
     method: str
@@ -54,7 +52,7 @@ class RankRecord:
     not_run: str = ""
 
     def summary(self) -> dict[str, Any]:
-        """All but the weights, as plain values for JSON."""
+        """Return all but the weights, as plain values for JSON."""
         # Not by `asdict`, which would copy the weights first.
         return {
             "method": self.method,

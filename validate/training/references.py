@@ -1,4 +1,4 @@
-"""What the others should equal: torch's data parallelism, and one process on the whole batch."""
+"""References for the other methods: torch's data parallelism, and one process on whole batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from validate.training.hooks import CodecHook, TimedAverage, arrived_at_once, by
 from validate.training.method import Method, silent_group
 from validate.training.worker import Worker
 
-_BUCKET = 25 * 2.0**20  # torch's own size of a bucket
+_BUCKET = 25 * 2.0**20  # torch's default size of a bucket
 
 
 class Ddp(Method):
@@ -39,12 +39,12 @@ class Ddp(Method):
 
     @property
     def flat(self) -> bool:
-        """Torch has parameters as they are."""
+        """Torch uses the parameters as they are."""
         return False
 
     def run(self, worker: Worker) -> None:
-        """Gradients are averaged during backward: that time is in compute."""
-        # Until the end: who compiles the model cuts it in the first step, by the same sizes.
+        """Train; gradients are averaged during backward, which counts as compute."""
+        # Kept until the end: torch.compile cuts the model in the first step, by the same sizes.
         with _first_bucket(int(self.first_bucket)):
             hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
             wrapped = self.wrapped(worker, worker.world.group, hook)
@@ -53,7 +53,7 @@ class Ddp(Method):
                 worker.update()
 
     def alone(self, worker: Worker) -> Callable[[], None]:
-        """With torch's own work on buckets, by a group that sends nothing."""
+        """Return a step with torch's own work on buckets, in a group that sends nothing."""
         group = silent_group(worker, worker.workers)
         with _first_bucket(int(self.first_bucket)):
             wrapped = self.wrapped(worker, group, arrived_at_once)
@@ -69,10 +69,10 @@ class Ddp(Method):
     def wrapped(
         self, worker: Worker, group: Any, hook: Callable[[Any], Any]
     ) -> DistributedDataParallel:
-        """The model as torch keeps it alike on all ranks of ``group``."""
-        # torch takes no devices for a model on a CPU, and none where a GPU is only a stand-in.
+        """Return the model wrapped in DDP over the ranks of ``group``."""
+        # torch takes no devices for a model on a CPU, nor where the GPU is simulated.
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
-        # torch counts in MiB, and has a smaller first bucket only where it is told no size.
+        # torch counts in MiB, and has a smaller first bucket only if no size is given.
         size = None if self.bucket_size == _BUCKET else self.bucket_size / 2**20
         wrapped = DistributedDataParallel(
             worker.replica.model,
@@ -86,7 +86,7 @@ class Ddp(Method):
 
 @contextmanager
 def _first_bucket(nbytes: int) -> Iterator[None]:
-    """Torch reads the size of the first bucket from a name of its own."""
+    """Set the size of the first bucket, which torch reads from a module variable."""
     before = dist._DEFAULT_FIRST_BUCKET_BYTES
     dist._DEFAULT_FIRST_BUCKET_BYTES = nbytes
     try:
@@ -103,7 +103,6 @@ class WholeBatch(Method):
     )
 
     def run(self, worker: Worker) -> None:
-        """Plain SGD on rank 0."""
         if worker.rank == 0:
             learn_whole_batches(worker, worker.replica.model)
 
@@ -116,17 +115,16 @@ class DataParallel(Method):
     )
 
     def missing(self) -> str:
-        """nn.DataParallel splits a batch over GPUs only."""
         return "" if torch.cuda.is_available() else "nn.DataParallel needs GPUs, and there are none"
 
     def run(self, worker: Worker) -> None:
-        """The whole batch on rank 0, split by torch; the other ranks stand by."""
+        """Train on the whole batch on rank 0, split by torch; the other ranks stand by."""
         if worker.rank == 0:
             learn_whole_batches(worker, nn.DataParallel(worker.replica.model))
 
 
 def learn_whole_batches(worker: Worker, forward: nn.Module) -> None:
-    """Every step on the batches of all workers laid end to end."""
+    """Train on the concatenated batches of all workers in every step."""
     shards = [worker.shard(each) for each in range(worker.workers)]
     for step in worker.steps():
         batches = [worker.batch(shard, step) for shard in shards]

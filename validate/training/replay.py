@@ -1,7 +1,7 @@
-"""Replays in a single process what a run logged: whose gradient met whose model, and when.
+"""Replays a run's log in one process: which gradient was applied to which model, and when.
 
-What is random in a run is the order in which messages came. Its log says it; given that order,
-losses and weights are determined, and must come out the same without any message.
+The only random part of a run is the order of messages, which its log records; given that order,
+losses and weights are determined, and must be the same without any messages.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ REPLAYS: Registry[Replay] = Registry(
 
 
 def replay(method: Method, records: Sequence[RankRecord], training: Training) -> Replayed:
-    """What the run of ``records``, one a rank in order, should have given.
+    """Return the expected result of the run of ``records``, one per rank, in order.
 
-    Raises DpsimError for a log that cannot have been.
+    Raises DpsimError for an impossible log.
     """
     return REPLAYS[method.kind](method, records, training)

@@ -1,6 +1,6 @@
 """Replays asynchronous gossip.
 
-Each worker's log says when it read its model, met whom, and applied which gradient.
+Each worker's log says when it read its model, averaged with whom, and applied which gradient.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from validate.training.settings import Training
 
 
 def replay_pairs(method: Pairs, records: Sequence[RankRecord], training: Training) -> Replayed:
-    """Every worker goes through its log; a meeting happens when both have come to it."""
+    """Replay every worker's log; a meeting takes place when both workers have reached it."""
     pairs = _Pairs(AllWorkers(training, len(records)), records)
     while any(pairs.logs):
-        # One event at a time, of any worker that can go on: events of workers that have not met
-        # since do not touch each other, so that their order is of no account.
+        # One event at a time, of any worker that can continue: events of workers that have not met
+        # since are independent, so their order does not matter.
         if not any(pairs.advance(worker) for worker in range(len(records))):
             raise DpsimError("the logs of a run must fit each other, but no worker can go on")
     return pairs.workers.done(mean(pairs.shared))
 
 
 class _Pairs:
-    """Each worker's model, what is left of its log, and the change that its next update makes."""
+    """Each worker's model, the rest of its log, and the change of its next update."""
 
     def __init__(self, workers: AllWorkers, records: Sequence[RankRecord]) -> None:
         self.workers = workers
@@ -38,11 +38,11 @@ class _Pairs:
             for record in records
         ]
         self.shared = [replica.weights.clone() for replica in workers.replicas]
-        # Only room: no update comes before a read, which sets its change.
+        # Placeholders: no update comes before a read, which sets its change.
         self._changes: list[Tensor] = [weights.clone() for weights in self.shared]
 
     def advance(self, worker: int) -> bool:
-        """The next event of a worker, if it can happen now."""
+        """Replay the next event of a worker, and return whether it was possible."""
         log = self.logs[worker]
         if not log:
             return False
@@ -59,7 +59,7 @@ class _Pairs:
         return True
 
     def _meet(self, worker: int, event: Event) -> bool:
-        """Both models become the mean, if the other worker is at this very meeting."""
+        """Replace both models by the mean, if the other worker has reached the same meeting."""
         other = event.worker
         if not self.logs[other]:
             return False
@@ -69,7 +69,7 @@ class _Pairs:
         self.logs[worker].popleft()
         self.logs[other].popleft()
         both = (self.shared[other] + self.shared[worker]) / 2
-        # Two vectors: each goes on by updates of its own, which are made in place.
+        # Two vectors: each is then updated in place.
         self.shared[worker] = both
         self.shared[other] = both.clone()
         return True

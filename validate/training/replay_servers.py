@@ -21,7 +21,7 @@ from validate.training.settings import Training
 def replay_servers(
     method: ParameterServer, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
-    """Every server goes through its log as far as it can, again and again.
+    """Replay every server's log as far as possible, in turns.
 
     An update can be applied once all shares were read.
     """
@@ -31,7 +31,7 @@ def replay_servers(
     for record in records[len(workers) :]:
         logs.append(deque(event for event in record.log if event.what in (READ, UPDATED)))
     while any(logs):
-        # Servers' clocks do not compare: what follows what is in the events themselves.
+        # Servers' clocks are not comparable: the order follows from the events themselves.
         events = sum(replayed.advance(server, log) for server, log in enumerate(logs))
         if not events:
             stuck = next(log[0] for log in logs if log)
@@ -50,13 +50,13 @@ class _Servers:
         self.servers = method.servers
         self.scale = method.scale(len(workers))
         self.weights = workers.replicas[0].weights.clone()
-        # Views: what is added to a share is added to the weights.
+        # Views: adding to a share adds to the weights.
         self._shares = self.weights.tensor_split(self.servers)
         self._reads: Counter[tuple[int, int]] = Counter()
         self._changes: dict[tuple[int, int], tuple[Tensor, ...]] = {}
 
     def advance(self, server: int, log: deque[Event]) -> int:
-        """Go on with one server's log while that is possible; how many events that were."""
+        """Replay one server's log as far as possible; return the number of events."""
         done = 0
         while log:
             event = log[0]
@@ -73,7 +73,7 @@ class _Servers:
         return done
 
     def _read(self, server: int, worker: int, clock: int) -> None:
-        """A worker gets a share; with the last one it computes."""
+        """Copy a share to a worker; with its last share the worker computes."""
         shares = self.workers.replicas[worker].weights.tensor_split(self.servers)
         shares[server].copy_(self._shares[server])
         self._reads[worker, clock] += 1

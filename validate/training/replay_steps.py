@@ -1,6 +1,6 @@
 """Replays of methods whose workers step together.
 
-What is averaged with what is known, and the log says when.
+The log says when which tensors were averaged.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from validate.training.settings import Training
 def replay_whole_batch(
     method: Method, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
-    """One model, moved by the mean of all workers' gradients.
+    """Replay one model, moved by the mean of all workers' gradients.
 
-    What every bulk-synchronous method should equal.
+    Every bulk-synchronous method should equal this.
     """
     workers = AllWorkers(training, method.workers(len(records)))
     for step in range(training.steps):
         workers.learn_all(step)
         gradient = mean([replica.gradient for replica in workers.replicas])
-        # All move, though all stay alike: each computes the next gradient of its own batch.
+        # All replicas move, though they stay equal: each computes the gradient of its own batch.
         for replica in workers.replicas:
             replica.gradient.copy_(gradient)
             replica.update()
@@ -42,7 +42,7 @@ def replay_whole_batch(
 def replay_compressed(
     method: Compressed, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
-    """The same with the mean that `dpsim.strategy.compression.CompressedMean` makes."""
+    """Replay with the mean of `dpsim.strategy.compression.CompressedMean`."""
     workers = AllWorkers(training, len(records))
     elements = workers.replicas[0].weights.numel()
     exchange = CompressedMean(method.codec, len(workers), elements, training.seed)
@@ -59,9 +59,9 @@ def replay_compressed(
 def replay_local_sgd(
     method: LocalSgd, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
-    """Each worker alone, and averages where rank 0 logged them."""
+    """Replay each worker alone, with averages where rank 0 logged them."""
     workers = AllWorkers(training, len(records))
-    # Rank 0's log stands for all: an average takes place on all ranks or on none.
+    # Rank 0's log is enough: an average takes place on all ranks or on none.
     averages = {(event.what, event.clock) for event in records[0].log}
     for step in range(training.steps):
         workers.learn_all(step)
@@ -79,11 +79,11 @@ def replay_local_sgd(
 
 
 def replay_gossip(method: Gossip, records: Sequence[RankRecord], training: Training) -> Replayed:
-    """Each worker mixes the old models of those that it logged to have heard."""
+    """Replay each worker's mixing of the old models that it logged as received."""
     workers = AllWorkers(training, len(records))
     for step in range(training.steps):
         workers.learn_all(step)
-        # What neighbours hear is the model before anybody has mixed.
+        # Neighbours receive the models from before any mixing.
         models = [replica.weights.clone() for replica in workers.replicas]
         for worker, replica in enumerate(workers.replicas):
             log = records[worker].log
@@ -97,7 +97,7 @@ def replay_gossip(method: Gossip, records: Sequence[RankRecord], training: Train
 def replay_learners(
     method: Learners, records: Sequence[RankRecord], training: Training
 ) -> Replayed:
-    """The three equations, learner by learner; losses are the means over each rank's learners."""
+    """Replay the three equations by learner; losses are means over each rank's learners."""
     k = method.learners
     workers = AllWorkers(training, len(records) * k)
     pull = method.drawn(len(workers))
@@ -109,7 +109,7 @@ def replay_learners(
             workers.change(worker)
             workers.replicas[worker].weights.sub_(correction)
         total = torch.stack(corrections).sum(dim=0)
-        # As in the run, where corrections of a step move z while the next one is computed.
+        # Like the run, where corrections of a step move z during the next one.
         moved = average + total + method.inertia * (average - previous)
         average, previous = moved, average
     done = workers.done(average)

@@ -1,6 +1,6 @@
-"""Makes every rank's model and optimiser those of rank 0.
+"""Copies rank 0's model and optimiser to every rank.
 
-That is needed at the start, and after rank 0 has loaded a checkpoint.
+Needed at the start, and after rank 0 has loaded a checkpoint.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> None:
-    """Broadcast what rank 0 has to all of ``group``: the model, and an optimiser's state.
+    """Broadcast rank 0's model, and an optimiser's state, to all of ``group``.
 
     The model is its parameters and buffers. ``optimiser`` is one of torch's or anything else with
     their ``state_dict`` and ``load_state_dict``.
@@ -26,8 +26,8 @@ def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> Non
 
 def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
     """Broadcast an optimiser's settings and state."""
-    # An outline first: momentum and the like are made by the first step, so that a rank that has
-    # taken none does not know what will come.
+    # The outline goes first: momentum and the like are created by the first step, so a rank that
+    # has taken none does not know what to receive.
     state = optimiser.state_dict()
     outline = [_outlined(state)]
     dist.broadcast_object_list(outline, src=0, group=group)
@@ -40,9 +40,9 @@ def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
 
 
 def _outlined(value: Any) -> Any:
-    """The same nest of dicts and lists, with tensors that have shapes but no numbers.
+    """Return the same nest of dicts and lists, with tensors that have shapes but no numbers.
 
-    They are on the meta device; single numbers stay.
+    They are on the meta device; scalars are kept.
     """
 
     def outlined(tensor: Tensor) -> Tensor:
@@ -52,10 +52,10 @@ def _outlined(value: Any) -> Any:
 
 
 def _filled(value: Any, device: Any) -> Any:
-    """The same nest, with room for the numbers."""
+    """Return the same nest, with memory for the numbers."""
 
     def filled(tensor: Tensor) -> Tensor:
-        # Single numbers have come with the outline already.
+        # Scalars came with the outline.
         return torch.empty_like(tensor, device=device) if tensor.dim() else tensor
 
     return _each(value, filled)

@@ -1,8 +1,7 @@
 """Averages gradients by a schedule of dpsim's own, over point-to-point messages.
 
-The ring, or any other all-reduce that dpsim knows.
-
-The schedule is the very object that the simulator times.
+The schedule is that of the ring, or of any other all-reduce that dpsim knows: the very object that
+the simulator times.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Scheduled(Method):
     )
 
     def run(self, worker: Worker) -> None:
-        """Sum by the schedule, then divide."""
+        """Train; the gradient is summed by the schedule, then divided."""
         gradient = worker.replica.gradient
         schedule = algorithm(self.algorithm).schedule(worker.workers)
         executor = Executor(schedule, gradient.numel(), worker.world, gradient.dtype)

@@ -1,10 +1,10 @@
-"""What a parameter server holds: weights, and the gate by which workers read and add to them.
+"""The state of a parameter server: weights, and the gate by which workers read and add to them.
 
 The gate is the simulator's own (`dpsim.strategy.sync.Gate`), so that a run here and a prediction
-follow the same rule. A change is added to the weights at once where each is an update, or with all
-others of its update, in the order in which they came; one that comes too late is dropped. What a
-worker goes on with is copied at the moment when it may go on: all who wait for the same update read
-the same weights.
+follow the same rule. A change is added to the weights at once if each is an update, else with all
+others of its update, in order of arrival; late changes are dropped. The weights for a worker's next
+iteration are copied when it may continue: all workers that wait for the same update read the same
+weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Note = Callable[[str, int, int, int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """What the iteration ``clock`` of a worker adds to the weights."""
+    """The change that the iteration ``clock`` of a worker adds to the weights."""
 
     worker: int
     clock: int
@@ -33,9 +33,9 @@ class Change:
 class ServerState:
     """Weights that ``workers`` workers read and add to; called from a thread per worker.
 
-    ``scale`` multiplies each change. ``is_over(clock, version)`` says whether a worker that has
-    done ``clock`` iterations begins none on that version. Whoever waits for more than
-    ``patience_s`` gets a TimeoutError.
+    ``scale`` multiplies each change. ``is_over(clock, version)`` returns whether a worker that has
+    done ``clock`` iterations begins none on that version. A wait of more than ``patience_s`` raises
+    TimeoutError.
     """
 
     def __init__(
@@ -58,20 +58,20 @@ class ServerState:
         self._newest = (0, weights.clone())
         self._readable: dict[int, tuple[int, Tensor]] = {}
         self._keeper = Gatekeeper(gate, self._goes_on)
-        # The first weights are read without a gradient handed over before.
+        # The first weights are read without handing over a gradient first.
         for worker in range(workers):
             self._goes_on(worker, 0, 0)
 
     def read(self, worker: int) -> tuple[int, Tensor]:
-        """The version that the worker goes on with and its weights, when it may go on."""
+        """Wait until the worker may continue; return its version and weights."""
         self._keeper.wait(worker, self.patience_s)
         return self._readable[worker]
 
     def push(self, worker: int, vector: Tensor) -> None:
-        """The worker's iteration is over, and adds ``vector``, if that still counts."""
+        """End the worker's iteration, and add ``vector`` if it still counts."""
 
-        # Called while the gate is locked: no thread may push or read between the gate's word that
-        # an update is made and the weights that it makes.
+        # Called while the gate is locked: no thread may push or read between the gate's decision to
+        # update and the updated weights.
         def count(outcome: GradientOutcome) -> None:
             change = Change(worker, self._gate.clocks[worker] - 1, vector)
             self._count(change, outcome)
@@ -79,7 +79,7 @@ class ServerState:
         self._keeper.hand_over(worker, count)
 
     def _count(self, change: Change, outcome: GradientOutcome) -> None:
-        # The gate has judged already: with the gradient that completes an update it has moved on.
+        # The gate has decided already: the gradient that completes an update has advanced it.
         committed = self._gate.version
         before = committed - 1 if outcome is GradientOutcome.APPLIED else committed
         self._note(PUSHED, change.worker, change.clock, before)
@@ -95,7 +95,7 @@ class ServerState:
         self._held = []
 
     def _goes_on(self, worker: int, staleness: int, version: int) -> None:
-        """Keep what it reads; all who read one version share one copy, which nobody changes."""
+        """Keep the weights that a worker reads; readers of one version share one read-only copy."""
         if self._newest[0] != version:
             self._newest = version, self.weights.clone()
         self._readable[worker] = self._newest

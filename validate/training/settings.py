@@ -1,4 +1,4 @@
-"""What every training run is told, whatever its method: model, data, optimiser, seed."""
+"""The settings of every training run, whatever its method: model, data, optimiser, seed."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ class Training(Config):
     )
 
     def pause(self, worker: int, step: int) -> float:
-        """Seconds that ``worker`` waits in iteration ``step``."""
+        """Return the seconds that ``worker`` waits in iteration ``step``."""
         own = self.pauses_s[worker] if worker < len(self.pauses_s) else 0.0
         return own[step % len(own)] if isinstance(own, tuple) else own

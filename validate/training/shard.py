@@ -1,10 +1,10 @@
-"""Equal shards of the data: which samples a worker takes in which step.
+"""Equal shards of the data: the samples that a worker takes in each step.
 
-Each epoch is a new permutation of all samples, drawn by everybody alike from the seed and the
-epoch. Worker r of m takes every m-th sample from the r-th on, in batches. Samples that do not fill
-a batch on every worker are left out of that epoch. So the shards of a step are disjoint and equal,
-and the mean of the workers' mean gradients is the mean over the whole batch. The permutation and
-the deal are those of torch.utils.data.DistributedSampler.
+Each epoch is a new permutation of all samples, which all workers draw from the seed and the epoch.
+Worker r of m takes every m-th sample from the r-th on, in batches. Samples that do not fill a batch
+on every worker are left out of that epoch. So the shards of a step are disjoint and equal, and the
+mean of the workers' mean gradients is the mean over the whole batch. The permutation and the
+distribution are those of torch.utils.data.DistributedSampler.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsim.base.errors import DpsimError
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The part of ``samples`` that ``worker`` of ``workers`` sees, ``batch`` of them a step."""
+    """The part of ``samples`` that ``worker`` of ``workers`` sees, ``batch`` of them per step."""
 
     samples: int
     worker: int
@@ -36,19 +36,19 @@ class Shard:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches that every worker gets out of the samples."""
+        """The number of whole batches of samples that every worker gets."""
         return self.samples // self.workers // self.batch
 
     def indices(self, step: int) -> Tensor:
-        """The samples of step ``step`` from 0 on, (batch,)."""
+        """Return the samples of step ``step``, counted from 0, (batch,)."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        # The whole epoch is drawn each time: no state is kept, and any step can be asked for.
+        # The whole epoch is drawn each time: no state is kept, and steps can come in any order.
         mine = permutation(self.samples, self.seed, epoch)[self.worker :: self.workers]
         return mine[place * self.batch : (place + 1) * self.batch]
 
 
 def permutation(samples: int, seed: int, epoch: int) -> Tensor:
-    """All samples in the order of an epoch, the same in every process."""
-    # A generator of its own: the process's stream may stand elsewhere on each rank.
+    """Return all samples in the order of an epoch, the same in every process."""
+    # A generator of its own: the process's stream may be in another state on each rank.
     generator = torch.Generator().manual_seed(seed + epoch)
     return torch.randperm(samples, generator=generator)

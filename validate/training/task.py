@@ -1,4 +1,4 @@
-"""What a run trains: a model, what it is fed, how its loss is computed, and its optimiser."""
+"""The task of a run: a model, its data, its loss, and its optimiser."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Forward = Callable[[Tensor], Tensor]
 
 
 class Task(ABC):
-    """The same for every worker.
+    """A model to train, the same for every worker.
 
-    ``passes`` is how many a step has, over equal batches; ``keeps_weights`` whether a record tells
-    the final ones.
+    ``passes`` is the number per step, over equal batches; ``keeps_weights`` says whether a record
+    has the final weights.
     """
 
     passes = 1
@@ -29,38 +29,38 @@ class Task(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Samples in all."""
+        """Return the number of samples."""
 
     @abstractmethod
     def model(self, seed: int) -> nn.Module:
-        """A new model on the device, its weights drawn from ``seed``."""
+        """Return a new model on the device, its weights drawn from ``seed``."""
 
     def outline(self, seed: int) -> nn.Module:
-        """The model for a method that divides it: where possible without weights, until `fill`."""
+        """Return the model for a method that shards it, if possible without weights at first."""
         return self.model(seed)
 
     def fill(self, part: nn.Module) -> None:  # noqa: B027 - most outlines have their weights
-        """Draw the weights of ``part`` on the device, where it has none yet; alike on all ranks."""
+        """Draw missing weights of ``part`` on the device, the same on all ranks."""
 
     @abstractmethod
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of these samples, on the device."""
+        """Return inputs and labels of these samples, on the device."""
 
     @abstractmethod
     def loss(self, forward: Forward, inputs: Tensor, labels: Tensor) -> Tensor:
-        """The mean loss of a batch, with its graph."""
+        """Return the mean loss of a batch, with its graph."""
 
     @abstractmethod
     def optimiser_settings(self) -> dict[str, Any]:
-        """What the optimiser's class is told beside its parameters."""
+        """Return the keyword arguments of the optimiser's class."""
 
     @property
     @abstractmethod
     def optimiser_class(self) -> Any:
-        """One of torch's."""
+        """The optimiser's class, one of torch's."""
 
     def optimiser(self, parameters: Sequence[Tensor]) -> Any:
-        """One for these parameters."""
+        """Return an optimiser of these parameters."""
         return self.optimiser_class(parameters, **self.optimiser_settings())
 
     @property
@@ -72,7 +72,7 @@ class Task(ABC):
         """Wait until the pipeline has the samples of the next step."""
 
     def flat_optimiser(self, weights: Tensor, gradient: Tensor) -> Any:
-        """The same for a model that is one vector."""
+        """Return the optimiser of a model that is one vector."""
         whole = nn.Parameter(weights)
         whole.grad = gradient
         return self.optimiser([whole])
@@ -87,33 +87,30 @@ class Digits(Task):
         self._digits = digits(training.precision, device)
 
     def __len__(self) -> int:
-        """All digits."""
         return len(self._digits)
 
     def model(self, seed: int) -> nn.Module:
-        """As the settings name it."""
         return build(self._training, seed).to(self._device)
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Images and their classes."""
+        """Return images and their classes."""
         here = indices.to(self._device)
         return self._digits.images[here], self._digits.labels[here]
 
     def loss(self, forward: Forward, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy."""
+        """Return the cross-entropy."""
         return functional.cross_entropy(forward(inputs), labels)
 
     @property
     def optimiser_class(self) -> Any:
-        """Torch's SGD, whose equations are `Sgd`'s."""
+        """Torch's SGD, with the same equations as `Sgd`."""
         return torch.optim.SGD
 
     def optimiser_settings(self) -> dict[str, Any]:
-        """Rate and momentum."""
         return {"lr": self._training.learning_rate, "momentum": self._training.momentum}
 
     def flat_optimiser(self, weights: Tensor, gradient: Tensor) -> Any:
-        """The equations written out."""
+        """Return the optimiser with its equations written out."""
         return Sgd(weights, gradient, self._training.learning_rate, self._training.momentum)
 
 

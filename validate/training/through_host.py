@@ -17,7 +17,7 @@ from validate.training.worker import Worker
 
 
 class ThroughHost(Synchronous):
-    """Rank 0's CPU averages for everybody."""
+    """Averages gradients on rank 0's CPU."""
 
     by_host: ClassVar[bool] = True
     kind: Literal["through-host"] = Field(
@@ -25,10 +25,10 @@ class ThroughHost(Synchronous):
     )
 
     def average(self, worker: Worker, gradient: Tensor) -> None:
-        """Down to the host, to rank 0, back from it, and up to the device again."""
-        # A copy on a CPU too, so that the way is the same as from a GPU.
+        """Copy to the host, gather at rank 0, broadcast the mean, and copy it to the device."""
+        # A copy even on a CPU, so that the path is the same as from a GPU.
         on_host = gradient.to("cpu", copy=True)
-        # Only who gathers may give room for it: torch refuses it elsewhere.
+        # Only the gathering rank may pass a list: torch refuses it elsewhere.
         gathered = None
         if worker.rank == 0:
             gathered = [torch.empty_like(on_host) for _ in range(worker.workers)]

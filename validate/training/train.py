@@ -52,9 +52,9 @@ METHODS: Registry[type[Method]] = Registry(
 
 
 def method_named(kind: str, **settings: Any) -> Method:
-    """The method of that name, with its settings.
+    """Return the method of that name, with its settings.
 
-    Raises DpsimError for a name, or pydantic's error for a setting, that is not known.
+    Raises DpsimError for an unknown name, or pydantic's error for an invalid setting.
     """
     return METHODS[kind].model_validate({"kind": kind, **settings})
 
@@ -65,11 +65,11 @@ def train(
     training: Training | None = None,
     task: Task | None = None,
 ) -> RankRecord:
-    """Train by ``chosen``, and return this rank's record; every rank of ``world`` calls this alike.
+    """Train by ``chosen``, and return this rank's record; every rank of ``world`` must call this.
 
-    It is ``task`` that is trained, the digits if left out. Where the machine lacks what the method
-    needs, nothing is run, and the record says why. Raises DpsimError where there are too few ranks
-    for the method or too few samples for the workers.
+    ``task`` is the model to train, by default the digits. If the machine lacks what the method
+    needs, nothing is run, and the record has the reason. Raises DpsimError if there are too few
+    ranks for the method or too few samples for the workers.
     """
     how = method_named(chosen) if isinstance(chosen, str) else chosen
     if missing := how.missing():
@@ -78,7 +78,7 @@ def train(
     if any(parameter.is_meta for parameter in worker.replica.model.parameters()):
         assert how.divides, "an outline is filled, alike on all ranks, by who divides it"
     else:
-        # Where the model is not flat, its optimiser is made later, when a library has divided it.
+        # If the model is not flat, its optimiser is made later, when a library has sharded it.
         replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
     how.run(worker)
     return worker.done()
@@ -87,7 +87,7 @@ def train(
 def alone(
     how: Method, world: World, training: Training, task: Task | None = None
 ) -> Callable[[], None]:
-    """A step of what a worker of ``how`` computes, sending nothing; all workers ask for it."""
+    """Return a step of a worker's computing without communication; all workers must call this."""
     return how.alone(_worker(how, world, training, task, by_host=False))
 
 

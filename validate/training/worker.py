@@ -19,14 +19,14 @@ from validate.training.settings import Training
 from validate.training.shard import Shard
 from validate.training.task import Digits, Forward, Task
 
-_PARTS = ("compute", "communication", "update")  # that every step has, if only for no time
+_PARTS = ("compute", "communication", "update")  # parts of every step, even if they take no time
 
 
 class Worker:
     """One rank of ``world``; ranks from ``workers`` on have no shard, since they only serve.
 
-    ``host_group`` carries tensors in host memory, for methods ``by_host``. Replicas start
-    differently on each rank, as they do where nobody takes care: `replicate` makes them equal.
+    ``host_group`` carries tensors in host memory, for methods ``by_host``. Replicas start with
+    different weights on each rank: `replicate` makes them equal.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class Worker:
         seed = training.seed + world.rank
         self.replica = Replica(training, world.device, seed, self.task, flat=flat, divides=divides)
         self.record = RankRecord(method, world.rank, world.size)
-        # NCCL carries only what is on GPUs; gloo carries what is in host memory. Only for those who
-        # need it: it fails where a node's name has no address.
+        # NCCL carries only tensors on GPUs, gloo those in host memory. Created only if needed: it
+        # fails where a node's name has no address.
         apart = by_host and world.backend == "nccl"
         self.host_group = dist.new_group(backend="gloo") if apart else world.group
         self._steps: list[tuple[Any, Any]] = []
@@ -61,32 +61,32 @@ class Worker:
         self._writing = threading.Lock()
 
     def shard(self, worker: int | None = None, workers: int | None = None) -> Shard:
-        """The samples of this rank, or of any worker among any number."""
+        """Return the samples of this rank, or of any worker among any number."""
         mine = self.rank if worker is None else worker
         return Shard(
             len(self.task), mine, workers or self.workers, self.training.batch, self.training.seed
         )
 
     def batch(self, shard: Shard, step: int) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of ``shard`` in ``step``."""
+        """Return inputs and labels of ``shard`` in ``step``."""
         return self.task.batch(shard.indices(step))
 
     def replica_like(self) -> Replica:
-        """One more replica of the same task, with weights of its own."""
+        """Return another replica of the same task, with weights of its own."""
         return Replica(self.training, self.world.device, None, self.task)
 
     def steps(self) -> Iterator[int]:
-        """The numbers of this rank's iterations, each timed."""
+        """Yield the numbers of this rank's iterations, each timed."""
         for step in range(self.training.steps):
             with self.timed_step():
                 yield step
 
     @contextmanager
     def timed_step(self) -> Iterator[None]:
-        """One iteration: its seconds, and those of its parts, go to the record.
+        """Time one iteration: its seconds, and those of its parts, go to the record.
 
-        From mark to mark of the device, and nothing waits for it in between: a step is timed as it
-        runs.
+        Measured between marks of the device, without waiting in between, so timing does not slow
+        it.
         """
         self._parts.append(defaultdict(list))
         self._carried.append([])
@@ -96,7 +96,7 @@ class Worker:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """A part of an iteration, from mark to mark of the compute stream."""
+        """Time a part of an iteration, between marks of the compute stream."""
         begin = self.world.face.mark()
         yield
         self._parts[-1][name].append((begin, self.world.face.mark()))
@@ -104,7 +104,7 @@ class Worker:
     def learn(
         self, step: int, forward: Forward | None = None, between: Between = nullcontext
     ) -> None:
-        """Forward and backward on this rank's batch.
+        """Run forward and backward on this rank's batch.
 
         The loss goes to the record, the gradient to the replica.
         """
@@ -117,7 +117,7 @@ class Worker:
             self.lost(self.replica.learn(*batch, forward, between))
 
     def lost(self, loss: Tensor) -> None:
-        """The loss of an iteration."""
+        """Record the loss of an iteration."""
         self._losses.append(loss)
 
     def pause(self, step: int) -> None:
@@ -125,17 +125,17 @@ class Worker:
         self.world.face.spin(self.training.pause(self.rank, step))
 
     def update(self) -> None:
-        """The replica moves by its gradient."""
+        """Update the replica by its gradient."""
         with self.part("update"):
             self.replica.update()
 
     def carried(self, number: int, begin: Any, end: Any) -> None:
-        """Bucket ``number`` was on its way between two marks, beside whatever else went on."""
+        """Record the marks between which bucket ``number`` was being sent, beside other work."""
         # Not by `part`: callbacks come from threads of the library.
         self._carried[-1].append((number, begin, end))
 
     def note(self, what: str, worker: int, clock: int, version: int = 0) -> None:
-        """Append to the log; from any thread."""
+        """Append to the log; called from any thread."""
         # Under a lock, so that the order of the log is the order of its times.
         with self._writing:
             self.record.log.append(
@@ -143,7 +143,7 @@ class Worker:
             )
 
     def done(self) -> RankRecord:
-        """The record with all seconds and losses, and the final weights."""
+        """Return the record with all seconds and losses, and the final weights."""
         face, record = self.world.face, self.record
         # Marks of a GPU can be read once they have passed.
         face.synchronize()
@@ -160,7 +160,7 @@ class Worker:
                 for number, begin, end in carried
             ]
             record.carried.append(seconds)
-        # Read now and not step by step: asking a GPU for a number waits for all that it has to do.
+        # Read only now: reading a number from a GPU waits for all of its work.
         record.losses = [float(loss) for loss in self._losses]
         if self.task.keeps_weights:
             record.weights = self.replica.final().numpy()

@@ -1,7 +1,7 @@
 """ZeRO's first stage: DDP, with each worker's optimiser on a part of the parameters.
 
-What a worker has updated it broadcasts to all. Source: Rajbhandari et al., "ZeRO", SC 2020;
-``torch.distributed.optim.ZeroRedundancyOptimizer``.
+Each worker broadcasts the parameters that it has updated. Source: Rajbhandari et al., "ZeRO", SC
+2020; ``torch.distributed.optim.ZeroRedundancyOptimizer``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class ZeroOne(Ddp):
     )
 
     def run(self, worker: Worker) -> None:
-        """As DDP; broadcasts of weights are in the update."""
-        # Before the first update, which would make the task's usual one.
+        """Train like DDP; broadcasts of weights count as update."""
+        # Before the first update, which would otherwise create the task's usual optimiser.
         worker.replica.optimiser = self._optimiser(worker)
         super().run(worker)
 
     def alone(self, worker: Worker) -> Callable[[], None]:
-        """With the optimiser of the rank's own part alone."""
-        # The one inside, of this rank's parameters, broadcasts nothing.
+        """Return a step with the optimiser of the rank's own part only."""
+        # The inner optimiser, of this rank's parameters, broadcasts nothing.
         worker.replica.optimiser = self._optimiser(worker).optim
         return super().alone(worker)
 
@@ -41,7 +41,7 @@ class ZeroOne(Ddp):
             worker.replica.model.parameters(),
             optimizer_class=worker.task.optimiser_class,
             process_group=worker.world.group,
-            # Else each tensor is broadcast by itself.
+            # Otherwise each tensor is broadcast by itself.
             parameters_as_bucket_view=True,
             **worker.task.optimiser_settings(),
         )

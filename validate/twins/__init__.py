@@ -1,6 +1,6 @@
 """The catalogue's models in torch, to be run for real; sizes are the catalogue's own.
 
-Knows the workload's models, and needs torch.
+Depends on the workload's models, and needs torch.
 """
 
 from validate.twins.subject import Subject, draw, factory_subject, subject_of

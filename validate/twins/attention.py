@@ -1,4 +1,4 @@
-"""Attention of a block: fused by torch, or with its scores written out."""
+"""Attention of a block: fused by torch, or with explicit scores."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from torch.nn import functional
 
 
 def split(x: Tensor, heads: int) -> Tensor:
-    """(batch, tokens, width) as (batch, heads, tokens, width / heads)."""
+    """Reshape (batch, tokens, width) to (batch, heads, tokens, width / heads)."""
     batch, tokens, width = x.shape
     return x.view(batch, tokens, heads, width // heads).transpose(1, 2)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, *, fused: bool, causal: bool) -> Tensor:
-    """Heads (batch, heads, tokens, each) to (batch, tokens, heads x each)."""
+    """Attend with heads (batch, heads, tokens, each); returns (batch, tokens, heads x each)."""
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
-        # Grouped queries (GQA): each key and value head serves so many query heads.
+        # Grouped queries (GQA): each key and value head serves several query heads.
         key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
     if fused:
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
     else:
-        # As frameworks had it before fused kernels: scores of all pairs are written to memory.
+        # As in frameworks before fused kernels: scores of all pairs are written to memory.
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         if causal:
             tokens = scores.shape[-1]

@@ -10,7 +10,7 @@ from validate.twins.attention import attend, split
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each added to what came in and normalised after."""
+    """Attention, then a perceptron, each with a residual and normalised after."""
 
     def __init__(self, width: int, heads: int, inner: int, *, fused: bool) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Block(nn.Module):
         self.output_norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape, (batch, tokens, width)."""
+        """Return a tensor of the same shape, (batch, tokens, width)."""
         heads = (split(part(x), self.heads) for part in (self.query, self.key, self.value))
         attended = attend(*heads, fused=self.fused, causal=False)
         x = self.attention_norm(x + self.attention_output(attended))
@@ -32,7 +32,7 @@ class Block(nn.Module):
 
 
 class Bert(nn.Module):
-    """Tokens (batch, tokens) to the pooled first one (batch, width)."""
+    """Maps tokens (batch, tokens) to the pooled first one (batch, width)."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(width, width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """What the pooler makes of the first token."""
+        """Return the pooler's output for the first token."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
-        # All one segment: which one costs nothing.
+        # All in one segment: which one does not affect the time.
         segments = self.segments(torch.zeros_like(tokens))
         x = self.norm(self.words(tokens) + self.positions(places) + segments)
         return torch.tanh(self.pooler(self.blocks(x)[:, 0]))

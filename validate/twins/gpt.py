@@ -10,7 +10,7 @@ from validate.twins.attention import attend, split
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each added to what came in and normalised before."""
+    """Attention, then a perceptron, each with a residual and normalised before."""
 
     def __init__(self, width: int, heads: int, inner: int, *, fused: bool) -> None:
         super().__init__()
@@ -24,14 +24,14 @@ class Block(nn.Module):
         self.mlp_proj = nn.Linear(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape, (batch, tokens, width)."""
+        """Return a tensor of the same shape, (batch, tokens, width)."""
         heads = (split(part, self.heads) for part in self.c_attn(self.ln_1(x)).chunk(3, -1))
         x = x + self.attn_proj(attend(*heads, fused=self.fused, causal=True))
         return x + self.mlp_proj(functional.gelu(self.c_fc(self.ln_2(x))))
 
 
 class Gpt(nn.Module):
-    """Tokens (batch, tokens) to scores of the next ones (batch, tokens, words)."""
+    """Maps tokens (batch, tokens) to scores of the next ones (batch, tokens, words)."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Gpt(nn.Module):
         self.blocks = nn.Sequential(*made)
         self.ln_f = nn.LayerNorm(width)
         self.lm_head = nn.Linear(width, words, bias=False)
-        # One tensor for both: its gradient is the sum of both uses, and travels once.
+        # One tensor for both: its gradient is the sum of both uses, and is sent once.
         if tied:
             self.lm_head.weight = self.wte.weight
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Scores."""
+        """Return the scores."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         return self.lm_head(self.ln_f(self.blocks(self.wte(tokens) + self.wpe(places))))

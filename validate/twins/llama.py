@@ -8,11 +8,11 @@ from torch.nn import functional
 
 from validate.twins.attention import attend, split
 
-_BASE = 10_000.0  # of the rotary frequencies; what they are costs nothing
+_BASE = 10_000.0  # of the rotary frequencies, whose values do not affect the time
 
 
 class Block(nn.Module):
-    """Attention over rotated heads, then the gated perceptron, each on a norm of what came in."""
+    """Attention over rotated heads, then the gated perceptron, each with norm and residual."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Block(nn.Module):
         self.down_proj = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape, (batch, tokens, width)."""
+        """Return a tensor of the same shape, (batch, tokens, width)."""
         normal = self.input_norm(x)
         query = rotated(split(self.q_proj(normal), self.heads))
         key = rotated(split(self.k_proj(normal), self.groups))
@@ -52,21 +52,21 @@ class Block(nn.Module):
 
 
 def rotated(heads: Tensor) -> Tensor:
-    """Each head's halves turned by angles that grow with the token's place (Su et al. 2021)."""
+    """Rotate each head's halves by angles that grow with the token's position (Su et al. 2021)."""
     tokens, each = heads.shape[-2:]
     powers = torch.arange(0, each, 2, device=heads.device) / each
     places = torch.arange(tokens, device=heads.device)
     angles = places[:, None] * _BASE**-powers
-    # Computed in float32: far places turn by more than half precision can tell.
+    # Computed in float32: angles of far positions exceed half precision.
     cosine = angles.cos().to(heads.dtype)
     sine = angles.sin().to(heads.dtype)
-    # Halves, as Hugging Face has it, and not neighbours as in the paper: the cost is the same.
+    # Halves, like Hugging Face, and not neighbours as in the paper: the cost is the same.
     first, second = heads.chunk(2, -1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
 
 
 class Llama(nn.Module):
-    """Tokens (batch, tokens) to scores of the next ones (batch, tokens, words)."""
+    """Maps tokens (batch, tokens) to scores of the next ones (batch, tokens, words)."""
 
     def __init__(
         self,
@@ -104,5 +104,5 @@ class Llama(nn.Module):
             self.lm_head.weight = self.embed_tokens.weight
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Scores."""
+        """Return the scores."""
         return self.lm_head(self.norm(self.blocks(self.embed_tokens(tokens))))

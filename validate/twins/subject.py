@@ -1,7 +1,7 @@
-"""What a scenario's workload trains, as a torch module, and one sample of what it is fed.
+"""A scenario's model as a torch module, and the shape of its samples.
 
-A model of the catalogue, or of a configuration, is the function of its family with its sizes; the
-twin of that family takes the same sizes. A user's own factory is taken as it is.
+A model of the catalogue, or of a configuration, is a family's function with its sizes; the torch
+twin of that family takes the same sizes. A user's own factory is used unchanged.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from torch import Tensor, nn
 from dpsim.workload import MODELS, WorkloadConfig, find_factory
 
 Sizes = dict[str, Any]
-_NARROW = 0.02  # as GPT-2 draws all its weights
+_NARROW = 0.02  # the standard deviation of all of GPT-2's weights
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A model to run: how to ``build`` it, and the ``shape`` and ``dtype`` of one sample.
 
-    Of tokens, ``words`` is how many there are. ``drawn``: `draw` can make all that ``build`` makes,
-    as it cannot where a user's own model computes something of its own.
+    ``words`` is the number of different tokens. ``drawn``: `draw` can create all tensors of
+    ``build``, which it cannot if a user's own model computes some itself.
     """
 
     name: str
@@ -38,23 +38,23 @@ class Subject:
     drawn: bool = True
 
     def module(self, device: Any, seed: int = 0) -> Any:
-        """A new module on ``device`` in training mode, its weights drawn from ``seed``."""
+        """Return a new module on ``device`` in training mode, its weights drawn from ``seed``."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            # Made on the device: a processor draws billions of weights for minutes.
+            # Built on the device: a CPU takes minutes to draw billions of weights.
             with torch.device(device):
                 module = self.build()
             return module.to(device).train()
 
     def outline(self, device: Any, seed: int = 0) -> Any:
-        """A module without weights, on the meta device, where `draw` can make them later."""
+        """Return a module without weights, on the meta device, if `draw` can create them later."""
         if not self.drawn:
             return self.module(device, seed)
         with torch.device("meta"):
             return self.build().train()
 
     def batch(self, samples: int, device: Any) -> Any:
-        """Random samples, made up on the device."""
+        """Return random samples on the device."""
         shape = (samples, *self.shape)
         if self.dtype == "int64":
             return torch.randint(self.words, shape, device=device)
@@ -62,10 +62,10 @@ class Subject:
 
 
 def draw(part: nn.Module, device: Any) -> None:
-    """Give ``part`` weights on ``device`` where it has none yet, the same ones in every process.
+    """Draw missing weights of ``part`` on ``device``, the same ones in every process.
 
-    By the rule of each of torch's modules, and from a narrow bell for parameters without one. What
-    modules have in common (a tied output) stays so.
+    By the rule of each of torch's modules, and from a narrow normal distribution for parameters
+    without one. Parameters that modules share (a tied output) stay shared.
     """
     made: dict[Tensor, Tensor] = {}
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -86,9 +86,9 @@ def draw(part: nn.Module, device: Any) -> None:
 
 
 def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | None:
-    """The model of ``workload`` in torch, None where it has no twin.
+    """Return the model of ``workload`` in torch, None if it has no twin.
 
-    ``flash``: its GPUs have fused attention, where nothing says else.
+    ``flash``: its GPUs have fused attention, unless stated otherwise.
     """
     if isinstance(workload.model, str):
         entry, name = MODELS[workload.model], workload.model
@@ -98,7 +98,7 @@ def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | Non
         if own is not None:
             return factory_subject(own, source.input, source.dtype)
         entry, name = source.entry(), "config"
-    # Entries whose models have no sequence state no usual length of one.
+    # Entries whose models have no sequence have no usual length.
     length = workload.sequence_length or getattr(entry, "usual", None)
     found = _sizes(getattr(entry, "factory", None), length)
     if found is None:
@@ -111,11 +111,11 @@ def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | Non
 
 
 def factory_subject(factory: str, shape: Sequence[int], dtype: str) -> Subject:
-    """A user's own model, ``package.module:factory``; ``shape`` and ``dtype`` of one sample."""
+    """Return a user's own model ``package.module:factory``, with one sample's shape and dtype."""
     build = find_factory(factory)
     entries = 2
     if dtype == "int64":
-        # A number is looked up in an embedding, so it must be below the entries of the smallest.
+        # Numbers are looked up in embeddings, so they must be below the smallest one's entries.
         with torch.device("meta"):
             parts = build().modules()
         found = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding)]
@@ -124,7 +124,7 @@ def factory_subject(factory: str, shape: Sequence[int], dtype: str) -> Subject:
 
 
 def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | None:
-    """The family's function as ``module:name``, and its arguments by name; None without a twin."""
+    """Return the family's function as ``module:name``, and its arguments; None without a twin."""
     if isinstance(factory, partial):
         function, arguments, settings = factory.func, factory.args, factory.keywords
     elif hasattr(factory, "home"):
@@ -136,7 +136,7 @@ def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | Non
     home = f"{function.__module__.rpartition('.')[2]}:{function.__name__}"
     if home not in _TWINS:
         return None
-    # What a line of the catalogue leaves out is as the family's function has it.
+    # Arguments left out in the catalogue have the function's defaults.
     signature = inspect.signature(function)
     given: Mapping[str, Any] = settings
     if "sequence_length" in signature.parameters:
@@ -144,7 +144,7 @@ def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | Non
     bound = signature.bind(*arguments, **given)
     bound.apply_defaults()
     sizes = dict(bound.arguments)
-    # ``more`` is where the family's function takes any other keyword arguments.
+    # ``more`` collects any other keyword arguments of the family's function.
     sizes |= sizes.pop("more", {})
     shape = sizes.pop("shape", None)
     if is_dataclass(shape):
@@ -173,11 +173,11 @@ def _bert(name: str, sizes: Sizes) -> Subject:
 
 
 def _llama(name: str, sizes: Sizes) -> Subject | None:
-    """None for shapes that the twin does not have: other norms, experts, windows."""
+    """Return None for shapes that the twin lacks: other norms, experts, windows."""
     from dpsim.workload.models import Llama as Shape
     from validate.twins.llama import Llama
 
-    # What a line of the catalogue leaves out is as the shape has it.
+    # Fields left out in the catalogue have the shape's defaults.
     defaults = {field.name: field.default for field in fields(Shape)}
     own = {field: sizes.get(field, default) for field, default in defaults.items()}
     known = inspect.signature(Llama).parameters
@@ -220,7 +220,7 @@ def _vit(name: str, sizes: Sizes) -> Subject:
     return Subject(name, partial(Vit, **own), shape, "float32")
 
 
-# By the function that builds the family's layers: what builds the same in torch.
+# By the function that builds the family's layers: the function that builds the torch twin.
 _TWINS: Mapping[str, Callable[[str, Sizes], Subject | None]] = {
     "bert:bert": _bert,
     "gpt:gpt": _gpt,

@@ -1,7 +1,7 @@
 """A model whose layers only take time: the weights of the scenario's model, and its seconds.
 
-Each layer spins for as long as the prediction says, forward and backward, and has as many weights.
-So every aggregation meets it as it meets a real model, whatever the scenario trains.
+Each layer spins for its predicted time, forward and backward, and has the predicted number of
+weights. So every aggregation treats it like a real model, whatever the scenario trains.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class _Spun(torch.autograd.Function):
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         context.layer.face.spin(context.layer.backward_s)
         (weight,) = context.saved_tensors
-        # A gradient of nothing, but of the weights' size: it travels as a real one does.
+        # A gradient of zeros, of the weights' size: it is sent like a real one.
         return gradient, torch.zeros_like(weight), None
 
 
 class SpunLayer(nn.Module):
-    """So many weights, and so many seconds each way."""
+    """A number of weights, and seconds for each direction."""
 
     def __init__(
         self, weights: int, seconds: tuple[float, float], face: DeviceFace, *, frozen: bool = False
@@ -49,7 +49,7 @@ class SpunLayer(nn.Module):
         self.weight = nn.Parameter(torch.zeros(max(weights, 1)), requires_grad=not frozen)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What came in."""
+        """Return the input."""
         out: Tensor = _Spun.apply(x, self.weight, self)
         return out
 
@@ -57,7 +57,7 @@ class SpunLayer(nn.Module):
 def timed_subject(
     model: Model, forward_s: Sequence[float], backward_s: Sequence[float], face: DeviceFace
 ) -> Subject:
-    """``model`` as layers that take these seconds a pass on ``face``'s device."""
+    """Return ``model`` as layers that take these seconds per pass on ``face``'s device."""
 
     def build() -> nn.Module:
         times = zip(model.layers, forward_s, backward_s, strict=True)

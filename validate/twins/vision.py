@@ -13,7 +13,7 @@ _CLASSES = 1000
 
 
 def _unit(entering: int, leaving: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    # Without a bias: the batch norm behind it takes any constant away again.
+    # Without a bias: the batch norm after it removes any constant.
     conv = nn.Conv2d(entering, leaving, kernel, stride, kernel // 2, bias=False)
     return [conv, nn.BatchNorm2d(leaving)]
 
@@ -39,19 +39,19 @@ class Residual(nn.Module):
         self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channels, height, width)."""
+        """Return (batch, channels, height, width)."""
         return self.relu(self.inner(x) + self.shortcut(x))
 
 
 def resnet(depths: Sequence[int], *, basic: bool) -> nn.Module:
-    """``depths`` blocks in the four stages."""
-    # What the stem makes of three colours.
+    """Return a ResNet with ``depths`` blocks in the four stages."""
+    # The stem's output channels.
     entering = 64
     blocks = []
     for stage, depth in enumerate(depths):
         for block in range(depth):
             width = 64 << stage
-            # The first block of a stage halves the image; the stem has done so for the first stage.
+            # The first block of a stage halves the image; for the first stage the stem has done so.
             stride = 2 if stage and not block else 1
             blocks.append(Residual(entering, width, stride, basic=basic))
             entering = width if basic else 4 * width
@@ -61,7 +61,7 @@ def resnet(depths: Sequence[int], *, basic: bool) -> nn.Module:
 
 
 def vgg(depths: Sequence[int]) -> nn.Module:
-    """``depths`` 3x3 convolutions in the five stages, and three linear layers."""
+    """Return a VGG with ``depths`` 3x3 convolutions in the five stages, and three linear layers."""
     parts: list[nn.Module] = []
     entering = 3
     for channels, depth in zip((64, 128, 256, 512, 512), depths, strict=True):
@@ -89,7 +89,7 @@ class Encoder(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape, (batch, tokens, width)."""
+        """Return a tensor of the same shape, (batch, tokens, width)."""
         # Queries, keys and values are one product, as wide as all three.
         heads = (split(part, self.heads) for part in self.in_proj(self.ln_1(x)).chunk(3, -1))
         x = x + self.out_proj(attend(*heads, fused=self.fused, causal=False))
@@ -97,7 +97,7 @@ class Encoder(nn.Module):
 
 
 class Vit(nn.Module):
-    """Images to scores of their classes, by the class token."""
+    """Maps images to scores of their classes, by the class token."""
 
     def __init__(
         self,
@@ -116,16 +116,16 @@ class Vit(nn.Module):
         self.patches = nn.Conv2d(channels, width, patch, patch)
         self.token = nn.Parameter(torch.zeros(1, 1, width))
         self.places = nn.Parameter(torch.zeros(1, (image // patch) ** 2 + 1, width))
-        # Four times the width is usual, and what a line of the catalogue may leave out.
+        # The default, four times the width, may be left out in the catalogue.
         made = (Encoder(width, heads, inner or 4 * width, fused=fused) for _ in range(blocks))
         self.blocks = nn.Sequential(*made)
         self.ln = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores, (batch, classes)."""
+        """Return the scores, (batch, classes)."""
         patches = self.patches(images).flatten(2).transpose(1, 2)
-        # One token more than patches, the same for each image: what it becomes is classified.
+        # One extra token, the same for each image, whose output is classified.
         tokens = self.token.expand(len(images), -1, -1)
         x = torch.cat([tokens, patches], dim=1) + self.places
         return self.head(self.ln(self.blocks(x)[:, 0]))

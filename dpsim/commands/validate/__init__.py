@@ -1,3 +1,3 @@
-"""``dpsim validate``: predictions beside measurements; one file a command."""
+"""``dpsim validate``: compare predictions with measurements; one file per command."""
 
 __all__: list[str] = []

@@ -1,7 +1,4 @@
-"""``dpsim validate backends``.
-
-Which backend of torch.distributed works here, by trying each operation.
-"""
+"""``dpsim validate backends``: try each operation of torch.distributed on each backend."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ def backends(
 
 
 def _table(cells: Sequence[Cell], edition: Edition) -> Table:
-    """Operations by backend and device: what the edition says, and where others say otherwise."""
+    """Return operations by backend and device: the edition's entry, and differences from it."""
     from rich.table import Table
 
     columns = list(dict.fromkeys((cell.backend, cell.device) for cell in cells))
@@ -88,7 +85,7 @@ _BRIEF = {"works": "yes", "does not work": "no"}
 
 
 def _mark(cell: Cell, edition: Edition) -> str:
-    """What the edition says, what the other one says otherwise, and what was found here."""
+    """Return the edition's entry, the other's if it differs, and the result on this machine."""
     other: Edition = "today" if edition == "classic" else "classic"
     said, others = (_BRIEF.get(cell.said(each), "perhaps") for each in (edition, other))
     marks = [said]

@@ -1,7 +1,4 @@
-"""``dpsim validate calibrate``.
-
-A profile of how messages travel and what layers take, fitted on what was measured.
-"""
+"""``dpsim validate calibrate``: fit a profile of messages and layers to measurements."""
 
 from __future__ import annotations
 
@@ -95,7 +92,7 @@ def calibrate(
         narrate(f"wrote {output}")
     if records is not None:
         _write_records(records, told, provenance)
-    # Choices among runs that the fit saw would prove nothing.
+    # Choices among fitted runs would prove nothing.
     chosen = choices(record for record in told if not record.fitted)
     if as_json:
         show_json(
@@ -116,7 +113,7 @@ def calibrate(
 def _measured(
     runs: list[Path], testbed: str | None, every: int, progress: Callable[[str, int, int], None]
 ) -> tuple[Measurements, dict[str, str]]:
-    """What there is, and what the machine is where it was measured now."""
+    """Return the measurements, and a description of the machine if it was measured now."""
     from validate.calibrate import Measurements, own_plan, parse_testbed, read_measurements
 
     config = None if testbed is None else parse_testbed(testbed)
@@ -126,7 +123,7 @@ def _measured(
         raise DpsimError(
             "calibrate must have files of runs, or --testbed to measure on, but got neither"
         )
-    # Torch is needed to measure alone: profiles are fitted without it.
+    # Torch is only needed to measure: profiles are fitted without it.
     from dpsim.workload import import_torch
 
     import_torch("validate calibrate, to measure,")
@@ -134,7 +131,7 @@ def _measured(
     from validate.microbench import provenance
 
     plan = own_plan(config)
-    # One case of so many is fitted on; the others tell how far off the fit is.
+    # One case in so many is fitted; the others give the error of the fit.
     if len(plan) < LEAST_CASES * every:
         raise DpsimError(
             f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in minutes, "
@@ -188,7 +185,7 @@ def _parameters(profile: CalibrationProfile) -> Table:
 
 
 def _layers(model: MeasuredModel) -> Table:
-    """What each layer takes at the largest batch size, forward and backward, with its interval."""
+    """Return each layer's times at the largest batch size, forward and backward, with intervals."""
     from rich.table import Table
 
     from dpsim.base.units import TIME, human

@@ -1,4 +1,4 @@
-"""``dpsim validate``: joins its commands."""
+"""``dpsim validate``: the group of its commands."""
 
 from __future__ import annotations
 

@@ -75,12 +75,12 @@ def compare(
 
 
 def _fraction(text: str) -> float:
-    """``10%`` or ``0.1``."""
+    """Return the fraction in ``10%`` or ``0.1``."""
     try:
         fraction = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         fraction = -1.0
-    # Ten for ten per cent is a slip that would let everything pass.
+    # 10 for ten per cent is a mistake that would accept everything.
     if not 0 <= fraction < float("inf") or (fraction > 1 and not text.endswith("%")):
         raise DpsimError(f"--tolerance must be a share such as 10% or 0.1, but got {text!r}")
     return fraction

@@ -1,4 +1,4 @@
-"""``dpsim validate doctor``: what this machine can measure, and what is in the way."""
+"""``dpsim validate doctor``: what this machine can measure, and what prevents it."""
 
 from __future__ import annotations
 

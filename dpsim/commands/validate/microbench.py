@@ -1,7 +1,4 @@
-"""``dpsim validate microbench``.
-
-What this machine's collectives, messages, copies, layers, updates and codecs take.
-"""
+"""``dpsim validate microbench``: time collectives, messages, copies, layers, updates and codecs."""
 
 from __future__ import annotations
 
@@ -183,7 +180,7 @@ def _settings(what: list[str] | None, **fields: Any) -> Settings:
 
 
 def _run(settings: Settings, ranks: int | None) -> RunFile | None:
-    """The run, on the rank that has it."""
+    """Return the run, on the rank that has it."""
     from validate.microbench import here, launched
     from validate.ranks.launch import loopback
 
@@ -199,7 +196,7 @@ def _run(settings: Settings, ranks: int | None) -> RunFile | None:
 
 
 def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_json: bool) -> None:
-    """Write and print what was measured; ranks other than the first have none of it."""
+    """Write and print the measurements; ranks other than the first have none."""
     if run is None:
         return
     from validate.microbench import profile as profile_of
@@ -211,7 +208,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
         write_whole(profile, profile_of(run.of("layers"), run.settings).to_json())
         narrate(f"wrote {profile}")
     if as_json:
-        # The run file itself, which ends its own last line.
+        # The run file itself, which ends with a line break.
         typer.echo(run.to_json(), nl=False)
     else:
         from validate.microbench import parts
@@ -221,7 +218,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
     wrong = sum(
         row.get(name) or 0 for row in run.of("collectives") for name in ("wrong", "in_place_wrong")
     )
-    # Said last: what was measured is written and shown all the same.
+    # Raised last, after writing and showing what was measured.
     if run.failed or wrong:
         raise FailedError(run.failed or f"{wrong:,} values of collectives were wrong")
 

@@ -1,4 +1,4 @@
-"""``dpsim validate node``: one profile of this node, which scenarios take."""
+"""``dpsim validate node``: measure a profile of this node, for use in scenarios."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def node(
             name=name,
             progress=progress,
         )
-    # Under a launcher rank 0 alone has it.
+    # Under a launcher only rank 0 has it.
     if profile is None:
         return
     write_whole(output, profile.to_json())

@@ -1,4 +1,4 @@
-"""``dpsim validate reference``: predictions beside published measurements."""
+"""``dpsim validate reference``: compare predictions with published measurements."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _known(what: str, name: str, names: tuple[str, ...]) -> None:
 
 
 def _judge(result: Reference | StepReference, tolerance: float | None) -> None:
-    """Exit with 3 where the error is above ``tolerance``."""
+    """Exit with 3 if the error is above ``tolerance``."""
     if tolerance is None:
         return
     if result.overall is None:
@@ -166,14 +166,14 @@ def _show(result: Reference | StepReference) -> None:
 
 
 def _show_apart(errors: Mapping[str, Mapping[str, float | int]]) -> None:
-    """How many rows do not count, by reason, and how far off they are."""
+    """Show how many rows do not count, by reason, and their errors."""
     for reason, of_rows in errors.items():
         off = f"{of_rows['mean_ape']:.1%}"
         show(f"apart: {of_rows['n']} rows, off by {off} on average: {reason}")
 
 
 def _show_refused(result: StepReference) -> None:
-    """What could not be predicted, and what is to be known besides."""
+    """Show what could not be predicted, and the notes."""
     reasons: dict[str, int] = {}
     for _, reason in result.not_predicted:
         reasons[reason] = reasons.get(reason, 0) + 1
@@ -182,7 +182,7 @@ def _show_refused(result: StepReference) -> None:
 
 
 def _records_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Every record, published beside predicted."""
+    """Return every record, published and predicted."""
     from rich.table import Table
 
     table = Table(title="time to train", title_justify="left", show_edge=False)
@@ -197,7 +197,7 @@ def _records_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-# By a group's key: the heading of its column and how its numbers are written.
+# By a group's key: the heading of its column and the format of its numbers.
 _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "n": ("n", str),
     "median_ape": ("median", "{:.1%}".format),
@@ -212,11 +212,11 @@ _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
 
 
 def _errors_table(result: Reference | StepReference) -> Table:
-    """Errors by group, in the columns that its groups have."""
+    """Return errors by group, in the columns that its groups have."""
     from rich.table import Table
 
     overall = {} if result.overall is None else {"all": result.overall}
-    # A case of nccl-tests is one table of many: there are too many to show.
+    # Cases of nccl-tests are single tables, and too many to show.
     groups = {
         name: group
         for name, group in {**overall, **result.groups}.items()

@@ -1,4 +1,4 @@
-"""``dpsim validate run``: a scenario on real ranks, beside its prediction."""
+"""``dpsim validate run``: run a scenario on real ranks, and compare with its prediction."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def run(
                 timeout_s=seconds,
             )
     except PartialRunError as error:
-        # Minutes of measuring are not thrown away with the rank that failed.
+        # Minutes of measurements are kept even if a rank failed.
         for partial in error.runs:
             _deliver(partial, output, as_json)
         raise
@@ -129,7 +129,7 @@ def run(
 
 
 def _on_testbed(case: Case, compute: str, repeat: int, seconds: float | None) -> StepRun | None:
-    """On the hosts of the scenario's testbed, or as one of the ranks of a launcher."""
+    """Run on the hosts of the scenario's testbed, or as one of the ranks of a launcher."""
     from validate.run import here, on_testbed, real_run
 
     if compute == "real":
@@ -142,7 +142,7 @@ def _on_testbed(case: Case, compute: str, repeat: int, seconds: float | None) ->
 
 
 def _testbed(text: str | None) -> tuple[str, ...]:
-    """What is to be set for ``--testbed``: the testbed instead of the cluster."""
+    """Return the settings for ``--testbed``: the testbed instead of the cluster."""
     if text is None:
         return ()
     if "=" in text:
@@ -151,15 +151,15 @@ def _testbed(text: str | None) -> tuple[str, ...]:
         from dpsim.scenario import load_yaml
         from validate.ranks.testbed import load_testbed
 
-        # For its errors, which name the file and the line; what is set is the plain text.
+        # For its errors, which name the file and the line; the plain text is what is set.
         load_testbed(text)
         described = _flow(load_yaml(text).plain())
-    # A scenario has one of the two, so the cluster must go.
+    # A scenario has one of the two, so the cluster is removed.
     return ("cluster=null", f"testbed={described}")
 
 
 def _flow(value: Any) -> str:
-    """A plain value as YAML in one line."""
+    """Return a plain value as YAML in one line."""
     import json
 
     # JSON is YAML that fits in one line.
@@ -191,7 +191,7 @@ def _table(found: StepRun) -> Table:
         table.add_column(heading, justify="left" if heading.startswith("mean") else "right")
 
     sides = found.predicted, found.measured
-    # Each part by its words, and beside them what is timed but part of no step.
+    # Each part by its words, and times that are part of no step.
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
     rows |= {part.words: [each.parts_s[name] for each in sides] for name, part in PARTS.items()}
     rows |= {"hidden communication": [each.overlapped_comm_s for each in sides]}

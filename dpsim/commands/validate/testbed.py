@@ -1,7 +1,4 @@
-"""``dpsim validate testbed``.
-
-A command, or a self-check, on hosts with limited links on this machine.
-"""
+"""``dpsim validate testbed``: run a command, or a self-check, on hosts with limited links."""
 
 from __future__ import annotations
 
@@ -95,7 +92,7 @@ def run_on_testbed(
 def _config(
     hosts: int | None, rate: str | None, rates: str | None, topology: Path | None
 ) -> TestbedConfig:
-    """What the options and the file describe.
+    """Return the testbed described by the options and the file.
 
     Raises DpsimError with the option or the place in the file.
     """
@@ -119,7 +116,7 @@ def _config(
     config = load_testbed(topology)
     if not given:
         return config
-    # Options replace what the file says, and may not fit the rest of it: checked again together.
+    # Options replace values of the file, and may conflict with the rest: validated again together.
     described = load_yaml(topology).plain()
     assert isinstance(described, dict)
     return validate(Document.of({**described, **given}, "testbed"), TestbedConfig)
@@ -128,17 +125,17 @@ def _config(
 def _rate(option: str, text: str) -> str:
     from dpsim.base.units import RATE, parse
 
-    # Read for the option's name in an error; the configuration reads the text itself.
+    # Parsed for the option's name in an error; the configuration parses the text itself.
     read_option(option, lambda value: parse(value, RATE), text)
     return text
 
 
 def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> None:
-    """Run the command on every host; the output of the ranks is shown as it comes."""
+    """Run the command on every host; the output of the ranks is shown as it arrives."""
     from validate.ranks.launch import RunFailed, launch
 
     def show_line(rank: int, stream: str, line: str) -> None:
-        # With --json, stdout is the JSON's alone.
+        # With --json, stdout only has the JSON.
         out = sys.stderr if as_json or stream == "stderr" else sys.stdout
         out.write(f"[{rank}] {line}\n")
         out.flush()
@@ -146,7 +143,7 @@ def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> No
     try:
         run = launch(command, up.hosts, timeout_s=timeout_s, on_line=show_line)
     except RunFailed as error:
-        # What the ranks wrote before one failed is told all the same.
+        # The ranks' output before the failure is shown too.
         _end(up, error.run, error.to_json(), as_json)
         raise
     _end(up, run, None, as_json)
@@ -162,7 +159,7 @@ def _end(up: Testbed, run: Run, failed: dict[str, Any] | None, as_json: bool) ->
 def _show_json(
     config: TestbedConfig, *, rows: Any = None, run: Any = None, failed: Any = None
 ) -> None:
-    """The same keys with and without a command; what there is not is null."""
+    """Show the same keys with and without a command; missing ones are null."""
     show_json(
         {
             "schema_version": 1,

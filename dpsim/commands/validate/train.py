@@ -63,7 +63,7 @@ def train(
         show_json({"schema_version": 1, "kind": "validate-train", "ranks": ranks, "rows": rows})
     else:
         show(_table(proofs), "", *_not_run(proofs))
-    # Said last: the table shows first by how much.
+    # Raised last: the table shows the differences first.
     if wrong := [proof.method for proof in proofs if not (proof.equal or proof.not_run)]:
         raise FailedError(f"not what its replay gives: {', '.join(wrong)}")
 

@@ -1,7 +1,7 @@
-"""Workers that meet, event by event: the reference that the vector path is held to.
+"""Synchronous workers, event by event: the reference implementation for the vector path.
 
-Each worker is a process for its compute stream and one for its communication stream; what they send
-meets on one network.
+Each worker has one process for its compute stream and one for its communication stream; all
+transfers share one network.
 """
 
 from dpsim.engine.events.contention import overload_links

@@ -1,4 +1,4 @@
-"""What a job sends by which communicators, and which links several of them load."""
+"""The collectives that each communicator of a job uses, and the links that several share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAME = 1e-9  # relative
 
 
 class Used(NamedTuple):
-    """A collective that steps use, in one of its turns, with the most bytes that it takes."""
+    """A collective that steps use, in one of its turns, with the most bytes that it carries."""
 
     group: Group
     model: CollectiveModel
@@ -27,7 +27,7 @@ class Used(NamedTuple):
 
 
 def used_collectives(job: Job) -> Iterator[Used]:
-    """What the calls of all steps use, by communicator."""
+    """Yield the collectives that the calls of all steps use, by communicator."""
     most: dict[tuple[Group, str], int] = {}
     for calls in job.calls_of.values():
         for call in calls:
@@ -40,24 +40,24 @@ def used_collectives(job: Job) -> Iterator[Used]:
 
 
 def communicators(job: Job) -> tuple[Group, ...]:
-    """Those whom calls of the job go through, each of which has a stream of its own."""
+    """Return the communicators that the job's calls use; each has a stream of its own."""
     return tuple(dict.fromkeys(call.group for calls in job.calls_of.values() for call in calls))
 
 
 def ends_of(job: Job) -> IntArray:
-    """The rank of ``job.network`` that each worker is."""
+    """Return each worker's rank in ``job.network``."""
     models = (model for turns in job.collectives.values() for model in turns)
     there = (model.ends for model in models if model.network is job.network)
     return next(there, job.setting.workers)
 
 
 def conditions_of(job: Job) -> Conditions:
-    """The other traffic and the link changes on ``job.network``."""
+    """Return the background traffic and the link changes on ``job.network``."""
     return conditions_on(job.scenario.disturbance, job.network, ends_of(job))
 
 
 def contended_links(job: Job) -> IntArray:
-    """The links on which an operation may meet one of another group, other traffic, or a change."""
+    """Return the links where an operation may meet another group, other traffic or a change."""
     users = _Users(job)
     for used in used_collectives(job):
         if used.model.network is job.network:
@@ -68,7 +68,7 @@ def contended_links(job: Job) -> IntArray:
 
 
 def overload_links(job: Job) -> bool:
-    """Whether communicators at work side by side would ask more of a link than it carries."""
+    """Return whether concurrent communicators would together exceed the capacity of a link."""
     shares: dict[Group, FloatArray] = {}
     for group, model, nbytes in used_collectives(job):
         if model.network is not job.network:
@@ -82,20 +82,20 @@ def overload_links(job: Job) -> bool:
 
 
 class _Users:
-    """Which group loads each link: its number, `_NOBODY` or `_SEVERAL`."""
+    """The group that loads each link: its number, `_NOBODY` or `_SEVERAL`."""
 
     def __init__(self, job: Job) -> None:
         self.of = np.full(len(job.network.capacities), _NOBODY)
         self._workers = job.workers
-        self._numbers: dict[tuple[Group, bytes], int] = {}  # of ways to divide the workers
+        self._numbers: dict[tuple[Group, bytes], int] = {}  # of partitions of the workers
 
     def add(self, used: Used) -> None:
-        """The groups of a collective load links."""
+        """Add the links that the groups of a collective load."""
         model, groups = used.model, used.model.members
-        # Groups of another way to divide the workers are others, even where they overlap; so are
-        # those of another communicator, which do not wait for one another.
+        # Groups of different partitions of the workers count as different even where they overlap,
+        # and so do groups of different communicators, because they do not wait for one another.
         way = used.group, groups.tobytes()
-        # No way has more groups than there are workers, so that numbers of two never meet.
+        # No partition has more groups than workers, so the numbers of two never coincide.
         first = self._workers * self._numbers.setdefault(way, len(self._numbers))
         if len(groups) == 1:
             loads = model.finish(np.zeros(self._workers), max(used.nbytes, 1)).loads
@@ -109,9 +109,9 @@ class _Users:
                 self._note(hop[there], group_of[source[there]])
 
     def _note(self, links: IntArray, groups: IntArray | int) -> None:
-        """``groups[i]`` loads ``links[i]``."""
+        """Record that ``groups[i]`` loads ``links[i]``."""
         before = self.of.copy()
-        self.of[links] = groups  # of several that load one link, the last
+        self.of[links] = groups  # if several load one link, the last one wins
         several = links[self.of[links] != groups]
         met = (before != _NOBODY) & (before != self.of)
         met[several] = True
@@ -119,7 +119,7 @@ class _Users:
 
 
 def _disturbed(job: Job) -> IntArray:
-    """The links of other traffic, and those that change."""
+    """Return the links with background traffic and those that change."""
     conditions = conditions_of(job)
     found = [np.array([change.link for change in conditions.changes], dtype=np.int64)]
     for flow in conditions.background:

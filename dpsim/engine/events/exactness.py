@@ -1,4 +1,4 @@
-"""Where the vector path, which times one collective at a time on links of its own, is not exact."""
+"""The limits of the vector path, which times one collective at a time on links of its own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MOST = np.iinfo(np.int64).max
 
 
 def inexact_because(job: Job) -> str | None:
-    """What the vector path leaves out of ``job``; None where it is exact.
+    """Return what the vector path leaves out of ``job``, or None where it is exact.
 
-    Operations of workers that carry them out in one order never meet where nobody leaves before all
-    have entered. Message by message they may: the last messages of one and the first of the next,
-    unless each link has a rank at one of its ends that is through with the first.
+    Operations that all workers run in the same order never overlap if no worker leaves before all
+    have entered. Simulated by messages they may: the last messages of one and the first of the next
+    share a link, unless a rank at one end of each link has finished with the first operation.
     """
     conditions = conditions_of(job)
     if conditions and not job.by_messages:
@@ -39,7 +39,7 @@ def inexact_because(job: Job) -> str | None:
 
 
 def _by_messages(job: Job) -> str | None:
-    """Where messages of two operations may share a link."""
+    """Return why messages of two operations may share a link, or None."""
     capacities = len(job.network.capacities)
     first = np.full((2, capacities + 1), _MOST)  # the last is for -1, no link
     last = np.full((2, capacities + 1), -1)
@@ -59,7 +59,7 @@ def _by_messages(job: Job) -> str | None:
 def _note_ends(model: CollectiveModel, first: IntArray, last: IntArray) -> int:
     """Note the first and the last rank that sends over each link, and that receives over it.
 
-    Returns how many patterns of messages the model knows.
+    Returns the number of message patterns of the model.
     """
     patterns = 0
     for links, *ends in model.crossings():

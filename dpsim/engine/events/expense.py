@@ -1,22 +1,22 @@
-"""How long a run by events takes: enough to choose by."""
+"""Rough estimate of how long an event-by-event run takes, for the choice of the engine."""
 
 from __future__ import annotations
 
 from dpsim.engine.job import Job
 
-_A_MOMENT = 60.0  # s of the processor
-# s of the processor, measured on one core of 2.5 GHz.
-_PER_WORKER = 30e-6  # of a collective: computing up to it, entering, leaving
+_A_MOMENT = 60.0  # CPU seconds
+# CPU seconds, measured on one core at 2.5 GHz.
+_PER_WORKER = 30e-6  # per collective: computing up to it, entering, leaving
 _PER_MESSAGE = 140e-6
-_PER_GROUP = 2e-3  # of a bundle among others; and of making a group's model
-_PER_PLACE = 100e-6  # of a rank that leaves at a time of its own
+_PER_GROUP = 2e-3  # for a bundle among others, and for making a group's model
+_PER_PLACE = 100e-6  # per rank that leaves at its own time
 
 
 def takes_a_moment(job: Job) -> bool:
-    """Whether ``job`` by events takes no more than a minute of the processor, about.
+    """Return whether an event-by-event run of ``job`` takes at most about a minute of CPU time.
 
-    Among other traffic messages take as long either way: the vector path plays them too, a
-    collective at a time.
+    With background traffic both engines simulate messages, one collective at a time on the vector
+    path, so they take equally long.
     """
     if job.setting.disturbed:
         return True
@@ -24,7 +24,7 @@ def takes_a_moment(job: Job) -> bool:
 
 
 def _of_messages(job: Job) -> float:
-    """Seconds that the messages of all steps take, of models that know their schedule."""
+    """Return the seconds that the messages of all steps take, by the models' schedules."""
     messages = 0
     for step in range(job.counted.stop):
         for call in job.calls(step):
@@ -36,7 +36,7 @@ def _of_messages(job: Job) -> float:
 
 
 def _of_bundles(job: Job) -> float:
-    """Seconds that the bundles of all steps take."""
+    """Return the seconds that the bundles of all steps take."""
     making = sum(len(model.members) for turns in job.collectives.values() for model in turns)
     seconds = _PER_GROUP * making
     for step in range(job.counted.stop):

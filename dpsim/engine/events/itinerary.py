@@ -1,7 +1,7 @@
-"""A step as what a worker's compute stream does, one act after the other; the same for all workers.
+"""A step as a sequence of acts of a worker's compute stream, the same for all workers.
 
-Its places are the positions of the program (`dpsim.workload.Program`). Where a worker comes to a
-position, it first hands over what is ready there, and then waits for what is needed there.
+Its places are the positions of the program (`dpsim.workload.Program`). At a position a worker first
+submits the calls that are ready there, and then waits for the calls that are needed there.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Give these calls to the communication stream."""
+    """Submit these calls to the communication stream."""
 
     sent: tuple[Sending, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """Encode or decode for so many seconds on each kind of GPU."""
+    """Encode or decode for ``seconds`` on each kind of GPU."""
 
     name: str
     seconds: FloatArray
@@ -45,7 +45,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until one's communication streams are through with ``until``: the wait ``number``."""
+    """Wait until the worker's streams finish ``until``; the wait has number ``number``."""
 
     until: tuple[Sending, ...]
     number: int
@@ -53,7 +53,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Note the time: when computing ``begins``, or when the gradient is there."""
+    """Record the time when computing ``begins``, or when the gradient is complete."""
 
     begins: bool = False
 
@@ -63,10 +63,10 @@ Act = Compute | Submit | Code | Wait | Mark
 
 @dataclass(slots=True)
 class Itinerary:
-    """The acts of step ``step``, what it sends in order, and how many waits it has.
+    """The acts of step ``step``, its calls in the order sent, and its waits.
 
-    ``gradients`` are the first so many of ``sent``; ``among`` is how many neighbours each wait
-    is among.
+    The first ``gradients`` of ``sent`` carry gradients; ``among`` has for each wait the number of
+    workers that it synchronises.
     """
 
     step: int
@@ -77,32 +77,31 @@ class Itinerary:
 
 
 class Planner:
-    """Plans the steps of a job in order: what a step waits for may be of one before."""
+    """Planner of a job's steps, in order, because a step may wait for calls of an earlier one."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.program = job.program
         self._lag = job.gate().lag
-        self._needed: dict[int, dict[Group, Sending]] = {}  # by position of the step planned
-        self._due: dict[int, FloatArray] = {}  # what is decoded there
+        self._needed: dict[int, dict[Group, Sending]] = {}  # by position in the planned step
+        self._due: dict[int, FloatArray] = {}  # decoding time there (s)
         self._sent: Counter[Group] = Counter()
         sync, mesh = job.scenario.strategy.sync, job.cluster.mesh
         self._among = {"group": sync.group_size(mesh)}
 
     def plan(self, step: int) -> Itinerary:
-        """The itinerary of the next step, which is ``step``."""
+        """Return the itinerary of the next step, which is ``step``."""
         planned = Itinerary(step)
         sent = [self._sending(step, call) for call in self.job.calls(step)]
         for before, after in pairwise(sent):
             if after.call.follows:
                 before.then = after
         planned.sent = sent
-        # Calls stand in order: what is ready before the update comes first, models and fragments
-        # then.
+        # Calls are in order: those ready before the update come first, then models and fragments.
         planned.gradients = sum(each.call.ready < self.program.updated for each in sent)
         _Walk(self, planned).through()
         length = self.program.updated
-        # What is needed where a step ends is needed where the next one begins.
+        # Calls needed at the end of a step are needed at the begin of the next one.
         self._needed = {where - length: last for where, last in self._needed.items()}
         self._due = {where - length: seconds for where, seconds in self._due.items()}
         return planned
@@ -113,42 +112,42 @@ class Planner:
         return Sending(number, step, call, self.job.workers)
 
     def among(self, sent: Iterable[Sending]) -> int:
-        """Of how many neighbours a worker waits for some, where it waits for ``sent``."""
+        """Return how many workers a worker synchronises with when it waits for ``sent``."""
         return max(self._among.get(each.call.group, self.job.workers) for each in sent)
 
     def need(self, sent: Sending, position: int) -> None:
-        """Nothing past ``position`` starts before ``sent`` is through."""
-        # Streams go through calls in order: the last of those needed at a place stands for all.
+        """Let nothing past ``position`` start before ``sent`` has finished."""
+        # Streams run calls in order, so waiting for the last call needed at a place is enough.
         self._needed.setdefault(position, {})[sent.call.group] = sent
 
     def decode_at(self, call: StagedCall) -> None:
-        """``call`` is decoded where it is needed, if that is steps later."""
+        """Schedule the decoding of ``call``, which is needed in a later step."""
         position = call.needed + call.lag * self.program.updated
         self._due[position] = self._due.get(position, 0.0) + call.decode
 
     def needed_at(self, position: int) -> tuple[tuple[Sending, ...], FloatArray | None]:
-        """What must be through there and is decoded there, if it has not been asked for yet."""
+        """Return the calls to wait for at ``position`` and the decoding there, and forget them."""
         needed = tuple(self._needed.pop(position, {}).values())
         return needed, self._due.pop(position, None) if needed else None
 
     def needed_between(self, begin: int, stop: int) -> list[int]:
-        """Positions inside where something must be through."""
+        """Return the positions strictly between ``begin`` and ``stop`` where a call is needed."""
         return [where for where in self._needed if begin < where < stop]
 
     def where_needed(self, call: StagedCall) -> int:
-        """Where ``call`` is needed, which is steps later where workers or calls may lag."""
+        """Return where ``call`` is needed: in a later step if workers or calls may lag."""
         return call.needed + (self._lag + call.lag) * self.program.updated
 
 
 class _Walk:
-    """The way of a compute stream through one step."""
+    """The path of a compute stream through one step."""
 
     def __init__(self, planner: Planner, planned: Itinerary) -> None:
         self.planner = planner
         self.program = planner.program
         self.planned = planned
         self.at = 0
-        # Calls that need no encoding are handed over in passing, others when they are encoded.
+        # Calls without encoding are submitted when ready, others once they are encoded.
         self._in_passing: dict[int, list[Sending]] = defaultdict(list)
         for each in planned.sent:
             if not (each.call.follows or each.call.encode.any()):
@@ -157,7 +156,7 @@ class _Walk:
         self._last = gradients[-1].call.ready if gradients else None
 
     def through(self) -> None:
-        """All of it."""
+        """Plan the whole step."""
         program, sent = self.program, self.planned.sent
         gradients = sent[: self.planned.gradients]
         self._arrive(0)
@@ -190,7 +189,7 @@ class _Walk:
                 self.planner.decode_at(call)
 
     def _decode(self, sent: list[Sending]) -> None:
-        """Decode what has arrived; of what lags behind, nothing has."""
+        """Decode the calls that have arrived; lagging calls have not."""
         arrived = (each.call.decode for each in sent if not each.call.lag)
         self._code_for(sum(arrived, start=np.zeros(1)))
 
@@ -199,7 +198,7 @@ class _Walk:
             self._do(Code("decode", seconds))
 
     def _to(self, position: int) -> None:
-        """Compute up to ``position``, with all that is ready or needed on the way."""
+        """Compute up to ``position``, and handle what is ready or needed on the way."""
         ready = [where for where in self._in_passing if self.at < where < position]
         marks = [] if self._last is None or not self.at < self._last < position else [self._last]
         needed = self.planner.needed_between(self.at, position)

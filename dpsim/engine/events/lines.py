@@ -1,4 +1,4 @@
-"""How each collective of a job travels: its groups, and what it shares links with."""
+"""How each collective of a job is simulated: its groups, and the links that it shares."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Line:
         self.shared_links = shared_links
         self.nbytes = nbytes
         self.kind = kind
-        # What goes message by message goes so in all groups, each rank at its own pace.
+        # A collective simulated by messages has all groups in one party, each rank at its own pace.
         whole = kind is Played
         groups = ranks_array(len(model.ends))[None] if whole else model.members
-        # A row of ``groups`` is the workers of one: each of them gets the number of its row.
+        # A row of ``groups`` holds the workers of one group; each worker gets its row's number.
         group_of = np.empty(groups.size, dtype=np.int64)
         group_of[groups] = np.arange(len(groups))[:, None]
         self.group_of: list[int] = group_of.tolist()
@@ -45,7 +45,7 @@ class Line:
         ]
 
     def open(self, group: int, span: Span) -> RunningCollective:
-        """Begin one collective of ``group``."""
+        """Start one collective of ``group``."""
         return self.kind(self.shared_links, self.parties[group], self.nbytes, span)
 
 
@@ -60,7 +60,7 @@ class Lines:
         self._lines: dict[tuple[str, int, int], Line] = {}
 
     def line(self, name: str, nbytes: int, step: int) -> Line:
-        """The collective ``name`` of ``nbytes`` in ``step``."""
+        """Return the collective ``name`` of ``nbytes`` in ``step``."""
         turns = self._job.collectives[name]
         key = name, step % len(turns), nbytes
         found = self._lines.get(key)
@@ -71,10 +71,10 @@ class Lines:
         return found
 
     def _kind(self, model: CollectiveModel) -> type[RunningCollective]:
-        """How ``model`` is carried out."""
+        """Return how ``model`` is simulated."""
         shares = model.network is self._job.network
         contended = shares and len(self.shared_links.contended) > 0
-        # Bundles begin when all have entered: what some leave before that goes by messages.
+        # A bundle begins when all have entered; a collective that some leave earlier uses messages.
         if (
             model.plays
             and shares

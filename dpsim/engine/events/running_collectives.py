@@ -1,7 +1,7 @@
-"""One collective of one group of workers: who has entered, and when each leaves.
+"""One collective of one group of workers: the workers that have entered, and when each leaves.
 
-Alone on its links it ends for each rank when its model says, from the ranks' own starts. Beside
-others it does so message by message, or as one bundle that keeps its share of each link.
+Alone on its links, it ends for each rank at the time that its model computes from the ranks'
+starts. With other traffic it runs message by message, or as one bundle with its share of each link.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dpsim.engine.events.sending import Span
 from dpsim.network import CollectiveModel, SharedNetwork
 from dpsim.topology import Routes
 
-_SAME = 1e-12  # relative: who leaves earlier by less leaves at the same time
-# s after now: what is taken for the start of those that have not entered yet.
+_SAME = 1e-12  # relative: smaller differences in leaving times count as none
+# s after now: the assumed start of ranks that have not entered yet.
 _FAR = 1e6
 
 
 @dataclass(slots=True)
 class SharedLinks:
-    """What all running collectives share: the network, and which of its links several of them load.
+    """The network that running collectives share, and its links that several of them load.
 
-    ``rested_at`` is when its links will have saved up all that they can (s).
+    ``rested_at`` is when the links' token buckets will be full again (s).
     """
 
     shared: SharedNetwork
@@ -44,7 +44,7 @@ class SharedLinks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Party:
-    """A group of workers, ``ranks``, and the model of what they do together."""
+    """A group of workers, ``ranks``, and the model of their collective."""
 
     ranks: IntArray
     place: dict[int, int]
@@ -52,7 +52,7 @@ class Party:
 
     @classmethod
     def of(cls, ranks: IntArray, model: CollectiveModel) -> Party:
-        """``ranks``, in the order in which ``model`` has them."""
+        """Return the party of ``ranks``, in the order of ``model``."""
         return cls(ranks, {rank: place for place, rank in enumerate(ranks.tolist())}, model)
 
 
@@ -71,7 +71,7 @@ class RunningCollective(ABC):
         self._leaving: dict[int, simpy.Event] = {}
 
     def join(self, rank: int) -> simpy.Event:
-        """``rank`` enters now; what comes back happens when it leaves."""
+        """Let ``rank`` enter now; the returned event happens when it leaves."""
         place = self.party.place[rank]
         event = self._leaving[place] = self.env.event()
         self.starts[place] = self.span.last_start = self.env.now
@@ -81,34 +81,34 @@ class RunningCollective(ABC):
 
     @abstractmethod
     def entered(self, place: int) -> None:
-        """The rank at ``place`` has entered."""
+        """Handle that the rank at ``place`` has entered."""
 
     def leave(self, places: Iterable[int]) -> None:
-        """The ranks at ``places`` leave now."""
+        """Let the ranks at ``places`` leave now."""
         self.leave_at(places, [self.env.now] * len(self.starts))
 
     def leave_at(self, places: Iterable[int], times: list[float]) -> None:
-        """Each rank at ``places`` leaves at its time of ``times`` (s)."""
+        """Let each rank at ``places`` leave at its time in ``times`` (s)."""
         env, span = self.env, self.span
         now = env.now
         for place in places:
             event, end = self._leaving.pop(place), times[place]
-            # Triggered now, to happen then: one event a rank instead of two.
+            # Triggered now with a delay: one event per rank instead of two.
             event._ok, event._value = True, None
             env.schedule(event, delay=max(end - now, 0.0))
             span.last_end = max(span.last_end, end)
 
 
 class Together(RunningCollective):
-    """Nobody leaves before all have entered, and nobody else is on its links."""
+    """A collective that no rank leaves before all have entered, alone on its links."""
 
     def entered(self, place: int) -> None:
-        """The last one knows when all leave."""
+        """Compute when all ranks leave once the last one has entered."""
         if not self.missing:
             self.leave_at(range(len(self.starts)), self.finishes().tolist())
 
     def finishes(self) -> FloatArray:
-        """When each rank leaves (s) by the model."""
+        """Return when each rank leaves (s) by the model."""
         shared_links = self.shared_links
         outcome = self.party.model.finish_after(self.starts, self.nbytes, shared_links.rested_at)
         shared_links.rested_at = outcome.rested_at
@@ -116,16 +116,16 @@ class Together(RunningCollective):
 
 
 class OneByOne(RunningCollective):
-    """Some may leave before all have entered; nobody else is on its links.
+    """A collective that some ranks may leave before all have entered, alone on its links.
 
-    A rank leaves when its model says so whatever those that are missing do: it is asked as if they
-    came in a far future.
+    A rank leaves early if the missing ranks cannot affect it: the model is asked as if they entered
+    far in the future.
     """
 
     _asked = False
 
     def entered(self, place: int) -> None:
-        """Ask when everyone of this instant has entered."""
+        """Ask the model once all ranks of this instant have entered."""
         if not self._asked:
             self._asked = True
             self.env.timeout(0).callbacks.append(self._ask)
@@ -144,7 +144,7 @@ class OneByOne(RunningCollective):
 
 
 class Played(RunningCollective):
-    """Goes message by message, over links that others use, too."""
+    """A collective simulated message by message, over links that others may use too."""
 
     def __init__(self, shared_links: SharedLinks, party: Party, nbytes: int, span: Span) -> None:
         super().__init__(shared_links, party, nbytes, span)
@@ -154,7 +154,7 @@ class Played(RunningCollective):
         self._entering: list[int] = []
 
     def entered(self, place: int) -> None:
-        """Those of one instant enter together."""
+        """Collect the ranks that enter at one instant, to let them enter together."""
         self._entering.append(place)
         if len(self._entering) == 1:
             self.env.timeout(0).callbacks.append(self._enter)
@@ -165,15 +165,15 @@ class Played(RunningCollective):
 
 
 class Bundle(Together):
-    """All of it is one flow, from when the last has entered until the last has left.
+    """A collective as one flow, from when the last rank has entered until the last has left.
 
-    Of what it takes alone, it is on the links that others use for as long as the busiest of them
-    needs for its bytes at the rate that its model sustains; the rest, latencies, sums and other
-    links, passes whoever else is there. Those that leave before the last mark points on its way.
+    The flow occupies the contended links for as long as the busiest of them needs for its bytes at
+    the rate that the model sustains. The rest of its time (latencies, sums, other links) does not
+    depend on other traffic. Ranks that leave earlier are points along the flow.
     """
 
     def entered(self, place: int) -> None:
-        """The last one knows what it takes alone, and lets the bundle go."""
+        """Start the bundle once the last rank has entered."""
         if self.missing:
             return
         shared_links = self.shared_links
@@ -188,17 +188,17 @@ class Bundle(Together):
         self._start(links, loads[loads > 0], alone)
 
     def _start(self, links: IntArray, loads: FloatArray, alone: FloatArray) -> None:
-        """Let it go; rank i is through after ``alone[i]`` s where nobody else is on ``links``."""
+        """Start the flow; rank i leaves after ``alone[i]`` s if no one else uses ``links``."""
         seconds = loads / self.shared_links.shared.network.capacities[links]
-        # What a library leaves of a link by itself, others of its kind do not get either.
+        # The part of a link that a library cannot use is not available to other collectives either.
         seconds /= self.party.model.sustained()
         busiest = int(seconds.argmax())
-        # What went before the last had entered is not on the links any more.
+        # Bytes sent before the last rank had entered are no longer on the links.
         duration = float(alone.max())
         self._on_links = min(float(seconds[busiest]) / duration, 1.0) if duration else 0.0
 
-        # In bytes of the busiest link: of each other the bundle takes what its load is beside that
-        # one's.
+        # In bytes of the busiest link; the bundle uses every other link in proportion to its load
+        # there.
         self._rate = float(self.shared_links.shared.network.capacities[links[busiest]])
         self._route = Routes(links[None], np.zeros(1), (loads / loads[busiest])[None])
 
@@ -206,24 +206,24 @@ class Bundle(Together):
         gaps = alone[order]
         gaps[1:] -= gaps[:-1].copy()
         gaps[gaps <= _SAME * duration] = 0.0
-        # The next to leave stands last, where it is popped.
+        # The next to leave comes last, where it is popped.
         self._legs = list(zip(order.tolist(), gaps.tolist(), strict=True))[::-1]
         self._go_on()
 
     def _go_on(self) -> None:
-        """Let those leave that are through, and go on to where the next one leaves."""
+        """Let the ranks that have finished leave, and continue to where the next one leaves."""
         through = []
         while self._legs and not self._legs[-1][1]:
             through.append(self._legs.pop()[0])
         self.leave(through)
         if self._legs:
             place, seconds = self._legs[-1]
-            # All the way to where it leaves is under way: nothing of it is left to go.
+            # The whole way to the point where it leaves is under way, so no gap remains.
             self._legs[-1] = place, 0.0
             off_links = seconds * (1 - self._on_links)
             self.shared_links.shared.after(off_links, partial(self._send, seconds * self._on_links))
 
     def _send(self, seconds: float) -> None:
-        """Send what the busiest link carries in ``seconds``."""
+        """Send as many bytes as the busiest link carries in ``seconds``."""
         size = np.array([seconds * self._rate])
         self.shared_links.shared.fluid.send(self._route, size, lambda _: self._go_on())

@@ -1,4 +1,4 @@
-"""One call of one step, on its way through the communication streams of all workers."""
+"""One call of one step, as the communication streams of all workers run it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dpsim.engine.calls import StagedCall
 
 @dataclass(slots=True)
 class Span:
-    """When the last worker entered a collective, and when the last one left it (s)."""
+    """The time when the last worker entered a collective, and when the last one left it (s)."""
 
     last_start: float = -np.inf
     last_end: float = -np.inf
 
 
 class Sending:
-    """A call of step ``step``, the ``number``-th of its communicator, counted from 0.
+    """The ``number``-th call of its communicator, counted from 0, in step ``step``.
 
-    Its stages, one after the other, have a span each. Workers whose streams have come to it wait
-    until they have submitted it, or until enough others have. A stream that is through with it
-    submits ``then``, the call that follows it.
+    Its stages, one after the other, have a span each. A worker's stream that reaches the call waits
+    until the worker has submitted it, or until a quorum of workers has. A stream that has finished
+    it submits ``then``, the call that follows.
     """
 
     def __init__(self, number: int, step: int, call: StagedCall, workers: int) -> None:
@@ -38,7 +38,7 @@ class Sending:
         self._waiting: dict[int, simpy.Event] = {}
 
     def submit(self, rank: int, quorum: int) -> None:
-        """``rank`` gives it to its stream; with ``quorum`` of them, streams join without theirs."""
+        """Submit the call on ``rank``; after ``quorum`` submissions all streams may start it."""
         self._there[rank] = True
         self.submitted += 1
         if self.submitted == quorum:
@@ -51,7 +51,7 @@ class Sending:
             self._waiting.pop(rank).succeed()
 
     def may_begin(self, rank: int, env: simpy.Environment) -> simpy.Event | None:
-        """What the stream of ``rank`` must wait for, None where nothing."""
+        """Return the event that the stream of ``rank`` must wait for, or None."""
         if self._there[rank]:
             return None
         event = self._waiting[rank] = env.event()

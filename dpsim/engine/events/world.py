@@ -1,7 +1,4 @@
-"""All workers of a job: each a process for every stream, to compute and to communicate.
-
-What they share, and what is recorded of them.
-"""
+"""All workers of a job, each with one process per stream, for computing and communicating."""
 
 from __future__ import annotations
 
@@ -48,22 +45,22 @@ def run_events(
 ) -> Steps:
     """Simulate one step per row of ``factors``, (steps, workers), worker by worker.
 
-    The answer is that of `dpsim.engine.together.run_together`, which is a short cut to it. Raises
+    Gives the same result as `dpsim.engine.together.run_together`, the fast equivalent. Raises
     DpsimError where a cut link stops a transfer for good.
     """
     return World(job, factors, progress, timeline, log).run()
 
 
 class _Waits:
-    """What a step's waits were: when each worker came to each, and when it went on (s).
+    """The waits of a step: when each worker began and ended each (s).
 
-    Each wait is ``among`` so many neighbours.
+    ``among`` has for each wait the number of workers that it synchronises.
     """
 
     def __init__(self, among: list[int], workers: int) -> None:
         self.among = among
         self.there, self.ends = np.zeros((2, len(among), workers))
-        self.left = workers  # who has not ended the step
+        self.left = workers  # that have not ended the step
 
 
 class World:
@@ -100,11 +97,11 @@ class World:
 
     @property
     def env(self) -> simpy.Environment:
-        """The clock."""
+        """The simulation clock."""
         return self._lines.shared_links.env
 
     def run(self) -> Steps:
-        """Let all workers live."""
+        """Run all workers to their end and return the record of their steps."""
         for rank in range(self.workers):
             worker = Worker(rank, self)
             communicating = (worker.communicate(group) for group in self.communicators)
@@ -112,7 +109,7 @@ class World:
                 self._living += 1
                 self.env.process(stream).callbacks.append(self._end)
         shared = self._lines.shared_links.shared
-        # Not until nothing is left to happen: background flows never end.
+        # Not until the event queue is empty, because background flows never end.
         with shared.events() as happen:
             while self._living:
                 happen()
@@ -122,11 +119,11 @@ class World:
         self._living -= 1
 
     def factor(self, step: int, rank: int) -> float:
-        """What multiplies the compute time of ``rank`` in a step."""
+        """Return the factor on the compute time of ``rank`` in a step."""
         return float(self._factors[step, rank])
 
     def itinerary(self, step: int) -> Itinerary:
-        """What all workers do in ``step``."""
+        """Return the itinerary that all workers follow in ``step``."""
         while self._next <= step:
             self._plan()
         planned = self._planned[step]
@@ -135,9 +132,9 @@ class World:
         return planned
 
     def sending(self, group: Group, number: int) -> Sending | None:
-        """The ``number``-th call of a communicator; None after the last."""
-        # A stream asks for its next call as soon as it is through with one, and that may be of a
-        # step which nobody has begun.
+        """Return the ``number``-th call of a communicator, or None after the last."""
+        # A stream asks for its next call as soon as it has finished one, and the next one may be in
+        # a step that no worker has begun.
         while (group, number) not in self._sent and self._next < self.steps:
             self._plan()
         return self._sent.get((group, number))
@@ -151,7 +148,7 @@ class World:
         self._sent |= {(each.call.group, each.number): each for each in planned.sent}
 
     def join(self, sending: Sending, stage: int, rank: int) -> simpy.Event:
-        """``rank`` enters a collective; what comes back happens when it leaves."""
+        """Let ``rank`` enter a collective; the returned event happens when it leaves."""
         name, nbytes = sending.call.stages[stage]
         line = self._lines.line(name, nbytes, sending.step)
         group = line.group_of[rank]
@@ -165,24 +162,24 @@ class World:
         return event
 
     def through(self, sending: Sending) -> None:
-        """Another worker's stream is through with ``sending``."""
+        """Count another worker's stream as finished with ``sending``."""
         sending.left -= 1
         if not sending.left:
             del self._sent[sending.call.group, sending.number]
 
     def mark(self, worker: Worker, *, begins: bool) -> None:
-        """``worker`` begins to compute its step, or has its gradient."""
+        """Record that ``worker`` begins to compute its step, or has its gradient."""
         kept = self._starts if begins else self._done
         kept[worker.step, worker.rank] = self.env.now
 
     def waited(self, worker: Worker, number: int, there: float) -> None:
-        """``worker``, which came to a wait at ``there`` (s), goes on."""
+        """Record that ``worker``, whose wait began at ``there`` (s), continues."""
         waits = self._waits[worker.step]
         waits.there[number, worker.rank] = there
         waits.ends[number, worker.rank] = self.env.now
 
     def ended(self, worker: Worker) -> None:
-        """``worker`` has ended its step; with the last one, where its time went is known."""
+        """Record that ``worker`` has ended its step; with the last one, attribute all waits."""
         step, rank = worker.step, worker.rank
         self._over[step, rank] = self.env.now
         self.records.encode[step, rank] = worker.coding
@@ -191,7 +188,7 @@ class World:
         if waits.left:
             return
         del self._waits[step], self._planned[step]
-        # Whose fault a wait was depends on when the others came to it, and so is known only now.
+        # The cause of a wait depends on when the others arrived, and so is known only now.
         for there, ends, among in zip(waits.there, waits.ends, waits.among, strict=True):
             for_others, exposed = waiting(self.gate, there, ends, among)
             self.records.straggler_wait[step] += for_others
@@ -199,7 +196,7 @@ class World:
         self._progress(step + 1)
 
     def _records(self) -> Steps:
-        """All steps, with what is known when everything has ended."""
+        """Return all steps, with the figures that are known only at the end."""
         records, job = self.records, self.job
         records.compute[:] = self._factors * job.positions[-1][job.kind_of]
         rounds = []
@@ -207,7 +204,7 @@ class World:
             spans = [(span.last_start, span.last_end) for span in (*gradients, *models)]
             busy = seconds_covered(spans)
             records.overlapped_comm[step] = np.maximum(busy - records.exposed_comm[step], 0.0)
-            # Of a step the last collective of its gradients, and of its models.
+            # For each step, the last collective of its gradients and the last of its models.
             rounds += [(of[-1].last_start, of[-1].last_end) for of in (gradients, models) if of]
         over = self._over.max(axis=1)
         common = rounds if job.one_version else []
@@ -223,7 +220,7 @@ def _spans_of(sent: list[Sending]) -> list[Span]:
 
 
 class Worker:
-    """The worker ``rank``, where it is in its step, and how far its communication has come."""
+    """The worker ``rank``: its position in the step and the progress of its communication."""
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
@@ -231,8 +228,8 @@ class Worker:
         self.env = world.env
         self.step = 0
         self.coding = 0.0
-        # By communicator: how many calls its stream is through with, and the event of whose
-        # number its compute stream waits for.
+        # By communicator: how many calls its stream has finished, and the number and event of the
+        # call that its compute stream waits for.
         self._received: dict[Group, int] = dict.fromkeys(world.communicators, 0)
         self._awaits: dict[Group, tuple[int, simpy.Event]] = {}
         job = world.job
@@ -242,7 +239,7 @@ class Worker:
         self._loading = None if job.input is None else job.input.of(rank).start()
 
     def compute(self) -> Process:
-        """The life of its compute stream."""
+        """Run the worker's compute stream."""
         world = self.world
         for self.step in range(world.steps):
             self.coding, self._factor = 0.0, world.factor(self.step, self.rank)
@@ -257,7 +254,7 @@ class Worker:
             world.ended(self)
 
     def communicate(self, group: Group) -> Process:
-        """The life of a communication stream: the calls of a communicator, in the plan's order."""
+        """Run a communication stream: the calls of a communicator, in the plan's order."""
         world, env = self.world, self.env
         while (sending := world.sending(group, self._received[group])) is not None:
             may_begin = sending.may_begin(self.rank, env)
@@ -287,7 +284,7 @@ class Worker:
             yield self.env.timeout(there - begin)
 
     def _do(self, act: Act) -> float:
-        """One act of a step that waits for nobody; returns how long it takes (s)."""
+        """Do one act of a step that waits for no other worker; return its time (s)."""
         match act:
             case Compute(begin, stop):
                 return self._pass(begin, stop)
@@ -301,7 +298,7 @@ class Worker:
         return 0.0
 
     def _pass(self, begin: int, stop: int) -> float:
-        """Seconds of computing from one position to another."""
+        """Return the seconds of computing from one position to another."""
         if self.world.timeline is not None:
             since = now = self.env.now
             program = self.world.job.program
@@ -316,18 +313,18 @@ class Worker:
         return self._factor * seconds
 
     def _code(self, name: str, seconds: float) -> float:
-        """Encode or decode, which takes ``seconds``."""
+        """Encode or decode, which takes ``seconds``, and return them."""
         self.coding += seconds
         if seconds > 0:
             self._note(self.step, "compute", name, self.env.now, self.env.now + seconds)
         return seconds
 
     def _wait(self, until: tuple[Sending, ...], number: int) -> Process:
-        """Wait until its communication streams are through with ``until``."""
+        """Wait until the worker's communication streams have finished ``until``."""
         there = self.env.now
         for sending in until:
             group = sending.call.group
-            # Calls are numbered from 0: the stream is through with those below ``received``.
+            # Calls are numbered from 0: the stream has finished those below ``received``.
             if self._received[group] <= sending.number:
                 arrived = self.env.event()
                 self._awaits[group] = sending.number, arrived

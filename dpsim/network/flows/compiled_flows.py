@@ -1,4 +1,4 @@
-"""The flows under way, by compiled loops over routes that are known beforehand."""
+"""The flows under way, in compiled loops over routes that are known in advance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsim.topology import Routes
 
 
 def _struct(numbers: str, values: str) -> np.dtype[Any]:
-    """A structure of whole numbers, then of doubles."""
+    """Return a structure of integers, then of doubles."""
     fields = [
         *((name, "i8") for name in numbers.split()),
         *((name, "f8") for name in values.split()),
@@ -24,7 +24,7 @@ def _struct(numbers: str, values: str) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
-# Those of ``known_routes.c``, field by field.
+# The structures of ``known_routes.c``, field by field.
 _FLOW = _struct("route call number before after", "weight size target due")
 _GROUP = _struct(
     "own_begin own_end hub first place changed open", "weight rate clock least_target least_due"
@@ -41,7 +41,7 @@ _COUNTS = ("flows", "actives", "changes", "hubs")
 
 
 class _Network(ctypes.Structure):
-    """`Network` of the same."""
+    """The structure `Network` of ``known_routes.c``."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in _ARRAYS),
@@ -50,10 +50,10 @@ class _Network(ctypes.Structure):
 
 
 class CompiledFlows:
-    """The face for many flows, over ``tables`` of routes that are expected.
+    """The implementation for many flows, over ``tables`` of expected routes.
 
-    A flow over one of their rows costs little. Any other route is taken, but all routes are then
-    laid anew; so are they when a capacity changes.
+    A flow over one of their rows costs little. Any other route is possible, but makes all routes be
+    laid out again, and so does a change of a capacity.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class CompiledFlows:
         self.any_cut = bool((capacities == 0).any())
         self._capacities = np.array(capacities, dtype=np.float64)
         self._tables = tables
-        self._kept: dict[str, NDArray[Any]] = {}  # what the loops hold pointers to
+        self._kept: dict[str, NDArray[Any]] = {}  # arrays that the loops hold pointers to
         self._network = _Network()
         self._at = ctypes.byref(self._network)
         self._flows = np.zeros(0, dtype=_FLOW)
@@ -80,11 +80,11 @@ class CompiledFlows:
         self._share = _function(kernel, "flows_share", real, network)
 
     def _lay(self) -> None:
-        """Reduce the routes, lay them out for the loops, and let the flows in anew."""
+        """Reduce the routes, lay them out for the loops, and add the flows again."""
         under_way, left = self._under_way.copy(), self._left().tolist()
         counts = [len(table.links) for table in self._tables]
         begins = [0, *np.cumsum(counts)[:-1].tolist()]
-        # By identity, as they are sent: tables are kept, so that no other takes an id over.
+        # By identity, as they are sent. The tables are kept, so no other object can reuse an id.
         self._first = {id(table): at for table, at in zip(self._tables, begins, strict=True)}
         self._keep_routes(reduction(self._tables, self._capacities.tobytes()))
         network = self._network
@@ -94,10 +94,10 @@ class CompiledFlows:
             self._add(self._at, *flow, nbytes)
 
     def _keep_routes(self, found: Reduction) -> None:
-        """The routes, and room for what the loops note of them."""
+        """Keep the routes, and allocate the working arrays of the loops."""
         own, hub = found.own, found.hub
         groups, links, hubs = len(found.hub_of), len(found.capacity), len(hub.begin) - 1
-        # A hub's share counts for all of its groups: an entry that replaces it adds what is more.
+        # A hub's share counts for all of its groups: a replacing entry adds the difference.
         of_hub = np.append(hub.share, 0.0)[found.replaces]
         on, on_begin = _sorted(own.link, links)
         under, under_begin = _sorted(hub.link, links)
@@ -126,14 +126,14 @@ class CompiledFlows:
     def _keep(self, **arrays: NDArray[Any]) -> None:
         for name, array in arrays.items():
             kept = np.ascontiguousarray(array)
-            # All that the loops know is 8 bytes wide.
+            # The loops use only 8-byte values.
             assert kept.itemsize % 8 == 0, name
             self._kept[name] = kept
             setattr(self._network, name, kept.ctypes.data)
 
     @property
     def count(self) -> int:
-        """How many flows are under way."""
+        """The number of flows under way."""
         return int(self._network.flows)
 
     @property
@@ -141,7 +141,7 @@ class CompiledFlows:
         return self._flows[: self.count]
 
     def _left(self) -> FloatArray:
-        """Bytes of each flow that have not arrived."""
+        """Return the bytes of each flow that have not arrived."""
         flows = self._under_way
         if not len(flows):
             return np.zeros(0)
@@ -149,7 +149,7 @@ class CompiledFlows:
         return np.asarray(flows["target"] - self._kept["group"]["clock"][group])
 
     def _make_room(self, count: int) -> None:
-        """Let in so many flows; room at least doubles, so that growing is rare."""
+        """Allocate room for ``count`` flows; it at least doubles, so that growing is rare."""
         flows = np.zeros(max(count, 2 * self.count), dtype=_FLOW)
         flows[: self.count] = self._under_way
         self._flows = flows
@@ -157,13 +157,12 @@ class CompiledFlows:
         self._keep(flow=flows, ended_call=self._ended[0], ended_number=self._ended[1])
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
-        """See `FlowsUnderWay`. All routes are laid anew."""
+        """Change capacities, and lay out all routes again."""
         self._capacities[links] = rate
         self.any_cut = bool((self._capacities == 0).any())
         self._lay()
 
     def add(self, arrival: Arrival) -> None:
-        """See `FlowsUnderWay`."""
         first = self._first.get(id(arrival.routes))
         if first is not None:
             routes = first + arrival.rows
@@ -177,7 +176,6 @@ class CompiledFlows:
             self._add(self._at, route, arrival.batch, number, weight, size, left)
 
     def add_one(self, arrival: OneArrival) -> None:
-        """See `FlowsUnderWay`."""
         routes, row, nbytes, call = arrival
         first = self._first.get(id(routes))
         if first is None:
@@ -188,18 +186,16 @@ class CompiledFlows:
         self._add(self._at, first + row, call, 0, 1.0, nbytes, nbytes)
 
     def _with_new_routes(self, routes: Routes) -> IntArray:
-        """The numbers of routes that were not expected: all are laid anew with them."""
+        """Return the numbers of unexpected routes, after laying out all routes again with them."""
         first = sum(len(table.links) for table in self._tables)
         self._tables = (*self._tables, routes)
         self._lay()
         return first + np.arange(len(routes.links))
 
     def move(self, seconds: float) -> None:
-        """See `FlowsUnderWay`."""
         self._move(self._at, seconds)
 
     def end(self, seconds: float, now: float) -> Ended:
-        """See `FlowsUnderWay`."""
         found = self._end(self._at, seconds, now)
         if not found:
             return [], []
@@ -207,31 +203,26 @@ class CompiledFlows:
         return calls, numbers
 
     def over_cut_links(self) -> IntArray:
-        """See `FlowsUnderWay`."""
         cut = np.append(self._capacities == 0, False)  # the last is for -1, no link
         stopped = np.concatenate([cut[crossed(table)[0]].any(axis=1) for table in self._tables])
         return np.flatnonzero(stopped[self._under_way["route"]])
 
     def calls_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """See `FlowsUnderWay`."""
         return self._flows["call"][rows], self._flows["number"][rows]
 
     def amounts(self, row: int) -> tuple[float, float]:
-        """See `FlowsUnderWay`."""
         return float(self._flows["size"][row]), float(self._left()[row])
 
     def remove(self, rows: IntArray) -> None:
-        """See `FlowsUnderWay`."""
         for row in rows[::-1].tolist():
             self._drop(self._at, row)
 
     def share(self) -> float:
-        """See `FlowsUnderWay`."""
         return float(self._share(self._at))
 
 
 def _table(kind: np.dtype[Any], **columns: NDArray[Any]) -> NDArray[Any]:
-    """An array of structures, with zeros in the fields that are not given."""
+    """Return an array of structures, with zeros in the fields that are not given."""
     table = np.zeros(max(map(len, columns.values())), dtype=kind)
     for name, values in columns.items():
         table[name] = values
@@ -239,14 +230,14 @@ def _table(kind: np.dtype[Any], **columns: NDArray[Any]) -> NDArray[Any]:
 
 
 def _spans(name: str, begin: IntArray) -> dict[str, IntArray]:
-    """Where each span begins and ends, of which one begins where the one before ends."""
+    """Return where each span begins and ends; each begins where the previous one ends."""
     return {f"{name}_begin": begin[:-1], f"{name}_end": begin[1:]}
 
 
 def _sorted(of: IntArray, count: int) -> tuple[IntArray, IntArray]:
-    """The order by which things ``of`` 0 to ``count`` - 1 stand together, and where each begins.
+    """Return an order that groups items by their number ``of``, and where each number begins.
 
-    Those of -1 are left out.
+    Numbers are 0 to ``count`` - 1; items with -1 are left out.
     """
     order = np.argsort(of, kind="stable")
     begin = np.searchsorted(of[order], np.arange(count + 1))
@@ -254,7 +245,7 @@ def _sorted(of: IntArray, count: int) -> tuple[IntArray, IntArray]:
 
 
 def _function(kernel: ctypes.CDLL, name: str, answers: Any, *takes: Any) -> Callable[..., Any]:
-    # By item, not by attribute: each is a function object of its own, with types of its own.
+    # By item, not by attribute, to get a separate function object with separate types.
     function = kernel[name]
     function.restype, function.argtypes = answers, takes
     return function

@@ -1,4 +1,4 @@
-"""One collective alone on its network, as flows, by compiled loops."""
+"""One collective alone on its network, as flows, in compiled loops."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dpsim.collectives import Round, Schedule
 from dpsim.network.outcome import MessageCosts, Outcome
 from dpsim.topology import Network, Routes
 
-_MOST_TRANSFERS = 2**30  # they are numbered by 32 bits, twice each
-_BYTES_A_TRANSFER = 160.0  # transfers out, on its links, and waiting to happen
-_INSTANTS = 100_000  # between two looks at the limit of time
+_MOST_TRANSFERS = 2**30  # the loops number each transfer twice, in 32 bits
+_BYTES_A_TRANSFER = 160.0  # in the table, on links, and in the event queue
+_INSTANTS = 100_000  # between two checks of the time limit
 
 _SHORT, _REAL = np.int32, np.float64
 _TOLD = {
@@ -35,7 +35,7 @@ _DONE, _MORE, _NO_MEMORY = 0, 1, 3
 
 
 class _Run(ctypes.Structure):
-    """What `Run` of ``messages.c`` is told; what it makes for itself follows."""
+    """The input fields of `Run` in ``messages.c``, followed by space for the loops' own."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("transfers", "places", "links", "hops")),
@@ -55,10 +55,10 @@ def finish_by_loops(
     costs: MessageCosts,
     itemsize: int,
 ) -> Outcome | None:
-    """When each rank finishes that enters at ``starts`` (s), and what each link carried.
+    """Return when each rank finishes that enters at ``starts`` (s), and the load of each link.
 
-    None where the loops do not know the case: routes that take shares of their links, or links that
-    let nothing through. Raises FailedError where there is too little memory or time.
+    None if the loops do not support the case: routes that take shares of their links, or links of
+    capacity 0. Raises FailedError if there is too little memory or time.
     """
     count = schedule.transfers
     if count > _MOST_TRANSFERS:
@@ -68,7 +68,7 @@ def finish_by_loops(
     if transfers.routes.share is not None:
         return None
     begin = float(starts.min())
-    # By place: all ranks of a channel, then those of the next.
+    # By place: all ranks of a channel, then all ranks of the next.
     finish = np.tile(starts - begin, schedule.channels)
     if not _run(loops, transfers, network.capacities, costs.overhead, finish):
         return None
@@ -83,7 +83,7 @@ def _run(
     overhead: float,
     finish: FloatArray,
 ) -> bool:
-    """Let all of it happen; ``finish``, by place, holds the starts and then the ends (s)."""
+    """Run all transfers; ``finish``, by place, holds the starts and then the ends (s)."""
     run = _Run(
         len(transfers.told["source"]), len(finish), len(capacity), transfers.routes.links.shape[1]
     )
@@ -94,12 +94,12 @@ def _run(
     run.overhead = overhead
     run.finish = finish.ctypes.data
 
-    # What the loops make for themselves must have room behind what they are told.
+    # The loops' own fields must fit after the input fields.
     assert loops.messages_bytes() <= ctypes.sizeof(run)
     at = ctypes.byref(run)
     loops.messages_go_on.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     try:
-        # What begins without a fault is not done yet.
+        # A run that starts without an error is not finished yet.
         state = loops.messages_begin(at) or _MORE
         while state == _MORE:
             check()
@@ -112,9 +112,9 @@ def _run(
 
 
 class _TransferTable:
-    """All transfers of a schedule, round after round, and the routes that they take.
+    """All transfers of a schedule, round after round, and their routes.
 
-    ``told`` is what the loops ask for, by its name there.
+    ``told`` holds the loops' inputs by name.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class _TransferTable:
         self.told |= {"link_of": self.routes.links, "latency": self.routes.latency}
 
     def _route(self, transfers: Round) -> NDArray[np.int32]:
-        """The number of the route of each transfer: rounds often have the same ones."""
+        """Return the number of each transfer's route; rounds often share the same routes."""
         pairs = np.stack([transfers.source, transfers.destination])
         key = pairs.tobytes()
         if key not in self._known:
@@ -155,7 +155,7 @@ class _TransferTable:
         return self._known[key]
 
     def _joined(self) -> Routes:
-        """All routes in one table, each with its links first and then none."""
+        """Return all routes in one table, each with its links first and then padding."""
         hops = max(1, *(table.links.shape[1] for table in self._tables))
         links = np.full((self._routes, hops), -1, dtype=_SHORT)
         begin = 0
@@ -173,7 +173,7 @@ class _TransferTable:
         return Routes(links, latency, shares)
 
     def loads(self, capacities: int) -> FloatArray:
-        """Bytes that each capacity carries."""
+        """Return the bytes that each capacity carries."""
         of_route = np.bincount(self.told["route"], self.told["size"], minlength=self._routes)
         carried = np.repeat(of_route, self.routes.links.shape[1])
         links = np.where(self.routes.links < 0, capacities, self.routes.links)

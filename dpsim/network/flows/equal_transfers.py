@@ -1,4 +1,4 @@
-"""Transfers of one call that are alike in route, latency and bytes are one flow with a weight."""
+"""Group transfers of one call with equal route, latency and bytes into one weighted flow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dpsim.topology import Routes
 def grouped(
     table: Routes, nbytes: FloatArray, rows: IntArray
 ) -> tuple[IntArray, list[IntArray] | None]:
-    """The first transfer of each set of equal ones, and the members of each set.
+    """Return the first transfer of each set of equal ones, and the members of each set.
 
-    A transfer is one of ``nbytes`` by one of ``rows`` of ``table``. The members are None where all
-    transfers differ.
+    Each transfer sends one of ``nbytes`` over one of ``rows`` of ``table``. The members are None if
+    all transfers differ.
     """
     count = len(rows)
     everyone = np.arange(count)
@@ -36,23 +36,23 @@ def grouped(
 
 
 def _keys(routes: Routes, size: FloatArray) -> IntArray:
-    """A number for each transfer; equal transfers have equal ones.
+    """Return a number for each transfer; equal transfers have equal numbers.
 
-    A random linear form of the links and shares, with the bits of latency and size: one pass over
-    the table, where comparing whole rows would sort them.
+    A random linear form of the links and shares, combined with the bits of latency and size. It
+    takes one pass over the table, where comparing whole rows would sort them.
     """
     hops = routes.links.shape[1]
     form = np.random.default_rng(0).integers(-(2**62), 2**62, hops)
     key = routes.links @ form
     if routes.share is not None:
-        # By odd numbers, which lose no bit of a share modulo 2^64.
+        # With odd factors, which lose no bit of a share modulo 2^64.
         key += routes.share.view(np.int64) @ (form | 1)
     latency_bits = routes.latency.view(np.int64)
     return np.asarray(key * 1000003 ^ latency_bits * 7919 ^ size.view(np.int64))
 
 
 def _alike(routes: Routes, size: FloatArray, representative: IntArray) -> bool:
-    """Whether every transfer equals its representative: two different ones could share a key."""
+    """Return whether every transfer equals its representative; unequal ones may share a key."""
     first = routes.take(representative)
     if (routes.links != first.links).any() or (routes.latency != first.latency).any():
         return False

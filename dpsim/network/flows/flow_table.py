@@ -1,4 +1,4 @@
-"""The flows under way, a row each, in two tables that keep room for more."""
+"""The flows under way, one row each, in two tables with room to grow."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
 
-_ROUNDING = 1e-15  # of the clock: what adding up times can be off by
-_NEARLY_NOTHING = 1e-12  # of a flow's bytes
+_ROUNDING = 1e-15  # relative to the clock: rounding error of summed times
+_NEARLY_NOTHING = 1e-12  # relative to a flow's bytes
 
-# Rows of the two tables before those of the hops.
+# Rows of the two tables before the rows of the hops.
 _NUMBERS = 2  # batch, group; then a class of links per hop
 _VALUES = 3  # size, left, rate; then a demand per hop
 
 
 class FlowTable:
-    """Where each flow goes and how far it is.
+    """The links and the progress of each flow.
 
-    The properties are views, good until a flow is added or removed.
+    The properties are views, valid until a flow is added or removed.
 
-    A row of ``links`` and ``demand`` is a hop: a class of links (0: none), and what the flow takes
-    of it per B/s of its rate.
+    A row of ``links`` and ``demand`` is a hop: a class of links (0: none), and the rate that the
+    flow takes of it per B/s of its own.
     """
 
     def __init__(self) -> None:
@@ -43,12 +43,12 @@ class FlowTable:
 
     @property
     def links(self) -> IntArray:
-        """What each flow crosses, (hops, flows)."""
+        """The classes of links that each flow crosses, (hops, flows)."""
         return self._numbers[_NUMBERS:, : self.count]
 
     @property
     def size(self) -> FloatArray:
-        """Bytes of each flow in all."""
+        """Total bytes of each flow."""
         return self._values[0, : self.count]
 
     @property
@@ -63,7 +63,7 @@ class FlowTable:
 
     @property
     def demand(self) -> FloatArray:
-        """B/s that each flow takes of each of its links, per B/s of its rate, (hops, flows)."""
+        """The rate that each flow takes of each of its links, per B/s of its own, (hops, flows)."""
         return self._values[_VALUES:, : self.count]
 
     def add(
@@ -75,7 +75,7 @@ class FlowTable:
         batch: int,
         group: IntArray,
     ) -> None:
-        """Let in flows that do not move yet."""
+        """Add flows that do not move yet."""
         begin = self.count
         hops = len(links)
         self._reserve(hops, begin + len(size))
@@ -97,7 +97,7 @@ class FlowTable:
     def add_one(
         self, links: IntArray, demand: FloatArray, size: float, left: float, batch: int
     ) -> None:
-        """`add` of the only flow of a call: a column, written in a third of the time."""
+        """Add the only flow of a call; a third of the time of `add`."""
         at, hops = self.count, len(links)
         self._reserve(hops, at + 1)
         self.count += 1
@@ -110,14 +110,14 @@ class FlowTable:
         values[_VALUES + hops :] = 0.0
 
     def remove(self, rows: IntArray) -> None:
-        """Drop rows (in ascending order); the last ones take their places."""
-        last = self.count - len(rows)  # the count from now on
-        if len(rows) == 1:  # nearly always so, and many times as fast
+        """Remove rows (in ascending order); the last rows take their places."""
+        last = self.count - len(rows)  # the new count
+        if len(rows) == 1:  # the most common case, many times faster
             self._move(int(rows[0]), self.count - 1)
         elif last:
             holes = rows[rows < last]
             stays = np.ones(self.count - last, dtype=bool)
-            stays[rows[len(holes) :] - last] = False  # those at the end leave no hole
+            stays[rows[len(holes) :] - last] = False  # rows removed at the end leave no hole
             self._move(holes, stays.nonzero()[0] + last)
         self.count = last
 
@@ -126,12 +126,12 @@ class FlowTable:
             table[:, holes] = table[:, rows]
 
     def split(self, child_of: IntArray) -> None:
-        """Let the flows that cross a class cross its child (0: none) as well, in the same way."""
+        """Make flows that cross a class also cross its child (0: none), with the same demand."""
         child = child_of[self.links]
         hops, rows = np.nonzero(child)
         if not len(rows):
             return
-        # By flow, and of one flow by hop: its children go after the last hop, one after another.
+        # Sorted by flow, then hop: a flow's new children go after its last hop, one after another.
         order = np.argsort(rows, kind="stable")
         hops, rows = hops[order], rows[order]
         first = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -142,29 +142,29 @@ class FlowTable:
         self.demand[end, rows] = self.demand[hops, rows]
 
     def advance(self, seconds: float) -> None:
-        """Let all flows move at their rates."""
-        left = self.left  # a view: what is taken off it is taken off the table
+        """Move all flows at their rates."""
+        left = self.left  # a view: changing it changes the table
         left -= self.rate * seconds
 
     def ended(self, now: float) -> IntArray:
-        """The flows that are through, but for what rounding leaves at a clock of ``now``."""
+        """Return the flows that have finished, up to rounding at a clock of ``now``."""
         size, left, rate = self._values[:_VALUES, : self.count]
         nearly_nothing = _NEARLY_NOTHING * size + rate * (now * _ROUNDING)
         (rows,) = (left <= nearly_nothing).nonzero()
         return np.asarray(rows)
 
     def next_end(self) -> float:
-        """Seconds until the first flow is through at today's rates: infinite if none moves."""
+        """Return the seconds until the first flow ends at current rates: infinite if none moves."""
         left, rate = self.left, self.rate
         if not len(rate):
             return np.inf
-        if np.minimum.reduce(rate) > 0:  # mostly so: an error state takes longer than the rest
+        if np.minimum.reduce(rate) > 0:  # the common case: np.errstate takes longer than the rest
             return float(np.minimum.reduce(left / rate))
-        with np.errstate(divide="ignore"):  # a flow without a rate takes for ever
+        with np.errstate(divide="ignore"):  # a flow without a rate never ends
             return float(np.minimum.reduce(left / rate))
 
     def _reserve(self, hops: int, count: int) -> None:
-        """Make room for so many hops and flows; flows at least double, so that growing is rare."""
+        """Make room for ``hops`` and ``count`` flows; room for flows at least doubles."""
         had = len(self._numbers) - _NUMBERS
         hops = max(hops, had)
         room = self._numbers.shape[1]
@@ -177,7 +177,7 @@ class FlowTable:
 
 
 def _grown(table: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
-    """A larger table with the same in it, and 0 elsewhere."""
+    """Return a larger table with the same contents, and 0 elsewhere."""
     larger = np.zeros((rows, columns), table.dtype)
     larger[: len(table), : table.shape[1]] = table
     return larger

@@ -1,9 +1,10 @@
-"""Times schedules as fluid flows that share links max-min fairly, in SimPy: exact under contention.
+"""Time schedules as fluid flows that share links max-min fairly, in SimPy: exact under contention.
 
 The rules are those of `dpsim.network.rounds.rounds`: a rank begins a round when its transfers of
-the round before are done, pays its overhead for each message, and a transfer starts when both ends
-have; in each channel a rank goes on at its own pace. But rates follow every start and end of any
-flow: ranks that are rounds apart, other collectives and other traffic share links as they would.
+the previous round are done, pays its overhead for each message, and a transfer starts when both
+ends have begun; in each channel a rank proceeds at its own pace. In contrast to rounds, rates
+change with every start and end of any flow, so ranks that are rounds apart, other collectives and
+background traffic share links realistically.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dpsim.topology import Network, Routes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedJob:
-    """One collective among several.
+    """One of several collectives on a network.
 
     Rank i of ``schedule`` is rank ``ranks[i]`` of the network, and enters at ``starts[i]`` (s).
     """
@@ -43,10 +44,10 @@ def finish_together(
     itemsize: int = 4,
     conditions: Conditions = NO_CONDITIONS,
 ) -> list[Outcome]:
-    """Run several collectives on one network at once, each with an outcome of its own.
+    """Run several collectives on one network at once, and return the outcome of each.
 
-    An outcome's finishes follow its job's ranks; its loads are what that job moved. Raises
-    DpsimError where a cut link leaves no path.
+    An outcome's finishes follow its job's ranks; its loads are the job's own bytes. Raises
+    DpsimError if a cut link leaves no path.
     """
     begin = min(float(job.starts.min()) for job in jobs)
     shared = SharedNetwork(network, begin, conditions)
@@ -56,14 +57,14 @@ def finish_together(
     ]
     for run, job in zip(runs, jobs, strict=True):
         run.enter_at(job.starts)
-    # Not until nothing is left to happen: background flows never end.
+    # Not until the event queue is empty, because background flows never end.
     while any(run.running for run in runs):
         shared.env.step()
     return [run.outcome() for run in runs]
 
 
 class CollectiveRun:
-    """One collective under way; what it calls ranks are places, a rank in a channel.
+    """One collective under way; its "ranks" are places, a rank in a channel.
 
     Rank i of ``schedule`` is ``ends[i]`` of the network. ``leave``, if given, is called with ranks
     of the schedule as they finish.
@@ -97,26 +98,26 @@ class CollectiveRun:
         self._channels_left = np.full(schedule.ranks, schedule.channels)
 
     def enter_at(self, starts: FloatArray) -> None:
-        """Every rank enters at its time of ``starts`` (s)."""
+        """Let every rank enter at its time in ``starts`` (s)."""
         entry = np.tile(starts, self.schedule.channels)
         for start, ranks in _equal_together(entry, np.arange(self.ranks)):
             begin = partial(self.enter_after, 0.0, 0, ranks)
             self.shared.after(start - self.shared.begin, begin)
 
     def enter(self, ranks: IntArray) -> None:
-        """``ranks`` enter now, in all channels."""
+        """Let ``ranks`` enter now, in all channels."""
         first = np.arange(self.schedule.channels) * self.schedule.ranks
         self.enter_after(0.0, 0, (first[:, None] + ranks).ravel())
 
     def outcome(self) -> Outcome:
-        """When each rank finished, over its channels, and what the links carried."""
+        """Return when each rank finished in all its channels, and the loads of the links."""
         ends = self.finishes.reshape(self.schedule.channels, -1).max(axis=0)
         return Outcome(self.shared.begin + ends, self.loads[:-1])
 
     def enter_after(self, delay: float, number: int, ranks: IntArray) -> None:
         """Let ``ranks`` begin round ``number`` after ``delay`` seconds.
 
-        Those that do nothing in it go on to the next at once.
+        Ranks without transfers in it continue with the next round at once.
         """
         while len(ranks):
             current = self._round(number)
@@ -132,14 +133,14 @@ class CollectiveRun:
             number += 1
 
     def _left(self, places: IntArray) -> None:
-        """``places`` are through; a rank leaves with its last channel."""
+        """Count ``places`` as finished; a rank leaves with its last channel."""
         assert self._leave is not None
         ranks, channels = np.unique(places % self.schedule.ranks, return_counts=True)
         self._channels_left[ranks] -= channels
         self._leave(ranks[self._channels_left[ranks] == 0])
 
     def _round(self, number: int) -> _RoundUnderWay | None:
-        """A round, laid out when the first rank comes to it; None after the last."""
+        """Return a round, laid out when the first rank reaches it; None after the last."""
         while len(self._under_way) <= number:
             transfers = next(self._rounds, None)
             if transfers is None:
@@ -151,7 +152,7 @@ class CollectiveRun:
     def _post(self, current: _RoundUnderWay, delay: float, ranks: IntArray) -> None:
         overheads = current.messages[ranks] * self.costs.overhead
         waits = np.asarray(delay + overheads, dtype=np.float64)
-        # Ranks that post together, start together: their transfers go into one solve.
+        # Ranks that post together start together, so their transfers go into one solve.
         for wait, group in _equal_together(waits, ranks):
             if wait == 0:
                 current.post(group)
@@ -159,16 +160,13 @@ class CollectiveRun:
                 self.shared.after(wait, partial(current.post, group))
 
     def leave(self, current: _RoundUnderWay, ranks: IntArray) -> None:
-        """``ranks`` have done all their transfers of a round.
-
-        They reduce what they got, then begin the next.
-        """
+        """Let ``ranks``, which have done all transfers of a round, reduce and begin the next."""
         for wait, group in _equal_together(current.reduction[ranks], ranks):
             self.enter_after(wait, current.number + 1, group)
 
 
 class _RoundUnderWay:
-    """One round: who has posted messages, and how many of each rank's transfers are still open."""
+    """One round: which ranks have posted messages, and how many transfers each still has open."""
 
     def __init__(self, run: CollectiveRun, number: int, transfers: Round) -> None:
         self.run = run
@@ -177,7 +175,7 @@ class _RoundUnderWay:
         sizes = run.chunking.nbytes(transfers.chunk, transfers.count)
         self.nbytes = sizes.astype(np.float64)
 
-        # The ranks as the network knows them.
+        # The ranks' numbers in the network.
         self.ends = run.ends[transfers.source], run.ends[transfers.destination]
         self.routes = run.network.routes(*self.ends)
         np.add.at(run.loads, self.routes.links, self.nbytes[:, None])
@@ -193,7 +191,7 @@ class _RoundUnderWay:
         self._by_rank: tuple[IntArray, IntArray] | None = None
 
     def post(self, ranks: IntArray) -> None:
-        """``ranks`` are ready for their transfers; those whose other end is ready too start."""
+        """Mark ``ranks`` as ready, and start their transfers whose other end is ready too."""
         self._posted[ranks] = True
         touched = self._transfers_of(ranks)
         both_posted = self._posted[self.source[touched]] & self._posted[self.destination[touched]]
@@ -207,12 +205,12 @@ class _RoundUnderWay:
             )
 
     def _around(self, transfers: IntArray, left: float) -> Routes:
-        """The new route of equal transfers whose link has been cut with ``left`` B to go.
+        """Return a new route for equal transfers whose link was cut with ``left`` B to go.
 
-        What is left is carried by the new links instead of the old.
+        The remaining bytes are counted as load of the new links instead of the old.
         """
         source, destination = self.ends
-        # Equal transfers go by one route, so that the first stands for all of them.
+        # Equal transfers share one route, so the first represents all of them.
         routes = self.run.shared.around(source[transfers[:1]], destination[transfers[:1]])
         for transfer in transfers.tolist():
             before = self._detours.get(transfer, self.routes.links[transfer])
@@ -222,8 +220,8 @@ class _RoundUnderWay:
         return routes
 
     def _transfers_of(self, ranks: IntArray) -> IntArray:
-        """The transfers with an end in ``ranks``, each once."""
-        # Of many ranks, a look at every transfer is quicker; of few, an index by rank.
+        """Return the transfers with an end in ``ranks``, each once."""
+        # For many ranks, scanning every transfer is faster; for few, an index by rank.
         if len(ranks) * 8 > self.run.ranks:
             among = np.zeros(self.run.ranks, dtype=bool)
             among[ranks] = True
@@ -248,6 +246,6 @@ class _RoundUnderWay:
 
 
 def _equal_together(values: FloatArray, ranks: IntArray) -> Iterator[tuple[float, IntArray]]:
-    """The ranks of each value."""
+    """Yield each value with its ranks."""
     for value in np.unique(values):
         yield float(value), ranks[values == value]

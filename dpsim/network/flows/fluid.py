@@ -2,10 +2,9 @@
 
 After its latency a flow moves at its max-min fair rate, which changes as others come and go.
 
-All starts and ends of one instant go into one solve; where flows are many, only for those that
-share a link with one that changed, directly or through others. Flows of one call that are alike in
-route, latency and bytes are one flow with a weight, and links that all flows cross alike are one
-link.
+All starts and ends of one instant go into one solve; with many flows, the solve covers only those
+connected to a change through shared links. Flows of one call with equal route, latency and bytes
+are one weighted flow, and links that all flows cross in the same way are one link.
 """
 
 from __future__ import annotations
@@ -35,17 +34,14 @@ from dpsim.topology import Routes
 Done = Callable[[IntArray], None]
 Reroute = Callable[[IntArray, float], Routes]
 
-# SimPy runs events of one instant by priority: 0 urgent, 1 normal.
+# SimPy orders events of one instant by priority: 0 urgent, 1 normal.
 _AFTER_ALL_ELSE = EventPriority(2)
-_CHECKED = 16  # solves between two looks at the limit of time
+_CHECKED = 16  # solves between two checks of the time limit
 
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """One call of `FluidNetwork.send`.
-
-    It knows which of its transfers each group stands for, and how many groups are still under way.
-    """
+    """One call of `FluidNetwork.send`: each group's transfers and the number of open groups."""
 
     members: list[IntArray] | None  # None: each transfer is a group of its own
     done: Done
@@ -53,7 +49,7 @@ class _Batch:
     open: int
 
     def transfers(self, groups: IntArray) -> IntArray:
-        """The transfers that these groups stand for."""
+        """Return the transfers that these groups represent."""
         if self.members is None:
             return groups
         return np.concatenate([self.members[group] for group in groups])
@@ -62,8 +58,8 @@ class _Batch:
 class FluidNetwork:
     """Capacities (B/s) shared by flows, inside a SimPy environment.
 
-    What is cheap: flows that start or end at one instant are one solve. Flows of one call that are
-    alike in route, latency and bytes are one flow. Where many flows will go by the same routes,
+    Flows that start or end at one instant are one solve, and flows of one call with equal route,
+    latency and bytes are one flow, so both are cheap. If many flows will use the same routes,
     `expect` makes each of them cheaper by one to two orders of magnitude.
     """
 
@@ -71,7 +67,7 @@ class FluidNetwork:
         self.env = env
         self.solves = 0
         self._capacities = np.array(capacities, dtype=np.float64)
-        self._flows: FlowsUnderWay | None = None  # made when the first is let in, or a link changes
+        self._flows: FlowsUnderWay | None = None  # made for the first flow or link change
         self._expected: tuple[Routes, ...] = ()
         self._work = 0.0
         self._arriving: list[Arrival | OneArrival] = []
@@ -82,11 +78,11 @@ class FluidNetwork:
         self._alarm: _AfterAllElse | None = None
 
     def expect(self, routes: Routes, sends: float) -> None:
-        """Tell beforehand of routes by which flows will be sent, ``sends`` times each.
+        """Announce routes by which flows will be sent, ``sends`` times each.
 
-        To be called before the first flow moves; then give this very object and ``rows`` of it to
-        `send`. Answers are the same up to rounding. Where much is to come, loops are compiled for
-        it, if the machine has a compiler.
+        Call it before the first flow moves; then pass this very object and ``rows`` of it to
+        `send`. Results are the same up to rounding. If much work is expected, compiled loops are
+        used where the machine has them.
         """
         self._expected = (*self._expected, routes)
         self._work += numpy_seconds(routes, sends)
@@ -108,20 +104,20 @@ class FluidNetwork:
     ) -> None:
         """Start one flow per route now: its latency first, then its bytes.
 
-        ``rows``: by these of ``routes`` only, one of ``nbytes`` for each. ``done(indices)`` is
-        called as flows of the call end; indices count ``nbytes``. ``reroute(indices, left)`` is
-        asked for a new route of equal flows, each with ``left`` B to go, when a link under them is
-        cut (their latency is not paid again); without it they stop there. A bundle (a route with
-        shares) competes as one flow; k equal transfers of 1/k of its bytes, all over the bundle's
-        route, compete as the k flows that it stands for.
+        ``rows``: use only these of ``routes``, with one of ``nbytes`` for each. ``done(indices)``
+        is called as flows of the call end; indices refer to ``nbytes``. ``reroute(indices, left)``
+        is called for a new route of equal flows, each with ``left`` B to go, when one of their
+        links is cut (their latency is not paid again); without it they stop there. A bundle (a
+        route with shares) competes as one flow; k equal transfers of 1/k of its bytes, all over the
+        bundle's route, compete as k flows.
         """
         if rows is None:
             rows = np.arange(len(routes.links))
         if len(rows) == 1:
             self.send_one(routes, int(rows[0]), float(nbytes[0]), done, reroute)
             return
-        # Equal transfers share the network's rates equally and end together, so that one flow with
-        # a weight stands for all of them, exactly.
+        # Equal transfers share the network's rates equally and end together, so one weighted flow
+        # represents all of them exactly.
         first, members = grouped(routes, nbytes, rows)
         number = self._calls
         self._calls += 1
@@ -141,7 +137,7 @@ class FluidNetwork:
     def send_one(
         self, routes: Routes, row: int, nbytes: float, done: Done, reroute: Reroute | None = None
     ) -> None:
-        """`send` of one flow by one row, as workers who act alone do: many times as fast."""
+        """Do the same as `send` for one flow over one row, many times faster."""
         number = self._calls
         self._calls += 1
         self._batches[number] = _Batch(None, done, reroute, 1)
@@ -150,9 +146,9 @@ class FluidNetwork:
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
         """Change capacities (B/s) from now on; 0 cuts a link.
 
-        Flows over it are rerouted, or stop until it is back.
+        Flows over a cut link are rerouted, or stop until it is back.
         """
-        if self._flows is None:  # nothing has moved yet: which face it will be may be open
+        if self._flows is None:  # nothing has moved yet, so the implementation is still open
             self._capacities[links] = rate
         else:
             self._move(self._flows)
@@ -176,11 +172,11 @@ class FluidNetwork:
     def _touch(self) -> None:
         if not self._settling:
             self._settling = True
-            # All starts and ends of this instant first, then one solve for all of them.
+            # After all starts and ends of this instant, one solve for all of them.
             _AfterAllElse(self.env, 0.0, self._settle_if_due)
 
     def _settle_if_due(self, event: simpy.Event) -> None:
-        if self._settling:  # else the alarm of this very instant came first
+        if self._settling:  # else the alarm of this instant came first
             self._settle()
 
     def _ring(self, alarm: simpy.Event) -> None:
@@ -188,12 +184,12 @@ class FluidNetwork:
             self._settle()
 
     def _settle(self) -> None:
-        """Everything that happens at this instant.
+        """Process everything that happens at this instant.
 
-        Bring all flows up to now, let those in that have arrived, end those that are through, and
-        share anew.
+        Move all flows up to now, add those that have arrived, end those that have finished, and
+        share the rates again.
         """
-        self._settling = True  # what the callbacks below send is let in by this very call
+        self._settling = True  # flows that the callbacks below send are added by this call
         if not self.solves % _CHECKED:
             check()
         flows, now = self.flows, self.env.now
@@ -203,7 +199,7 @@ class FluidNetwork:
         ended = flows.end(now - self._updated, now)
         self._updated = now
 
-        # An end can make its sender send, without latency, what is through at once, and so on.
+        # An end can make its sender send a flow that ends at once, and so on.
         while ended[0]:
             self._tell(ended)
             if not self._arriving:
@@ -219,7 +215,7 @@ class FluidNetwork:
         self._set_alarm(seconds)
 
     def _move(self, flows: FlowsUnderWay) -> None:
-        """Bring all flows up to now."""
+        """Move all flows up to now."""
         now = self.env.now
         flows.move(now - self._updated)
         self._updated = now
@@ -230,20 +226,20 @@ class FluidNetwork:
         self._arriving.clear()
 
     def _tell(self, ended: Ended) -> None:
-        """Tell the senders of flows that are through."""
+        """Notify the senders of flows that have ended."""
         calls, numbers = ended
-        if len(calls) == 1:  # nearly always so where workers act alone, and twice as fast
+        if len(calls) == 1:  # the usual case with asynchronous workers, twice as fast
             self._through(calls[0], np.array(numbers) if numbers[0] else FIRST)
             return
         through: dict[int, list[int]] = {}
         for call, number in zip(calls, numbers, strict=True):
             through.setdefault(call, []).append(number)
-        # In the order of the calls, so that what follows does not depend on rows of the table.
+        # In the order of the calls, so that the result does not depend on table rows.
         for call in sorted(through):
             self._through(call, np.array(sorted(through[call])))
 
     def _through(self, call: int, groups: IntArray) -> None:
-        """These groups of a call are through."""
+        """Mark these groups of a call as ended."""
         batch = self._batches[call]
         batch.open -= len(groups)
         if not batch.open:
@@ -251,7 +247,7 @@ class FluidNetwork:
         batch.done(batch.transfers(groups))
 
     def _avoid_cut_links(self, flows: FlowsUnderWay) -> None:
-        """New routes for the flows whose link has been cut, where their sender knows any."""
+        """Reroute the flows whose link has been cut, if their sender has another route."""
         over = flows.over_cut_links()
         calls, numbers = flows.calls_of(over)
         movable = [self._batches[call].reroute is not None for call in calls.tolist()]
@@ -279,18 +275,18 @@ class FluidNetwork:
         )
 
     def _set_alarm(self, seconds: float) -> None:
-        self._alarm = None  # an alarm set before is not heard: rates have changed since
+        self._alarm = None  # an earlier alarm is ignored, because rates have changed
         if seconds < np.inf:
             self._alarm = _AfterAllElse(self.env, seconds, self._ring)
 
 
 class _AfterAllElse(simpy.Event):
-    """Lets ``action`` happen in so many seconds, when everything else of its instant has."""
+    """An event that calls ``action`` after ``seconds``, after all other events of that instant."""
 
     def __init__(
         self, env: simpy.Environment, seconds: float, action: Callable[[simpy.Event], None]
     ) -> None:
-        # As `simpy.Timeout` does it: a call of its parent's would take half as long again.
+        # As in `simpy.Timeout`; calling the parent's constructor would take 50 % longer.
         self.env = env
         self.callbacks = [action]
         self._ok = True
@@ -299,8 +295,8 @@ class _AfterAllElse(simpy.Event):
 
 
 def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:
-    """Each value, and where it stands."""
-    if len(values) == 1:  # nearly always so, and many times as fast
+    """Return each value with its places."""
+    if len(values) == 1:  # the most common case, many times faster
         return [(float(values[0]), np.zeros(1, dtype=np.int64))]
     return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
 
@@ -308,7 +304,7 @@ def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:
 def under_way(
     capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
 ) -> FlowsUnderWay:
-    """The face for expected work of so many ``seconds``, as `numpy_seconds` has it."""
+    """Return the implementation for expected work of ``seconds``, by `numpy_seconds`."""
     loops = None if seconds < MUCH_SHARING else kernel(seconds)
     if loops is None:
         return NumpyFlows(capacities, expected)

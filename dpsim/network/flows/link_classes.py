@@ -1,8 +1,8 @@
-"""Links that every flow so far has crossed alike count as one.
+"""Classes of links that every flow so far has crossed in the same way.
 
-Such are the links of a chain, or those of the servers that a bundle goes to. They carry the same
-flows in the same shares, so only the slowest of them can ever hold a flow up. Classes only ever get
-smaller: when a new route crosses some links of a class and not the others, the class is split.
+Examples are the links of a chain, or those of the servers that a bundle goes to. The links of a
+class carry the same flows in the same shares, so only the slowest of them can limit a flow. Classes
+only get smaller: a new route that crosses some links of a class but not others splits the class.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dpsim.base.arrays import FloatArray, IntArray
 
 _PRIME = np.uint64(2**61 - 1)
 
-# Workers send over the same routes step after step, so the answers for small ones are kept: up to
-# so many links in all routes of a call, and so many calls.
+# Workers send over the same routes step after step, so the results for small ones are cached: up
+# to this many links in all routes of a call, and this many calls.
 _SMALL = 256
 _REMEMBERED = 20_000
 
 
 class LinkClasses:
-    """Which class each link is in.
+    """The class of each link.
 
-    Class 0 are the links that nothing has crossed yet, and "no link" (-1). ``capacity`` is B/s of
-    each class: its slowest link's, and without limit for class 0.
+    Class 0 contains the links that nothing has crossed yet, and "no link" (-1). ``capacity`` is the
+    B/s of each class: its slowest link's, and infinite for class 0.
     """
 
     def __init__(self, capacities: FloatArray) -> None:
@@ -36,18 +36,18 @@ class LinkClasses:
         self.capacity = np.array([np.inf])
         self.any_cut = False
         self._size = np.zeros(1, dtype=np.int64)
-        self._first = np.array([-1])  # a link of each class, to stand for it
+        self._first = np.array([-1])  # a representative link of each class
         self._routes: dict[tuple[tuple[int, ...], bytes, bytes], tuple[IntArray, FloatArray]] = {}
 
     def copy(self) -> LinkClasses:
-        """The same, which can be split by itself."""
+        """Return an independent copy."""
         other = LinkClasses(self.capacities)
         other.of, other.capacity, other.any_cut = self.of.copy(), self.capacity.copy(), self.any_cut
         other._size, other._first = self._size.copy(), self._first.copy()
         return other
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> IntArray:
-        """Change capacities (B/s) of links; returns their classes."""
+        """Change capacities (B/s) of links; return their classes."""
         self.capacities[links] = rate
         classes = np.unique(self.of[links])
         self._measure(classes)
@@ -56,12 +56,12 @@ class LinkClasses:
     def crossed(
         self, links: IntArray, share: FloatArray, split: Callable[[IntArray], None]
     ) -> tuple[IntArray, FloatArray]:
-        """The classes that routes cross and the share of each.
+        """Return the classes that routes cross and the share of each.
 
         Both are (hops, flows), and 0 where a route is shorter. ``links`` and ``share`` are (flows,
-        hops). Classes whose links the routes do not cross alike
-        are split first: ``split`` is told which new class the flows under way cross just as they
-        cross an old one (0: none), once or more.
+        hops). Classes whose links the routes do not cross in the same way are split first:
+        ``split`` is called, once or more, with the new class that flows under way cross just as
+        they cross an old one (0: none).
         """
         if links.size > _SMALL:
             return self._crossed(links, share, split)
@@ -79,7 +79,7 @@ class LinkClasses:
         for child_of in self._split(links, share):
             split(child_of)
 
-        # One link stands for its class, so that a route crosses each class once.
+        # One link represents its class, so a route crosses each class once.
         classes = self.of[links]
         keep = (self._first[classes] == links) & (classes > 0)
         hops = keep.sum(axis=1).max(initial=1)
@@ -89,10 +89,10 @@ class LinkClasses:
         return kept_classes.T, kept_share.T
 
     def _split(self, links: IntArray, share: FloatArray) -> list[IntArray]:
-        """Split the classes whose links these routes do not cross alike.
+        """Split the classes whose links these routes do not cross in the same way.
 
-        Links that stay together are a part: those of one class with one mark. What is answered goes
-        to ``split`` of `crossed`.
+        Links of one class with the same mark stay together as a part. Returns the arrays to pass to
+        ``split`` of `crossed`.
         """
         touched, mark = _marks(links, share, len(self.of))
         old = self.of[touched]
@@ -104,7 +104,7 @@ class LinkClasses:
         begins = new_class | new_mark
         parent = old[begins]
 
-        # The first part of a class keeps its number where the routes crossed all of the class.
+        # The first part of a class keeps its number if the routes crossed all of the class.
         first = new_class[begins]
         whole = np.bincount(old, minlength=len(self._size)) == self._size
         stays = first & whole[parent] & (parent > 0)
@@ -116,30 +116,30 @@ class LinkClasses:
         part_of = np.cumsum(begins) - 1
         self._renumber(touched, number[part_of], np.append(parent, number))
 
-        # Nothing under way crosses class 0, so nobody need be told of what left it.
+        # No flow crosses class 0, so links that leave it need no report.
         told = ~stays & (parent > 0)
         return list(_one_child_each(parent[told], number[told], len(self.capacity)))
 
     def _renumber(self, links: IntArray, classes: IntArray, changed: IntArray) -> None:
-        self._routes.clear()  # they were told by the old numbers
+        self._routes.clear()  # they use the old numbers
         self.of[links] = classes
         more = int(classes.max()) + 1 - len(self.capacity)
         self.capacity = np.append(self.capacity, np.empty(max(more, 0)))
         self._measure(np.unique(changed))
 
     def _measure(self, classes: IntArray) -> None:
-        """Measure size, capacity and first link of classes anew."""
+        """Compute size, capacity and first link of classes again."""
         count = len(self.capacity)
         more = np.zeros(count - len(self._size), np.int64)
         self._size = np.append(self._size, more)
         self._first = np.append(self._first, more)
         among = np.zeros(count, dtype=bool)
         among[classes] = True
-        among[0] = False  # nothing crosses class 0: it needs no limit
+        among[0] = False  # nothing crosses class 0, so it needs no limit
         members = np.flatnonzero(among[self.of])
         of = self.of[members]
         self._size[among] = np.bincount(of, minlength=count)[among]
-        # Backwards, so that the first link of each class is written last, and stays.
+        # Backwards, so that the first link of each class is written last.
         self._first[of[::-1]] = members[::-1]
         self.capacity[among] = np.inf
         np.minimum.at(self.capacity, of, self.capacities[members])
@@ -147,14 +147,14 @@ class LinkClasses:
 
 
 def _marks(links: IntArray, share: FloatArray, count: int) -> tuple[IntArray, NDArray[np.uint64]]:
-    """The links on the routes, and a mark of each.
+    """Return the links on the routes, and a mark of each.
 
     A link's mark is the sum over its flows of a random number times the flow's share. Links that
-    the same flows cross in the same shares have the same mark. Others have not, but for a chance of
-    about 2^-60.
+    the same flows cross in the same shares have the same mark; other links have different marks,
+    with a failure probability of about 2^-60.
     """
-    # In integers modulo 2^64, so that a sum does not depend on the order of what is added. The bits
-    # of a share, modulo a prime, stand for it: equal shares have equal ones.
+    # In integers modulo 2^64, so that a sum does not depend on the order of its terms. A share is
+    # represented by its bits modulo a prime, which are equal for equal shares.
     marks = np.zeros(count, dtype=np.uint64)
     np.add.at(marks, links, _random(len(links)) * (share.view(np.uint64) % _PRIME))
     there = np.zeros(count, dtype=bool)
@@ -169,9 +169,9 @@ def _random(count: int) -> NDArray[np.uint64]:
 
 
 def _one_child_each(parent: IntArray, child: IntArray, count: int) -> Iterator[IntArray]:
-    """By class its child, or 0; again for the second children, and so on.
+    """Yield each class's child, or 0; again for the second children, and so on.
 
-    Equal parents stand together.
+    Equal parents must be adjacent.
     """
     while len(parent):
         first = np.diff(parent, prepend=-1) != 0

@@ -1,6 +1,6 @@
-"""One network on which several jobs move flows at once.
+"""One network on which several jobs send flows at once.
 
-It holds the other traffic and the link changes that they meet.
+It includes background traffic and link changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SharedNetwork:
         self.network = network
         self.begin = begin
         self.env = simpy.Environment()
-        # A background flow's own limit is one more link, that only it crosses.
+        # A background flow's own limit is an extra link that only it crosses.
         limits = [flow.rate for flow in conditions.background]
         self.fluid = FluidNetwork(self.env, np.concatenate([network.capacities, limits]))
         self._links = len(network.capacities)
@@ -61,12 +61,12 @@ class SharedNetwork:
             self._cut.add(link)
         else:
             self._cut.discard(link)
-        # Of the rate that it was built with, whatever changes came before.
+        # Relative to the original rate, not to earlier changes.
         rate = float(self.network.capacities[link]) * factor
         self.fluid.set_capacity(np.array([link]), rate)
 
     def around(self, source: IntArray, destination: IntArray) -> Routes:
-        """Routes that cross no link that is cut now."""
+        """Return routes that cross no link that is currently cut."""
         return routes_avoiding(self.network, source, destination, frozenset(self._cut))
 
     def after(self, delay: float, action: Callable[[], None]) -> None:
@@ -86,14 +86,14 @@ class SharedNetwork:
     def send_one(
         self, routes: Routes, row: int, nbytes: float, done: Callable[[IntArray], None]
     ) -> None:
-        """`send` over one row, as workers who act alone do: many times as fast."""
+        """Do the same as `send` over one row, many times faster."""
         self.fluid.send_one(routes, row, nbytes, done)
 
     @contextmanager
     def events(self) -> Iterator[Callable[[], None]]:
-        """What lets the next event happen.
+        """Give a function that lets the next event happen.
 
-        Raises DpsimError where there is none left: a link that was cut keeps flows from ending.
+        Raises DpsimError if no event is left because a cut link keeps flows from ending.
         """
         try:
             yield self.env.step
@@ -107,7 +107,7 @@ class SharedNetwork:
 def ends_of_flows(
     network: Network, routes: Routes, starts: FloatArray, nbytes: float, conditions: Conditions
 ) -> FloatArray:
-    """When each flow of ``nbytes`` ends (s) that starts at ``starts`` (s, one a route).
+    """Return when each flow of ``nbytes`` ends (s) that starts at ``starts`` (s, one per route).
 
     All of them share ``network``.
     """
@@ -123,7 +123,7 @@ def ends_of_flows(
         rows = np.flatnonzero(starts == start)
         send = partial(shared.send, routes, rows, float(nbytes), ended)
         shared.after(float(start) - begin, send)
-    # Not until nothing is left to happen: background flows never end.
+    # Not until the event queue is empty, because background flows never end.
     with shared.events() as happen:
         while np.isnan(ends).any():
             happen()

@@ -1,8 +1,8 @@
-"""What routes longer than any measured add to a library's times.
+"""Extra time of routes that are longer than any that a library was measured on.
 
-A library's constants hold the hops of the networks on which it was measured, inside one building.
-Between sites light alone takes longer: what a route takes beyond a measured hop counts for each of
-the messages that wait for one another.
+A library's constants include the hops of the networks on which it was measured, inside one
+building. Between sites the propagation delay alone is longer: a route's latency beyond a measured
+hop counts for each message in a row.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dpsim.topology import Network
 
 
 def around_rings(network: Network, heads: IntArray, steps: int, usual: float) -> float:
-    """Seconds that ``steps`` messages in a row round a ring of nodes are longer under way.
+    """Return the extra seconds of ``steps`` messages in a row around a ring of nodes.
 
     ``heads`` (rings, nodes) has a rank of each node in their order, ``usual`` are the seconds of a
-    hop that was measured. A ring is as slow as the longest of its ways.
+    measured hop. A ring is as slow as the slowest of its paths.
     """
     longer = _longer(network, heads, np.roll(heads, -1, axis=1), usual)
     turns, rest = divmod(steps, heads.shape[1])
@@ -28,7 +28,7 @@ def around_rings(network: Network, heads: IntArray, steps: int, usual: float) ->
 
 
 def along_trees(network: Network, heads: IntArray, usual: float) -> float:
-    """The same up and down the two trees of nodes that share an all-reduce."""
+    """Return the extra seconds up and down the two trees of nodes that share an all-reduce."""
     nodes = heads.shape[1]
     slowest = 0.0
     for child, parent in zip(*(np.split(ends, 2) for ends in tree_edges(nodes)), strict=True):
@@ -41,7 +41,7 @@ def along_trees(network: Network, heads: IntArray, usual: float) -> float:
 
 
 def to_partners(network: Network, heads: IntArray, shifts: list[int], usual: float) -> float:
-    """The same of messages to the nodes ``shifts`` further on, one shift after the other."""
+    """Return the extra seconds of messages to the nodes ``shifts`` further on, one by one."""
     ways = (_longer(network, heads, np.roll(heads, -shift, axis=1), usual) for shift in shifts)
     return sum(float(longer.max()) for longer in ways)
 

@@ -4,16 +4,16 @@ A ring towards rank - 1: the vector is cut into max(2 m, ceil(S / 1 MiB)) segmen
 multiple of the m ranks; two of them are in flight. A step passes on one rank's share, k segments of
 c bytes: alpha + c beta for the first and for each other the longer of c beta (the link is busy) and
 (alpha + c beta) / 2 (the two in flight wait for their ends), 2 (m-1) steps in all. alpha is 150 us,
-what gloo and the kernel take for a message, or the network's latency where that is longer.
+the time of gloo and the kernel for a message, or the network's latency if that is longer.
 
 Measured over predicted on 2, 4 and 8 hosts joined by 50 to 400 Mbit/s: 0.96 at 256 KiB, 1.00 at 1
-MiB, 1.01 at 4 and 16 MiB. Below 64 KiB the hosts' CPUs rule and nothing is claimed; neither is it
-about copies between GPUs and hosts, which are left out. Source: pytorch/gloo, gloo/allreduce.cc
-(ring, segments), and that measurement.
+MiB, 1.01 at 4 and 16 MiB. The model does not cover sizes below 64 KiB, where the hosts' CPUs
+dominate, or copies between GPUs and hosts. Source: pytorch/gloo, gloo/allreduce.cc (ring,
+segments), and that measurement.
 
-An all-gather is the second half of that, m-1 steps. A reduce-scatter takes as long as an
-all-reduce, which torch makes of it, to keep a part. Both were compared with an all-reduce on four
-ranks of one host alone (torch 2.13): 0.54 and 1.03 of it at 1 MiB, 0.67 and 1.25 at 16 MiB.
+An all-gather is the second half of an all-reduce, m-1 steps. A reduce-scatter takes as long as an
+all-reduce, because torch runs an all-reduce and keeps a part. Both were compared with an all-reduce
+only on four ranks of one host (torch 2.13): 0.54 and 1.03 of it at 1 MiB, 0.67 and 1.25 at 16 MiB.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dpsim.topology import Network
 if TYPE_CHECKING:
     from dpsim.collectives import Groups
 
-# By operation: what the ring carries out, and how often it goes round.
+# By operation: the collective that the ring runs, and how often it goes round.
 _RINGS = {
     "all-reduce": ("all-reduce", 2),
     "reduce-scatter": ("all-reduce", 2),
@@ -46,7 +46,7 @@ _SEGMENT = 2**20  # bytes
 
 
 class GlooModel(LeavingTogether):
-    """One of its ``operations``."""
+    """The model of one of gloo's ``operations``."""
 
     operations: ClassVar[tuple[str, ...]] = tuple(_RINGS)
     compared: ClassVar[str] = "of gloo hosts of 50 to 400 Mbit/s were measured, and no GPUs"
@@ -72,21 +72,19 @@ class GlooModel(LeavingTogether):
         self._ring = RoundsModel(ring.schedule(network.ranks), network, itemsize=itemsize)
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
-        """Those of its ring."""
+        """Return the ring's loads."""
         return self._ring.loads(nbytes)
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Those of its ring."""
         return self._ring.crossings()
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
-        """That group's ring."""
+        """Return the model of the group's ring."""
         from dpsim.network.libraries.one_group import OneGroup
 
         return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives."""
         return traffic(self._ring.schedule, nbytes, self.itemsize)
 
     def _time(self, nbytes: int) -> tuple[float, str]:
@@ -109,6 +107,6 @@ class GlooModel(LeavingTogether):
 
 
 def segment_count(ranks: int, nbytes: int) -> int:
-    """Into how many segments gloo cuts a vector of ``nbytes``: a multiple of ``ranks``."""
+    """Return the number of segments of a vector of ``nbytes`` in gloo: a multiple of ``ranks``."""
     wanted = max(2 * ranks, -(-nbytes // _SEGMENT))
     return -(-wanted // ranks) * ranks

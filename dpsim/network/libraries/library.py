@@ -20,11 +20,11 @@ LIBRARIES: tuple[str, ...] = get_args(Library)
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a library can do, for those who would otherwise ask for its name.
+    """The abilities of a library, so that callers need not check its name.
 
-    ``algorithms``: those that a scenario may ask it for; empty where its model judges itself.
-    ``chooses``: whether it takes an algorithm where none is named; links alone need a name.
-    ``in_groups``: whether it serves groups of some of the workers. ``broadcasts_in_groups``:
+    ``algorithms``: the algorithms that a scenario may request; empty if its model decides itself.
+    ``chooses``: whether it selects an algorithm if none is named; "ideal" needs a name.
+    ``in_groups``: whether it supports groups of some of the workers. ``broadcasts_in_groups``:
     whether it has a broadcast of its own there. ``on_sockets``: whether its messages go as a
     measured transport times them, through the sockets of hosts. ``in_torch``: whether
     torch.distributed has it among its backends as it is installed. ``weighs_protocols``: whether
@@ -49,17 +49,17 @@ TRAITS: Mapping[str, Traits] = {
 
 
 def chooses(library: str) -> bool:
-    """Whether ``library`` takes an algorithm by itself; "auto", which one is yet to be, does."""
+    """Return whether ``library`` selects an algorithm itself; true for "auto"."""
     return library not in TRAITS or TRAITS[library].chooses
 
 
 def default_algorithm(library: str) -> str:
-    """What ``library`` runs where no algorithm is named: its own choice, or else the ring."""
+    """Return what ``library`` runs if no algorithm is named: its own choice, or else the ring."""
     return "auto" if chooses(library) else "ring"
 
 
 class AutomaticLibrary(NamedTuple):
-    """Which library was chosen, why in words, and its ``model``, where that had to be made."""
+    """The chosen library, the reason in words, and its ``model`` if it had to be made."""
 
     library: str
     why: str
@@ -74,12 +74,12 @@ def automatic_library(
     groups: Groups | None = None,
     kept: CollectiveModel | None = None,
 ) -> AutomaticLibrary:
-    """What ``library: auto`` is on ``network``, and why.
+    """Return the library that ``library: auto`` selects on ``network``, and the reason.
 
-    NCCL where it serves all GPUs (AMD's by RCCL's figures) and has the algorithm ``restriction``,
-    or is free to choose; elsewhere the algorithm alone ("ideal"). Switches of the fabric that
-    reduce are no part of NCCL's model, which has those inside nodes. ``kept`` is that model, where
-    it has been made before.
+    NCCL if it supports all GPUs (AMD's with RCCL's figures) and has the algorithm ``restriction``,
+    or is free to choose; otherwise the algorithm alone ("ideal"). NCCL's model covers reducing
+    switches inside nodes, but not in the fabric. ``kept`` is that model, if it has been made
+    before.
     """
     if restriction == IN_NETWORK and getattr(network, "reduces", False):
         return AutomaticLibrary("ideal", "auto: switches of the fabric are to reduce")
@@ -88,14 +88,14 @@ def automatic_library(
             "nccl", restriction, network, operation=operation, groups=groups
         )
     except DpsimError as error:
-        # Why NCCL will not do is its own refusal, in words made for users.
+        # The reason is NCCL's own error message, which is written for users.
         return AutomaticLibrary("ideal", f"auto: {error}")
     why = f"auto: {name_for_users('nccl', network)} serves these GPUs and has the algorithm"
     return AutomaticLibrary("nccl", why, model)
 
 
 def name_for_users(library: str, network: Network) -> str:
-    """What runs on ``network`` where a scenario says ``library``: on AMD's GPUs NCCL is RCCL."""
+    """Return the name of ``library`` on ``network``: on AMD's GPUs NCCL is RCCL."""
     if library != "nccl" or not isinstance(network, Cluster):
         return library
     from dpsim.network.libraries.nccl import is_amd
@@ -112,10 +112,10 @@ def library_model(
     itemsize: int = 4,
     groups: Groups | None = None,
 ) -> CollectiveModel:
-    """The model of ``operation`` by ``library``, which is not "ideal", in all ``groups`` at once.
+    """Return the model of ``operation`` by ``library``, not "ideal", in all ``groups`` at once.
 
-    Held to the algorithm ``restriction`` unless that is "auto". Raises UnknownNameError for a
-    library that is not known, DpsimError for what the library does not have.
+    Restricted to the algorithm ``restriction`` unless that is "auto". Raises UnknownNameError for
+    an unknown library, DpsimError for operations or algorithms that the library lacks.
     """
     make = _MODELS.get(library)
     if make is None:
@@ -134,7 +134,7 @@ def library_model(
     return make(restriction, network, operation, itemsize, groups)
 
 
-# Each imports its library's model where it is asked for: NCCL's alone reads a file of constants.
+# Each function imports its library's model on demand, because NCCL's reads a file of constants.
 
 
 def _nccl(

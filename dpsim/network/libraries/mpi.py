@@ -1,22 +1,22 @@
-"""MPI's all-reduce of host memory, and the halves of it.
+"""MPI's all-reduce of host memory, and its two halves.
 
 Recursive doubling for small vectors, Rabenseifner's halving and doubling for large ones.
 
-With p ranks on each of N nodes, m = N p, and the reduction counted in the rates:
+With p ranks on each of N nodes, m = N p, and the reduction included in the rates:
 
     doubling      log2(p) (a + S b) + log2(N) (l + p S / R)
     Rabenseifner  2 log2(p) a + 2 log2(N) l + 2 (1 - 1/p) S b + 2 (1 - 1/N) S / R
 
 and the faster of the two, logarithms rounded up. a and b are the time of a message and of a byte
-inside a node (b: that of a rank alone, or its share of what the node's memory moves), l and R the
-latency and the rate of a node's network cards. The constants are fitted on OSU tables
+inside a node (b: that of a rank alone, or its share of the node's memory rate), l and R the latency
+and the rate of a node's network cards. The constants are fitted on OSU tables
 (validate/published/data/mpi_allreduce.csv) and off by, on average over sizes and in sample: 12 % on
 4 nodes of 96 ranks over InfiniBand, 17 % on 2 ranks of a node, 27 % on 2 nodes over Ethernet
 (median 6 %; its switches between algorithms are not those above). Source of the algorithms: Thakur,
 Rabenseifner and Gropp, IJHPCA 19(1), 2005.
 
-Rabenseifner's is a reduce-scatter by halving and an all-gather by doubling: each alone takes half
-of it. They were compared with no measurement.
+Rabenseifner's algorithm is a reduce-scatter by halving and an all-gather by doubling, each of which
+takes half the time. The halves were not compared with any measurement.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SOCKET_SHARE = 0.9  # assumed: the line rate of the Ethernet table is not stated
 LONGEST_HOP = 50e-6  # s, of the catalogue's networks: over sockets
 
 
-# By operation: the algorithms that the faster is of, each with the schedule that moves its bytes. A
-# ring moves as many as halving and doubling do.
+# By operation: the candidate algorithms, each with the schedule that moves its bytes. A ring moves
+# as many bytes as halving and doubling.
 _SCHEDULES = {
     "all-reduce": {"doubling": "butterfly", "rabenseifner": "halving-doubling"},
     "reduce-scatter": {"halving": "ring"},
@@ -54,7 +54,7 @@ _SCHEDULES = {
 
 
 class MpiModel(LeavingTogether):
-    """One of its ``operations``."""
+    """The model of one of MPI's ``operations``."""
 
     operations: ClassVar[tuple[str, ...]] = tuple(_SCHEDULES)
     compared: ClassVar[str] = "of MPI three tables of processors were measured, and no GPUs"
@@ -66,7 +66,7 @@ class MpiModel(LeavingTogether):
         self.cluster = self.network = cluster
         self.itemsize = itemsize
         self.nodes, self.per_node = cluster.nodes, gpus_per_node(cluster)
-        # By their rate first: of unlike nodes the slowest sets the pace.
+        # The cards with the lowest rate, because the slowest node sets the pace.
         cards = min(network_cards(kind) for kind in cluster.kinds)
         sockets = cards.transport in ("tcp", "unknown")
         self.latency = SOCKET_LATENCY if sockets else RDMA_LATENCY
@@ -80,21 +80,20 @@ class MpiModel(LeavingTogether):
         }
 
     def _time(self, nbytes: int) -> tuple[float, str]:
-        """By ``doubling`` or ``rabenseifner``; of a half by ``halving`` or ``doubling``."""
+        """Return the faster of ``doubling`` and ``rabenseifner``, or a half's only algorithm."""
         seconds = self.seconds(nbytes)
         fastest = min(seconds, key=lambda name: seconds[name])
         return seconds[fastest], fastest
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
-        """Those of its schedule."""
+        """Return the loads of the algorithm's schedule."""
         return self._models[name].loads(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives."""
         return traffic(self._models[self.algorithm_for(nbytes)].schedule, nbytes, self.itemsize)
 
     def seconds(self, nbytes: int) -> dict[str, float]:
-        """The time of each algorithm."""
+        """Return the time of each algorithm."""
         p, nodes = self.per_node, self.nodes
         inside, outside = float(np.ceil(np.log2(p))), float(np.ceil(np.log2(nodes)))
         byte = max(1 / SHARED_RATE, p / MEMORY_RATE)
@@ -108,7 +107,7 @@ class MpiModel(LeavingTogether):
 
     @cached_property
     def _farther(self) -> float:
-        """Seconds that routes longer than any measured add to one message to each partner."""
+        """Extra seconds of one message to each partner on routes longer than any measured."""
         heads = self.cluster.first_rank[None, :-1]
         shifts = [2**step for step in range((self.nodes - 1).bit_length())]
         return to_partners(self.cluster, heads, shifts, LONGEST_HOP)

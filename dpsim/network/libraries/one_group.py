@@ -1,4 +1,4 @@
-"""One group of a library's collective in several groups."""
+"""One group of a library's collective that runs in several groups."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dpsim.topology import SubNetwork
 
 
 class OneGroup(CollectiveModel):
-    """The group of ``ranks`` of the model ``whole``, whose groups wait for nobody else.
+    """The group of ``ranks`` of the model ``whole``, whose groups are independent.
 
-    ``loads(nbytes)`` is what it alone puts on each link.
+    ``loads(nbytes)`` returns the group's own load on each link.
     """
 
     def __init__(
@@ -29,31 +29,28 @@ class OneGroup(CollectiveModel):
         self.network = SubNetwork(whole.network, ranks)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank leaves (s) that enters at ``starts`` (s)."""
-        # The whole is asked for all its ranks: the others start when this group's last does, and
-        # hold nobody up.
+        """Return when each rank that enters at ``starts`` (s) leaves (s)."""
+        # The model needs starts of all ranks: the others start when this group's last rank does, so
+        # they cause no delay.
         everyone = np.full(self.whole.network.ranks, starts.max())
         everyone[self.ranks] = starts
         finishes = self.whole.finish(everyone, nbytes).finishes[self.ranks]
         return Outcome(finishes, self.loads(nbytes))
 
     def loads(self, nbytes: int) -> FloatArray:
-        """Bytes on each capacity."""
+        """Return the bytes on each capacity."""
         return self._loads(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank of the group sends and receives."""
+        """Return the bytes that each rank of the group sends and receives."""
         moved = self.whole.traffic(nbytes)
         return Traffic(moved.sent[self.ranks], moved.received[self.ranks])
 
     def sustained(self) -> float:
-        """That of the whole."""
         return self.whole.sustained()
 
     def doubt(self, nbytes: int) -> Doubt:
-        """That of the whole."""
         return self.whole.doubt(nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
-        """That of the whole."""
         return self.whole.algorithm_for(nbytes)

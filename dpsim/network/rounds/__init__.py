@@ -1,4 +1,4 @@
-"""Schedules a round at a time, as vectors over ranks."""
+"""Schedules timed round by round, with vectors over ranks."""
 
 from dpsim.network.rounds.confirmed_rounds import ConfirmedRounds, rounds_stay_apart
 from dpsim.network.rounds.rounds import RoundsModel, round_bytes

@@ -1,4 +1,4 @@
-"""`CriticalLinks.finish` by a compiled loop, the same to the last bit: for very many ranks."""
+"""A compiled version of `CriticalLinks.finish` for very many ranks, identical to the last bit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray
 from dpsim.network.rounds.critical_links import CriticalLinks
 
-# What the loops write while they work: a number of each segment.
+# The loops' working arrays, one number per segment.
 _ROOM = ("back", "on", "heard", "after")
 
 
 class _Rings(ctypes.Structure):
-    """`Rings` of ``rings.c``, field by field."""
+    """The structure `Rings` of ``rings.c``, field by field."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("rings", "segments", "longest")),
@@ -27,7 +27,7 @@ class _Rings(ctypes.Structure):
 
 
 class CompiledRings:
-    """The rings of ``links``, laid out for the loops."""
+    """The rings of ``links``, laid out for the compiled loops."""
 
     def __init__(self, loops: ctypes.CDLL, links: CriticalLinks) -> None:
         self._finish = loops["rings_finish"]
@@ -37,12 +37,12 @@ class CompiledRings:
         longest = len(links.place)
         self._rings = _Rings(rings, segments, longest)
         self._at = ctypes.byref(self._rings)
-        self._kept: list[NDArray[Any]] = []  # what the loops hold pointers to
+        self._kept: list[NDArray[Any]] = []  # arrays that the loops hold pointers to
 
-        # -1 where a segment is shorter than the longest.
+        # -1 is padding of shorter segments.
         place = links.place if links.there is None else np.where(links.there, links.place, -1)
         self._keep("place", place.T.astype(np.int32))
-        # A row for each segment, or one for all of them, which the loops then do not step over.
+        # A row for each segment, or one for all of them (step 0).
         lost = np.broadcast_arrays(links.behind, links.ahead)
         self._rings.step = longest if lost[0].shape[1] > 1 else 0
         self._keep("behind", lost[0].T)
@@ -58,7 +58,6 @@ class CompiledRings:
         setattr(self._rings, name, kept.ctypes.data)
 
     def finish(self, ready: FloatArray) -> FloatArray:
-        """See `CriticalLinks.finish`."""
         ready = np.ascontiguousarray(ready)
         finished = ready.copy()
         self._finish(self._at, ready.ctypes.data, finished.ctypes.data)

@@ -1,11 +1,11 @@
-"""Rounds that flows confirm: where rounds may meet on a link, flows say what that costs.
+"""Rounds confirmed by flows, which correct them where rounds may meet on a link.
 
-Where rounds never meet (`rounds_stay_apart`) they are exact from equal starts, and nothing is
-added: a transfer that begins on a link while one of an earlier round is still on it shares the link
-with it, which rounds do not see. Elsewhere the schedule is played as flows once for each size, all
-ranks starting together, and each rank's finish moves by the difference: exact from equal starts
-again. With starts of their own, the skew is what rounds make of it. Schedules of more than
-`MOST_TRANSFERS` transfers are not played as flows: they are held to the bound of their links alone
+If rounds never meet (`rounds_stay_apart`), they are exact from equal starts and need no correction.
+Otherwise a transfer may begin on a link while one of an earlier round still uses it and shares the
+link with it, which rounds do not model. The schedule is then simulated as flows once for each size,
+with all ranks starting together, and each rank's finish is shifted by the difference, so the result
+is exact from equal starts again. With unequal starts, the skew is computed by rounds. Schedules of
+more than `MOST_TRANSFERS` transfers are not simulated as flows, only bounded by their links
 (`CollectiveModel.finish`).
 """
 
@@ -24,12 +24,12 @@ from dpsim.network.rounds.rounds import RoundsModel
 from dpsim.topology import Network
 
 MOST_TRANSFERS = 10_000  # about a second as flows
-_MOST_ROUNDS = 256  # of a phase that repeats; ranks that are apart by then are taken to overlap
-_SAME = 1e-9  # relative: what begins earlier by less does not overlap
+_MOST_ROUNDS = 256  # of a repeating phase; ranks that still drift then are assumed to overlap
+_SAME = 1e-9  # relative: smaller overlaps are ignored
 
 
 class ConfirmedRounds(ScheduleModel):
-    """A schedule on a network, timed by rounds as flows have them from equal starts."""
+    """A schedule on a network, timed by rounds, with the times of flows from equal starts."""
 
     abilities = Ability.OWN_STARTS
 
@@ -47,27 +47,27 @@ class ConfirmedRounds(ScheduleModel):
 
     @property
     def is_small(self) -> bool:
-        """Whether it can be played as flows."""
+        """Whether it is small enough to be simulated as flows."""
         phases = self.schedule.phases
         return sum(len(phase.source) * phase.rounds for phase in phases) <= MOST_TRANSFERS
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s)."""
+        """Return when each rank that enters at ``starts`` (s) finishes (s)."""
         later = self._later_by(nbytes)
         if later is None:
-            # What links need is asked for once, by `finish`.
+            # `finish` checks the link loads, once.
             ends = self.rounds.ends_of_rounds(starts, nbytes)
             return Outcome(ends, self.rounds.loads(nbytes))
         outcome = self.rounds.finish(starts, nbytes)
         return replace(outcome, finishes=outcome.finishes + later)
 
     def _later_by(self, nbytes: int) -> FloatArray | None:
-        """Seconds by which each rank finishes later by flows.
+        """Return the seconds by which each rank finishes later by flows.
 
-        None where rounds are exact, or where there are too many transfers for flows.
+        None if rounds are exact, or if there are too many transfers for flows.
         """
         if nbytes not in self._later:
-            # A single round meets no other.
+            # A single round cannot meet another.
             single = self.schedule.rounds <= 1
             exact = single or not self.is_small or rounds_stay_apart(self.rounds, nbytes)
             self._later[nbytes] = None if exact else self._beside_flows(nbytes)
@@ -83,7 +83,7 @@ class ConfirmedRounds(ScheduleModel):
 
 
 def rounds_stay_apart(model: RoundsModel, nbytes: int) -> bool:
-    """Whether rounds of ``nbytes`` never meet on a link when all ranks start together."""
+    """Return whether rounds of ``nbytes`` never meet on a link when all ranks start together."""
     return _Play(model, nbytes).apart
 
 
@@ -94,7 +94,7 @@ class _Play:
         self.model = model
         self.chunking = model.schedule.chunking(nbytes, model.itemsize)
         self.ready = np.zeros(model.schedule.places)
-        # The last is for -1, no link.
+        # The last entry is for -1, no link.
         self.in_use_until = np.zeros(len(model.network.capacities) + 1)
         self.apart = all(
             self._phase(number, phase) for number, phase in enumerate(model.schedule.phases)
@@ -109,20 +109,20 @@ class _Play:
                 return False
             advance = self.ready - before
             if np.ptp(advance) <= _SAME * float(np.abs(self.ready).max()):
-                break  # every turn from here on is this one, later
+                break  # all further turns equal this one, shifted in time
         else:
-            # Ranks still drift apart: pairs that have their links to themselves never meet.
+            # Ranks still drift apart, but pairs with links of their own never meet.
             return phase.rounds <= _MOST_ROUNDS or self._own_links(number)
         return True
 
     def _turn(self, number: int, turn: int) -> bool:
-        """Play one round; returns whether no earlier one was still on its links."""
+        """Simulate one round; return whether no earlier one was still on its links."""
         check()
         timed = self.model.timed_round(number, turn, self.chunking)
         links, latency = self.model.links_of(number, turn)
         posted = self.ready + timed.overhead
         begin = np.maximum(posted[timed.source], posted[timed.destination]) + latency
-        # A message without bytes is on no link; one with bytes is there once its latency is over.
+        # A message without bytes uses no link; one with bytes uses it after its latency.
         moving = timed.seconds > latency
         apart = self._are_free(links[moving], begin[moving])
         self._use(links[moving], (begin + timed.seconds - latency)[moving])
@@ -140,7 +140,7 @@ class _Play:
             np.maximum.at(self.in_use_until, hop, end)
 
     def _own_links(self, number: int) -> bool:
-        """Whether each link is crossed by one transfer of the pattern at most."""
+        """Return whether each link is crossed by at most one transfer of the pattern."""
         links, _ = self.model.links_of(number, 0)
         crossed = np.bincount(links[links >= 0].ravel())
         return bool((crossed <= 1).all())

@@ -1,9 +1,9 @@
-"""A round of very many transfers at once, such as everyone's to everyone: taken in blocks.
+"""A round of very many concurrent transfers, such as an all-to-all, processed in blocks.
 
-Laid out in full, sixteen million transfers are some forty columns of 130 MB each. Here turns of the
-phase follow one another in blocks that fit a processor's cache, and of each transfer there stay its
-links, in short integers, its latency and its rate. It is what `TimedRound` says of the whole, but
-for the order in which rates are added up.
+Laid out in full, sixteen million transfers take some forty columns of 130 MB each. Here the turns
+of the phase are processed in blocks that fit a processor's cache, and only the links (as short
+integers), latency and rate of each transfer are kept. The result equals `TimedRound` for the whole,
+except for the order in which rates are added up.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dpsim.network.maxmin import BlocksOfFlows
 from dpsim.network.outcome import MessageCosts
 from dpsim.topology import Network
 
-_AT_ONCE = 1 << 16  # transfers of a block: its table of links stays in the cache
+_AT_ONCE = 1 << 16  # transfers per block, so that its table of links stays in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """Some turns: their number, and the links (hops, transfers), latency (s) and rate (B/s)."""
+    """Some turns: their range, and the links (hops, transfers), latency (s) and rate (B/s)."""
 
     turns: range
     links: NDArray[np.int32]
@@ -35,7 +35,7 @@ class _Block:
 
 
 class CrowdedRound:
-    """The round of phase ``number`` of ``schedule``, all of whose turns happen at once."""
+    """The round of phase ``number`` of ``schedule``, with all turns at once."""
 
     def __init__(
         self, schedule: Schedule, number: int, network: Network, costs: MessageCosts
@@ -52,7 +52,7 @@ class CrowdedRound:
         for first in range(0, self._phase.turns, at_once):
             check()
             turns = range(first, min(first + at_once, self._phase.turns))
-            # Each by itself: tables of a few thousand routes stay in the processor's cache.
+            # Each separately, because tables of a few thousand routes stay in the cache.
             each = [self._phase.laid_out((turn,)) for turn in turns]
             routes = [network.routes(one.source, one.destination) for one in each]
             links = flows.add([one.links for one in routes])
@@ -61,14 +61,14 @@ class CrowdedRound:
         return [_Block(*way, rate) for way, rate in zip(ways, rates, strict=True)]
 
     def _each(self, chunking: Chunking) -> Iterator[tuple[_Block, Round, IntArray]]:
-        """Every block with its transfers and their bytes."""
+        """Yield every block with its transfers and their bytes."""
         for block in self._blocks:
             check()
             transfers = self._phase.laid_out(block.turns)
             yield block, transfers, chunking.nbytes(transfers.chunk, transfers.count)
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
-        """When each place has done the round that is ready for it at ``ready`` (s)."""
+        """Return when each place that is ready at ``ready`` (s) has done the round."""
         posted = ready + self._messages * self._costs.overhead
         through = ready.copy()
         reduced = np.zeros(self._places)
@@ -83,12 +83,12 @@ class CrowdedRound:
 
     @property
     def _messages(self) -> IntArray:
-        """How many messages each place posts."""
+        """The number of messages that each place posts."""
         first = self._phase.laid_out(range(1)).places(self._ranks)[0]
         return np.bincount(first, minlength=self._places) * self._phase.turns
 
     def add_loads(self, chunking: Chunking, loads: FloatArray) -> None:
-        """Add the bytes of every transfer to each link on its way; the first is for no link."""
+        """Add the bytes of every transfer to each link of its route; the first is for no link."""
         for block, _, nbytes in self._each(chunking):
             carried = nbytes.astype(np.float64)
             for hop in block.links:

@@ -1,4 +1,4 @@
-"""The cycles of a pattern in which every sender also receives exactly one message.
+"""Cycles of a pattern in which every sender also receives exactly one message.
 
 Rings, pairs, or one ring per node.
 """
@@ -17,8 +17,8 @@ from dpsim.base.arrays import FloatArray, IntArray
 class Cycles:
     """The cycle of each sender, in the pattern's order, numbered from 0.
 
-    ``first`` is the least rank of each cycle, ``longest`` the most ranks in any of them,
-    ``successor`` whom each rank sends to.
+    ``first`` is the least rank of each cycle, ``longest`` the number of ranks in the longest,
+    ``successor`` the rank to which each rank sends.
     """
 
     of_sender: IntArray
@@ -28,11 +28,11 @@ class Cycles:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of cycles."""
         return len(self.first)
 
     def most(self, values: FloatArray) -> FloatArray:
-        """The largest of ``values``, one per sender in the pattern's order, in each cycle."""
+        """Return the largest of ``values``, one per sender in pattern order, in each cycle."""
         senders, begins = self._one_after_another
         return np.asarray(np.maximum.reduceat(values[senders], begins))
 
@@ -44,9 +44,9 @@ class Cycles:
 
     @cached_property
     def in_order(self) -> IntArray | None:
-        """The ranks of each cycle as they send to one another, (cycles, ranks).
+        """The ranks of each cycle in sending order, (cycles, ranks).
 
-        None where some cycle is shorter than others.
+        None if the cycles differ in length.
         """
         if self.count * self.longest != len(self.of_sender):
             return None
@@ -61,10 +61,10 @@ class Cycles:
 
 
 def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | None:
-    """The cycles of the permutation source -> destination, or None where it is not one."""
+    """Return the cycles of the permutation source -> destination, or None if it is none."""
     sends = np.bincount(source, minlength=ranks)
     heard = np.bincount(destination, minlength=ranks)
-    # Every rank that sends hears from one as well, and from no more: so the transfers are cycles.
+    # Every rank that sends must receive from exactly one, so that the transfers form cycles.
     if np.any(sends > 1) or np.any(heard != sends):
         return None
     successor = np.arange(ranks)
@@ -75,7 +75,7 @@ def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | N
 
 
 def _labels(successor: IntArray) -> IntArray:
-    """The least rank of each rank's cycle.
+    """Return the least rank of each rank's cycle.
 
     By pointer doubling: log2(ranks) passes over the vector, each looking twice as far ahead.
     """

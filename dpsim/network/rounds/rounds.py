@@ -1,12 +1,12 @@
-"""Times a schedule a round at a time with vectors over ranks: fast enough for 100,000 GPUs.
+"""Time a schedule round by round with vectors over ranks: fast enough for 100,000 GPUs.
 
 Rates are fixed for a round by max-min fairness over its pattern, solved once per distinct pattern.
-A rank begins a round when its transfers of the round before are done; it pays its overhead for each
-message that it sends in the round, and a transfer starts when both ends have done so (rendezvous).
-Channels are vectors side by side, which share links as if in lockstep. Exact where rounds do not
-overlap unevenly; wrong where ranks that are skewed by more than a round share links:
-`dpsim.network.flows.flows` is for those. In a phase that repeats without a window every message
-counts as the largest that goes its way.
+A rank begins a round when its transfers of the previous round are done; it pays its overhead for
+each message that it sends in the round, and a transfer starts when both ends have done so
+(rendezvous). Channels are vectors side by side, which share links as if in lockstep. Exact if
+rounds do not overlap unevenly; wrong if ranks that are skewed by more than a round share links, for
+which there is `dpsim.network.flows.flows`. In a phase that repeats without a window every message
+counts as the largest on its way.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from dpsim.network.rounds.crowded_round import CrowdedRound
     from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
-_SMALL = 4096  # places whose single rounds are taken one by one
-# s that such a round takes by numpy, and from how many of a model on the loop in C is asked.
+_SMALL = 4096  # places up to which single rounds are run one by one
+# Seconds of such a round by numpy, and total seconds of a model from which the C loop is used.
 _SECONDS_A_ROUND = 2e-5
 _MUCH = 0.05
-_CROWD = 1 << 20  # transfers of one round, from which on they are taken in blocks
-_BYTES_IN_A_CROWD, _BYTES_A_HOP_IN_A_CROWD = 24.0, 4.0  # of each of its transfers
-# Numbers kept of rounds whose pattern moves, at most: 32 MiB an array.
+_CROWD = 1 << 20  # transfers of one round from which they are processed in blocks
+_BYTES_IN_A_CROWD, _BYTES_A_HOP_IN_A_CROWD = 24.0, 4.0  # per transfer
+# The most numbers kept of rounds whose pattern moves: 32 MiB per array.
 _KEPT = 1 << 22
 
 
@@ -46,14 +46,14 @@ _KEPT = 1 << 22
 class _Pattern:
     """One round's transfers with the latency (s) and the rate (B/s) of each.
 
-    ``source`` and ``destination`` are places: a rank in a channel. ``cycles`` are those that the
-    transfers form, if they do.
+    ``source`` and ``destination`` are places: a rank in a channel. ``cycles`` are the cycles that
+    the transfers form, if they do.
     """
 
     transfers: Round
     source: IntArray
     destination: IntArray
-    short_links: NDArray[np.int32]  # of a million GPUs they take hundreds of megabytes
+    short_links: NDArray[np.int32]  # hundreds of megabytes for a million GPUs
     latency: FloatArray
     rate: FloatArray
     cycles: Cycles | None
@@ -67,7 +67,7 @@ class _Pattern:
 class RoundsModel(ScheduleModel):
     """A schedule on a network, timed by rounds.
 
-    ``collapse=False`` runs every round even where a shortcut is exact.
+    ``collapse=False`` runs every round even if a shortcut is exact.
     """
 
     abilities = Ability.OWN_STARTS
@@ -87,17 +87,17 @@ class RoundsModel(ScheduleModel):
         self._timed: dict[tuple[int, int, int], TimedRound] = {}
         self._crowds: dict[int, CrowdedRound] = {}
         self._loads: dict[int, FloatArray] = {}
-        self._spent = 0.0  # s by numpy, estimated, in what a compiled loop could do
+        self._spent = 0.0  # estimated s of numpy in work that a compiled loop could do
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
+        """Return when each rank that enters at ``starts`` finishes (s, vectors over ranks).
 
         ``nbytes`` is the size of each rank's vector.
         """
         return Outcome(self.ends_of_rounds(starts, nbytes), self.loads(nbytes))
 
     def ends_of_rounds(self, starts: FloatArray, nbytes: int) -> FloatArray:
-        """When each rank is through its rounds (s), whatever the links need for all bytes."""
+        """Return when each rank finishes its rounds (s), without the bound of link loads."""
         chunking = self.schedule.chunking(nbytes, self.itemsize)
         begin = float(starts.min())  # the clock starts there: small differences keep their digits
         ready = starts - begin
@@ -109,13 +109,13 @@ class RoundsModel(ScheduleModel):
         return np.asarray(begin + ready)
 
     def loads(self, nbytes: int) -> FloatArray:
-        """Bytes that each capacity carries during the collective."""
+        """Return the bytes that each capacity carries during the collective."""
         if nbytes not in self._loads:
             self._loads[nbytes] = self._count_loads(self.schedule.chunking(nbytes, self.itemsize))
         return self._loads[nbytes]
 
     def _phases(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
-        """When each place is through all phases that is ready at ``ready`` (s)."""
+        """Return when each place that is ready at ``ready`` (s) has done all phases."""
         self._spent += self._single_rounds * _SECONDS_A_ROUND
         if self._spent >= _MUCH:
             chained = self._chain.step(chunking, ready)
@@ -127,7 +127,7 @@ class RoundsModel(ScheduleModel):
 
     @cached_property
     def _single_rounds(self) -> int:
-        """How many rounds there are that a compiled loop can take: none where some repeat."""
+        """The number of rounds that a compiled loop can run: 0 if some repeat."""
         phases = self.schedule.phases
         small = self.schedule.places <= _SMALL
         if not small or any(phase.rounds > 1 and phase.steady for phase in phases):
@@ -136,7 +136,7 @@ class RoundsModel(ScheduleModel):
 
     @cached_property
     def _chain(self) -> RoundsInChain:
-        """What takes rounds that do not repeat by one compiled loop."""
+        """The compiled loop for rounds that do not repeat."""
         from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
         return RoundsInChain(self.schedule, self.timed_round)
@@ -155,28 +155,28 @@ class RoundsModel(ScheduleModel):
         return timed.all(ready) if self.collapse else timed.each(ready)
 
     def timed_round(self, number: int, turn: int, chunking: Chunking) -> TimedRound:
-        """Round ``turn`` of phase ``number``.
+        """Return round ``turn`` of phase ``number``.
 
-        It is kept for the next collective of the same size.
+        It is cached for the next collective of the same size.
         """
         phase = self.schedule.phases[number]
         key = (number, turn, chunking.total)
         if key in self._timed:
             return self._timed[key]
-        # Rates depend on who sends to whom alone, so a pattern serves collectives of every size.
+        # Rates depend only on senders and receivers, so a pattern serves collectives of every size.
         pattern = self._patterns.get((number, turn)) or self._pattern(phase, turn)
         timed = self._sized(pattern, phase, chunking)
         if phase.steady or phase.turns * len(phase.source) <= _KEPT:
             self._patterns[number, turn] = pattern
-            # Where there is no room, the newest goes: of sizes that take turns some stay, and one
-            # that comes many times in a row is kept while it does.
+            # If the cache is full, the newest entry goes: some of several alternating sizes stay,
+            # and a size that repeats is kept meanwhile.
             if self._timed and len(self._timed) * self.schedule.places >= _KEPT:
                 self._timed.popitem()
             self._timed[key] = timed
         return timed
 
     def _crowd(self, number: int) -> CrowdedRound:
-        """What takes the round of phase ``number``, of very many transfers at once, in blocks."""
+        """Return the round of phase ``number``, of very many concurrent transfers, in blocks."""
         if number not in self._crowds:
             from dpsim.network.rounds.crowded_round import CrowdedRound
 
@@ -184,14 +184,14 @@ class RoundsModel(ScheduleModel):
         return self._crowds[number]
 
     def links_of(self, number: int, turn: int) -> tuple[IntArray, FloatArray]:
-        """The links (transfers, hops) and the latency (s) of each transfer of a round."""
+        """Return the links (transfers, hops) and the latency (s) of each transfer of a round."""
         pattern = self._patterns.get((number, turn))
         pattern = pattern or self._pattern(self.schedule.phases[number], turn)
         return pattern.links, pattern.latency
 
     def _pattern(self, phase: Phase, turn: int) -> _Pattern:
         transfers = phase.round(turn)
-        # What is scattered along a ring is gathered along it, too.
+        # A ring's reduce-scatter and all-gather have the same pairs.
         for known in self._patterns.values():
             if _same_pairs(known.transfers, transfers):
                 return replace(known, transfers=transfers)
@@ -203,13 +203,13 @@ class RoundsModel(ScheduleModel):
         return _Pattern(transfers, source, destination, links, routes.latency, rate, cycles)
 
     def _sized(self, pattern: _Pattern, phase: Phase, chunking: Chunking) -> TimedRound:
-        """The round with this phase's message sizes.
+        """Return the round with this phase's message sizes.
 
-        In repeated turns each message counts as the largest that goes its way.
+        In repeated turns each message counts as the largest on its way.
         """
         transfers = pattern.transfers
-        # Chunks differ by one element at most. To time a repeated round once, all of its turns take
-        # the longer ones: what that adds is below what any measurement tells apart.
+        # Chunks differ by one element at most. To time a repeated round once, all of its turns use
+        # the longer ones, which adds less than any measurement can resolve.
         repeated = phase.rounds > 1 and phase.window is None
         chunk = phase.chunk.longest() if repeated else transfers.chunk
         nbytes = chunking.nbytes(chunk, transfers.count)
@@ -237,7 +237,7 @@ class RoundsModel(ScheduleModel):
                 self._crowd(number).add_loads(chunking, loads)
                 continue
             if phase.destination.shift == 0:
-                # The same links in every turn: one visit with the bytes of all of them.
+                # The same links in every turn: one pass with the bytes of all turns.
                 nbytes = phase.bytes_over_turns(chunking)
                 self._add_loads(loads, self._links_of_all(number), nbytes)
                 continue
@@ -250,27 +250,27 @@ class RoundsModel(ScheduleModel):
         return loads[1:]
 
     def _links_of_all(self, number: int) -> IntArray:
-        """The links of each transfer of a phase with the same pairs in every turn."""
+        """Return the links of each transfer of a phase with the same pairs in every turn."""
         phase = self.schedule.phases[number]
         if phase.steady and not phase.at_once and (number, 0) in self._patterns:
             return self._patterns[number, 0].links
         return self.network.routes(phase.source, phase.destination.at(0)).links
 
     def _add_loads(self, loads: FloatArray, links: IntArray, nbytes: IntArray) -> None:
-        """Add the bytes of these transfers to every link on their way."""
+        """Add the bytes of these transfers to every link of their routes."""
         # numpy adds scattered floats to floats many times faster than integers.
         carried = nbytes.astype(np.float64)
         if links.size < len(loads):
             for hop in links.T:
                 np.add.at(loads, hop + 1, carried)
             return
-        # Of many transfers it counts all at once, in a third of the time.
+        # For many transfers, counting all at once takes a third of the time.
         numbers = (links + 1).ravel()
         loads += np.bincount(numbers, np.repeat(carried, links.shape[1]), len(loads))
 
 
 def round_bytes(schedule: Schedule, network: Network) -> float:
-    """About the bytes that the largest round takes while it is timed."""
+    """Return about the bytes of memory that timing the largest round takes."""
     transfers = schedule.most_at_once
     if any(_is_crowded(phase) for phase in schedule.phases):
         return transfers * (_BYTES_IN_A_CROWD + _BYTES_A_HOP_IN_A_CROWD * most_hops(network))
@@ -282,9 +282,9 @@ def _is_crowded(phase: Phase) -> bool:
 
 
 def _same_pairs(one: Round, other: Round) -> bool:
-    """Whether the same places send to the same places, in the same order."""
+    """Return whether the same places send to the same places, in the same order."""
     count = len(one.source)
-    # Those that differ mostly do so from the first on.
+    # Different rounds usually differ in the first pair.
     if len(other.source) != count or (count and one.destination[0] != other.destination[0]):
         return False
     return all(

@@ -1,4 +1,4 @@
-"""Rounds that do not repeat, all of a collective in one compiled loop: the same to the last bit."""
+"""All rounds of a collective without repetition in one compiled loop, exact to the last bit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dpsim.collectives import Chunking, Schedule
 from dpsim.network.kernel import kernel
 from dpsim.network.rounds.timed_round import TimedRound
 
-_MOST_LAID_OUT = 1 << 20  # numbers of a collective
+_MOST_LAID_OUT = 1 << 20  # numbers per collective
 
 
 class _Chain(ctypes.Structure):
-    """`Chain` of ``chain.c``, field by field."""
+    """The structure `Chain` of ``chain.c``, field by field."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("rounds", "places")),
@@ -30,7 +30,7 @@ class _Chain(ctypes.Structure):
 class RoundsInChain:
     """All rounds of ``schedule``, laid out for the loop.
 
-    ``timed_round``: the round of a phase, and its number in the phase, for a size.
+    ``timed_round`` returns a round by its phase, its number in the phase, and the size.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class RoundsInChain:
         self._laid_out: dict[int, _LaidOut | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is laid out, whose pointers mean nothing in another process."""
+        """Return the state without the layouts, whose pointers are invalid in another process."""
         return {**self.__dict__, "_laid_out": {}}
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:
-        """When each place is through that is ready at ``ready`` (s).
+        """Return when each place that is ready at ``ready`` (s) has finished.
 
-        None where that is too much to lay out, or the machine has no compiler.
+        None if that is too much to lay out, or the compiled loops are not available.
         """
         size = chunking.total
         if size not in self._laid_out:
@@ -70,16 +70,16 @@ class RoundsInChain:
 
 
 class _LaidOut:
-    """Rounds one after the other, for one size."""
+    """A sequence of rounds, for one size."""
 
     def __init__(self, function: Callable[..., Any], rounds: list[TimedRound]) -> None:
         self._step = function
         self._step.argtypes = [ctypes.c_void_p] * 2  # type: ignore[attr-defined]
-        self._kept: list[NDArray[Any]] = []  # what the loop holds pointers to
+        self._kept: list[NDArray[Any]] = []  # arrays that the loop holds pointers to
         places = len(rounds[0].overhead)
         self._chain = _Chain(len(rounds), places)
         self._at = ctypes.byref(self._chain)
-        # Where each round's transfers begin among those of all, which lie end to end.
+        # Where each round's transfers begin in the concatenation of all rounds.
         first = np.cumsum([0, *(len(each.source) for each in rounds)])
         self._keep("first", first, np.int64)
         for name, kind in (
@@ -98,7 +98,7 @@ class _LaidOut:
         setattr(self._chain, name, kept.ctypes.data)
 
     def step(self, ready: FloatArray) -> FloatArray:
-        """When each place is through that is ready at ``ready`` (s)."""
+        """Return when each place that is ready at ``ready`` (s) has finished."""
         through = np.array(ready, dtype=np.float64)
         self._step(self._at, through.ctypes.data)
         return through

@@ -1,7 +1,7 @@
-"""One round of a schedule ready to run, once or many times over.
+"""One round of a schedule, ready to run once or many times.
 
-Many times over it takes the shortest way that is exact: all rounds at once where its ranks form
-rings, and round after round elsewhere.
+Many runs take the shortest exact way: all rounds at once if the ranks form rings, and otherwise
+round after round.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dpsim.network.rounds.cycles import Cycles
 if TYPE_CHECKING:
     from dpsim.network.rounds.compiled_rings import CompiledRings
 
-# Ranks from which a compiled loop is asked for: it is compiled once for a user, in half a second.
+# Ranks from which a compiled loop is used.
 _MANY = 32_768
-_STEADY_CHECK = 64  # rounds between two looks at whether the recursion has become a constant step
+_STEADY_CHECK = 64  # rounds between two checks whether every rank advances by the same step
 
 
 @dataclass(frozen=True, eq=False)
 class TimedRound:
-    """One round ready to run ``rounds`` times.
+    """One round, ready to run ``rounds`` times.
 
-    Per transfer its seconds, per place its overhead and reduction in seconds.
+    ``seconds`` is per transfer; ``overhead`` and ``reduction`` are per place, in s.
     """
 
     source: IntArray
@@ -42,8 +42,8 @@ class TimedRound:
     rounds: int = 1
 
     def step(self, ready: FloatArray) -> FloatArray:
-        """When each place has done this round that was ready for it at ``ready``."""
-        # A rank posts all of its messages before any of them starts: overheads are serial (LogP).
+        """Return when each place that is ready at ``ready`` has done this round."""
+        # A rank posts all of its messages before any of them starts, so overheads add up (LogP).
         posted = ready + self.overhead
         ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
         through = ready.copy()
@@ -52,10 +52,10 @@ class TimedRound:
         return through + self.reduction
 
     def all(self, ready: FloatArray) -> FloatArray:
-        """When each place has done all rounds; at once where that is exact."""
+        """Return when each place has done all rounds; in one go if that is exact."""
         cycles = self.cycles
-        # News of the latest rank goes one place a round: before it is all round, ranks are still
-        # at their own times, and no short cut holds.
+        # The delay of the latest rank spreads by one place a round: before it has gone all round,
+        # ranks are at their own times, and no shortcut is exact.
         if cycles is None or self.rounds < cycles.longest - 1:
             return self.each(ready)
         if self._pace is not None:
@@ -70,10 +70,10 @@ class TimedRound:
 
     @cached_property
     def _pace(self) -> FloatArray | None:
-        """Seconds of a round in each cycle, None where not all of its links are equally slow.
+        """Seconds of a round in each cycle, None if its links are not equally slow.
 
-        Everyone in a cycle ends so many rounds after the latest of it, once that has been heard of
-        by all, which takes one round fewer than the cycle has ranks.
+        All places of a cycle end that many rounds after its latest place, once the delay has
+        reached all of them, which takes one round fewer than the cycle has ranks.
         """
         assert self.cycles is not None
         step = self.overhead[self.source] + self.seconds + self.reduction[self.destination]
@@ -83,9 +83,9 @@ class TimedRound:
 
     @cached_property
     def _critical(self) -> CriticalLinks | CompiledRings | None:
-        """The cycles at the pace of their slowest links, None where that is not exact.
+        """The cycles at the pace of their slowest links, None if that is not exact.
 
-        It is for ranks that pay and reduce alike.
+        Only for ranks with equal overhead and reduction.
         """
         order = None if self.cycles is None else self.cycles.in_order
         if order is None:
@@ -99,9 +99,9 @@ class TimedRound:
         return links if links is None or order.size < _MANY else _compiled(links)
 
     def each(self, ready: FloatArray) -> FloatArray:
-        """The same round after round.
+        """Run all rounds one by one.
 
-        Stops early once every rank advances by the same step each round, for that goes on.
+        Stops early once every rank advances by the same step each round, because that continues.
         """
         if self.rounds == 1:
             return self.step(ready)
@@ -110,7 +110,7 @@ class TimedRound:
         done = 0
         while done < self.rounds:
             check()
-            # The look costs as much as a round, so it is taken once in many.
+            # The check costs as much as a round, so it is done once in many.
             for _ in range(min(_STEADY_CHECK, self.rounds - done) - 1):
                 ready = step(ready)
                 done += 1
@@ -126,7 +126,7 @@ class TimedRound:
 
 
 def _compiled(links: CriticalLinks) -> CriticalLinks | CompiledRings:
-    """The same by a compiled loop, where the machine has a compiler."""
+    """Return the compiled version, if it is available."""
     from dpsim.network.kernel import kernel
     from dpsim.network.rounds.compiled_rings import CompiledRings
 
@@ -135,9 +135,9 @@ def _compiled(links: CriticalLinks) -> CriticalLinks | CompiledRings:
 
 
 def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] | None:
-    """`TimedRound.step` in place and without scattered writes, several times as fast.
+    """Return an in-place `TimedRound.step` without scattered writes, several times as fast.
 
-    For patterns in which every rank sends once and hears once; None for others.
+    For patterns in which every rank sends once and receives once; None for others.
     """
     ranks = len(timed.overhead)
     if timed.cycles is None or len(timed.source) != ranks:
@@ -153,7 +153,7 @@ def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] |
     def step(ready: FloatArray) -> FloatArray:
         if pays:
             np.add(ready, overhead, out=ready)
-        # With mode "clip" numpy takes without a buffer in between; no index is out of range.
+        # Mode "clip" avoids a buffer in numpy; no index is out of range.
         ready.take(successor, out=ends, mode="clip")
         np.maximum(ends, ready, out=ends)
         np.add(ends, seconds, out=ends)

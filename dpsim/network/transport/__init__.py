@@ -1,4 +1,4 @@
-"""Collectives as processes carry them out over TCP, on shared processors and limited links."""
+"""Collectives as processes run them over TCP, on shared processors and rate-limited links."""
 
 from dpsim.network.transport.transport import TransportModel, transport_model
 

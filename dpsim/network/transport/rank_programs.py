@@ -1,4 +1,4 @@
-"""What each rank does in a collective: what it posts, and what it waits for in between."""
+"""The program of each rank in a collective: its messages and the waits in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsim.collectives import Round, Schedule
 
 
 class Step(NamedTuple):
-    """What a rank posts at once.
+    """The messages that a rank posts at once.
 
     ``receives`` and ``sends`` are (peer, bytes); ``reduced`` bytes are added up when it is done.
     """
@@ -25,22 +25,22 @@ class Step(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Steps of which ``depth`` are under way at most; all are done before the next stage."""
+    """Steps of which at most ``depth`` are under way; all are done before the next stage."""
 
     steps: tuple[Step, ...]
     depth: int = 1
 
 
-Program = tuple[Stage, ...]  # of one rank in one channel
-Programs = tuple[tuple[int, Program], ...]  # with the rank of each
+Program = tuple[Stage, ...]  # for one rank in one channel
+Programs = tuple[tuple[int, Program], ...]  # each with its rank
 
-# Kept: a fit predicts the same few cases over one transport after another.
+# Cached, because a fit predicts the same few cases over many transports.
 _KEPT = 64
 
 
 @lru_cache(maxsize=_KEPT)
 def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> Programs:
-    """(rank, program) of every rank in every channel: its rounds, each done before the next."""
+    """Return (rank, program) of every rank in every channel: its rounds, one after the other."""
     chunking = schedule.chunking(nbytes, itemsize)
     steps: dict[tuple[int, int], list[Step]] = {}
     for channel in range(schedule.channels):
@@ -50,14 +50,14 @@ def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> Program
         sizes = chunking.nbytes(current.chunk, current.count).astype(np.int64)
         for (channel, rank), of_rank in steps.items():
             step = _step(current, sizes, channel, rank)
-            # A rank that a round leaves out goes on without waiting for it.
+            # A rank without messages in a round does not wait for it.
             if step.receives or step.sends:
                 of_rank.append(step)
     return tuple((rank, (Stage(tuple(of_rank)),)) for (_, rank), of_rank in steps.items())
 
 
 def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
-    """What one rank does in a round in one channel."""
+    """Return the step of one rank in a round in one channel."""
     here = current.channel == channel
     comes = here & (current.destination == rank)
     goes = here & (current.source == rank)
@@ -69,10 +69,11 @@ def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
 
 @lru_cache(maxsize=_KEPT)
 def gloo_programs(ranks: int, nbytes: int, segments: int, itemsize: int) -> Programs:
-    """Gloo's ring towards rank - 1: reduce-scatter, then all-gather.
+    """Return gloo's ring towards rank - 1: reduce-scatter, then all-gather.
 
-    Each goes a segment after the other with two under way. Source: pytorch/gloo, gloo/allreduce.cc
-    (segments of equal bytes; those beyond the vector's end are shorter, or none).
+    Each sends one segment after the other with two under way. Source: pytorch/gloo,
+    gloo/allreduce.cc (segments of equal bytes; those beyond the vector's end are shorter, or
+    empty).
     """
     each = segments // ranks  # in a rank's share
     length = ceil(ceil(nbytes / segments) / itemsize) * itemsize
@@ -81,15 +82,15 @@ def gloo_programs(ranks: int, nbytes: int, segments: int, itemsize: int) -> Prog
         steps = _ring_steps(rank, ranks, nbytes, each, length, first)
         return Stage(tuple(steps), depth=2)
 
-    # Reduced first, then gathered: a rank begins with the share of its neighbour, and has its own
-    # whole in the end.
+    # Reduced first, then gathered: a rank begins with its neighbour's share, and ends with its own
+    # share complete.
     return tuple((rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks))
 
 
 def _ring_steps(
     rank: int, ranks: int, nbytes: int, each: int, length: int, first: int
 ) -> Iterator[Step]:
-    """A rank's steps round the ring; its share of rank + ``first`` goes out at the start.
+    """Yield a rank's steps round the ring, which begin with sending the share rank + ``first``.
 
     ``first`` is 1 while vectors are reduced, 0 while they are gathered.
     """

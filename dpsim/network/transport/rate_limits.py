@@ -2,14 +2,14 @@
 
 They queue, wait for windows, and use what a limiter has saved up while it was idle.
 
-A limiter is a token bucket: it passes ``rate`` B/s in the order in which bytes come, and after a
-pause what it has not used, at most ``burst`` s of its rate, at once. As a virtual clock (the
-generic cell rate algorithm, ITU-T I.371): bytes S whose first comes at t and last at u have left at
+A limiter is a token bucket: it passes ``rate`` B/s in the order in which bytes arrive, and after a
+pause the unused amount, at most ``burst`` s of its rate, at once. As a virtual clock (the generic
+cell rate algorithm, ITU-T I.371): bytes S whose first arrives at t and last at u have left at
 max(u, clock), with clock = max(clock, t - burst) + S / rate. Pieces cut through: the next limiter
 begins with the first byte. While n limiters have bytes waiting, of rates that add up to R, each
-takes 1 + n (``stall`` + ``contention`` R) times as long; why is not proved: probably because timers
-of the same processors serve them, which the bytes keep busy, and what a late one could have passed
-is lost.
+takes 1 + n (``stall`` + ``contention`` R) times as long. The cause is not proven: probably timers
+on the same processors, kept busy by the bytes, serve the limiters, and a late timer loses the bytes
+that it could have passed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import NamedTuple
 
 from dpsim.base.budget import check
 
-_BETWEEN_CHECKS = 1024  # events
-_EMPTY = 1e-6  # bytes that rounding leaves
+_BETWEEN_CHECKS = 1024  # events between two checks of the time limit
+_EMPTY = 1e-6  # bytes left by rounding
 
-# A message is cut into so many pieces, of so many bytes each at least (about a packet) and at most.
+# The number of pieces of a message, and the least (about a packet) and most bytes of each.
 _PIECES = 16
 _SMALLEST = 8192
 _LARGEST = 32768
 
 
 class EventQueue:
-    """Events in order of time; those of one moment in the order in which they were asked for."""
+    """Events in order of time; events of one moment in the order in which they were added."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -40,7 +40,7 @@ class EventQueue:
         self._numbers = count()
 
     def at(self, moment: float, action: Callable[[], None]) -> None:
-        """Call ``action`` at ``moment`` (s), now at the earliest."""
+        """Call ``action`` at ``moment`` (s), but not before now."""
         now = self.now
         event = (moment if moment > now else now, next(self._numbers), action)
         heapq.heappush(self._events, event)
@@ -50,7 +50,7 @@ class EventQueue:
         self.at(self.now + delay, action)
 
     def run(self) -> None:
-        """Let everything happen."""
+        """Run all events."""
         events, pop = self._events, heapq.heappop
         while events:
             check()
@@ -62,7 +62,7 @@ class EventQueue:
 class RateLimiter:
     """A link that passes ``rate`` B/s and saves up ``burst`` s of it.
 
-    ``missing`` s of what it can save up are used at the start.
+    ``missing`` s of the burst are used up at the start.
     """
 
     __slots__ = ("burst", "clock", "rate")
@@ -73,9 +73,9 @@ class RateLimiter:
         self.clock = missing - burst
 
     def passes(self, first: float, last: float, nbytes: float, slower: float) -> float:
-        """When the last of ``nbytes`` has left that came from ``first`` to ``last`` (s)."""
-        # Not `max`, which takes as long as all the rest: pieces pass by the hundred thousand.
-        rested = first - self.burst  # no more than ``burst`` is saved up
+        """Return when the last of ``nbytes``, arriving from ``first`` to ``last`` (s), leaves."""
+        # Not `max`, which takes as long as all the rest, because there are 100,000s of pieces.
+        rested = first - self.burst  # at most ``burst`` is saved up
         begin = self.clock if self.clock > rested else rested
         self.clock = clock = begin + nbytes / self.rate * slower
         return clock if clock > last else last
@@ -84,9 +84,9 @@ class RateLimiter:
 class LinkMessage(NamedTuple):
     """``nbytes`` along ``path``, the numbers of the limiters on the way.
 
-    ``handed`` is called when at most ``buffer`` bytes are left to come, ``done`` when all have
-    come. ``take(bytes, then)`` is what the destination does with each piece before it counts as
-    come.
+    ``handed`` is called when at most ``buffer`` bytes are left to arrive, ``done`` when all have
+    arrived. ``take(bytes, then)`` is the destination's work on each piece before it counts as
+    arrived.
     """
 
     path: Sequence[int]
@@ -98,7 +98,7 @@ class LinkMessage(NamedTuple):
 
 
 class RateLimitedLinks:
-    """Links that messages share, in the time of ``events``; limiters are known by number."""
+    """Links that messages share, in the time of ``events``; limiters are numbered."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class RateLimitedLinks:
         self.contention = contention
 
     def send(self, message: LinkMessage) -> None:
-        """Send a message, at most ``window`` bytes of it on the way."""
+        """Send a message, with at most ``window`` bytes of it in flight."""
         _Sending(self, message).go_on()
 
     def move(
@@ -141,21 +141,21 @@ class RateLimitedLinks:
     def _hop(
         self, path: Sequence[int], hop: int, last: float, nbytes: float, arrived: Callable[[], None]
     ) -> None:
-        """The piece's first byte is at limiter ``hop`` now; its last comes there at ``last``."""
+        """Pass a piece at limiter ``hop``; its first byte is there now, its last at ``last``."""
         if hop == len(path):
             self.events.at(last, arrived)
             return
         now = self.events.now
         limiter = self.limiters[path[hop]]
-        # Cut through: the next limiter begins when this one has let the first byte go, that is the
-        # time of all bytes at its own rate before the last has left.
+        # Cut through: the next limiter begins when the first byte has left this one, which is the
+        # time of all bytes at its own rate before the last leaves.
         left = limiter.passes(now, last, nbytes, self._slower(now))
         first_byte_left = left - nbytes / limiter.rate
         onwards = partial(self._hop, path, hop + 1, left, nbytes, arrived)
         self.events.at(first_byte_left, onwards)
 
     def _slower(self, now: float) -> float:
-        """How many times as long everything takes, for the limiters that have bytes waiting."""
+        """Return the factor on all times, from the limiters that have bytes waiting."""
         if not (self.stall or self.contention):
             return 1.0
         busy, rates = 0, 0.0
@@ -175,15 +175,15 @@ class _Sending:
         self.to_send = message.nbytes
         self.to_come = message.nbytes
         self.piece = min(max(message.nbytes / _PIECES, _SMALLEST), _LARGEST)
-        # Room for one piece at least: without it nothing would ever leave.
+        # Room for at least one piece, otherwise nothing would ever leave.
         self.window = max(links.window, self.piece)
         self.queue = max(links.queue, self.piece)
-        self.fresh = links.window  # bytes that may still wait at the sender's link without limit
+        self.fresh = links.window  # bytes that may still queue at the sender's link without limit
         self.queued = 0.0
         self.handed: Callable[[], None] | None = message.handed
 
     def go_on(self) -> None:
-        """Send what window and queue have room for."""
+        """Send as much as window and queue allow."""
         while self.to_send > 0:
             piece = min(self.piece, self.to_send)
             if not self._has_room(piece):

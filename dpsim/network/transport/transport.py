@@ -1,15 +1,15 @@
-"""Times a collective as processes carry it out over TCP.
+"""Time a collective as processes run it over TCP.
 
-It follows shared processors, announcements, buffered sends and rate limiters.
+Models shared processors, announcements, buffered sends and rate limiters.
 
 A rank posts a step's receives, then its sends. A receive is announced to the sender over the same
-links; data goes once both the announcement has come and the send is posted, in the order of posting
-between two ranks. A send is done when all but what the kernel buffers is on its way, a receive when
-all has come. Each post, send and arrival takes ``overhead`` s of one of the machine's ``cores``, a
-program's own posts and adding up ``dispatch`` s more; what comes takes ``per_byte`` s a byte,
-adding up ``gamma`` s a byte, and entering the collective ``entry`` s. Processors take what is asked
-of them in that order, one thing at a time for each rank. Links are those of
-`dpsim.network.transport.rate_limits`.
+links; data is sent once the announcement has arrived and the send is posted, in the order of
+posting between two ranks. A send is done when all but the bytes that the kernel buffers is in
+flight, a receive when everything has arrived. Each post, send and arrival takes ``overhead`` s of
+one of the machine's ``cores``, a program's own posts and reductions ``dispatch`` s more; arriving
+data takes ``per_byte`` s a byte, reductions ``gamma`` s a byte, and entering the collective
+``entry`` s. Processors do this work in the order of the requests, one thing at a time for each
+rank. Links are those of `dpsim.network.transport.rate_limits`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from dpsim.network.transport.rate_limits import RateLimiter
 from dpsim.network.transport.transport_run import TransportRun
 from dpsim.topology import Network
 
-_KEPT = 4096  # timings
+_KEPT = 4096  # cached timings
 
-# More ranks than this are not simulated message by message.
+# The most ranks that are simulated message by message.
 MOST_RANKS = 64
 
 
 class TransportModel(CollectiveModel):
     """One collective over ``transport`` on ``network``.
 
-    It goes by ``schedule``, or by gloo's own all-reduce where that is None.
+    It runs ``schedule``, or gloo's own all-reduce if that is None.
     """
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP
@@ -59,36 +59,35 @@ class TransportModel(CollectiveModel):
     ) -> None:
         self.network = network
         self.transport = transport
-        self.saved = transport.burst  # what its limiters save up while links are idle
+        self.saved = transport.burst  # its limiters save this up while links are idle
         self.own = schedule is None
         self.schedule = schedule or algorithm("ring").schedule(network.ranks)
         self.gamma = gamma if transport.gamma is None else transport.gamma
-        # Links carry the same bytes however processes go about it; gloo's ring sends as much as
-        # ours.
+        # Link loads do not depend on how processes work; gloo's ring sends as much as this one.
         self._loads = RoundsModel(self.schedule, network)
         self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
 
     @property
     def joins_all(self) -> bool:
-        """As its operation does."""
         return OPERATIONS[self.schedule.operation].joins_all
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank leaves (s) that enters at ``starts`` (s), both vectors over ranks.
+        """Return when each rank that enters at ``starts`` leaves (s, vectors over ranks).
 
         ``nbytes`` is the size of each rank's vector. Links are rested before.
         """
         return self._finish_after(starts, nbytes, float("-inf"))
 
     def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """The same where the links, all alike, are rested only at ``rested_at`` (s).
+        """Return the same if the links, all alike, are rested only at ``rested_at`` (s).
 
-        Until then they have not saved up all that they can.
+        Until then they have not saved up their full burst.
         """
-        # Times from the first start on: equal steps then have equal keys, and rounding stays small.
+        # Times relative to the first start, so that equal steps have equal keys and little
+        # rounding.
         begin = float(starts.min())
         missing = min(max(rested_at - begin, 0.0), self.transport.burst)
-        # Steps of a job are alike but for rounding: what differs by 0.1 us is not timed again.
+        # Steps of a job are equal up to rounding, so differences of 0.1 us are ignored.
         key = (nbytes, round(missing, 6), np.round(starts - begin, 7).tobytes())
         if key not in self._timed:
             if len(self._timed) >= _KEPT:
@@ -98,7 +97,7 @@ class TransportModel(CollectiveModel):
         return Outcome(begin + ends, self._loads.loads(nbytes), begin + rested)
 
     def programs(self, nbytes: int) -> Programs:
-        """What each rank does, in each channel."""
+        """Return the program of each rank, in each channel."""
         if self.own:
             ranks = self.network.ranks
             return gloo_programs(ranks, nbytes, segment_count(ranks, nbytes), self.itemsize)
@@ -106,7 +105,7 @@ class TransportModel(CollectiveModel):
 
     @cached_property
     def paths(self) -> list[list[tuple[int, ...]]]:
-        """For each pair of ranks the limiters on the way."""
+        """The limiters on the way, for each pair of ranks."""
         ranks = self.network.ranks
         every_source, every_destination = np.divmod(np.arange(ranks * ranks), ranks)
         apart = every_source != every_destination
@@ -114,7 +113,7 @@ class TransportModel(CollectiveModel):
         routes = self.network.routes(source, destination)
 
         limiters = np.flatnonzero(self._limits).tolist()
-        # Links that can never be full would be events for nothing.
+        # Links that can never be full are left out to save events.
         number = {link: place for place, link in enumerate(limiters)}
         paths: list[list[tuple[int, ...]]] = [[()] * ranks for _ in range(ranks)]
         for one, other, links in zip(source, destination, routes.links.tolist(), strict=True):
@@ -123,20 +122,21 @@ class TransportModel(CollectiveModel):
 
     @cached_property
     def _limits(self) -> NDArray[np.bool_]:
-        """Which links can be full.
+        """The links that can be full, as a mask.
 
-        None that is as many times as fast as any pair's slowest one as there are ranks.
+        A link cannot if its rate is at least that of any pair's slowest link times the number of
+        ranks.
         """
         ranks = np.arange(self.network.ranks)
         routes = self.network.routes(ranks, np.roll(ranks, 1))
         capacities = self.network.capacities
         with_none = np.append(capacities, np.inf)  # the last is for -1, no link
         slowest = float(with_none[routes.links].min(axis=1).max())
-        # What has room for all ranks at once, each as fast as its slowest link, is left out.
+        # A link with room for all ranks at once, each at its slowest link's rate, is left out.
         return capacities < slowest * self.network.ranks
 
     def limiters(self, missing: float) -> list[RateLimiter]:
-        """The links that can be full; ``missing`` s of what they can save up are used."""
+        """Return the links that can be full; ``missing`` s of their burst are used up."""
         rates = self.network.capacities[self._limits].tolist()
         return [RateLimiter(rate, self.transport.burst, missing) for rate in rates]
 
@@ -150,10 +150,11 @@ def transport_model(
     library: str = "ideal",
     gamma: float = 0.0,
 ) -> CollectiveModel | None:
-    """The model of ``operation`` by the algorithm ``name`` or by gloo, on a measured transport.
+    """Return the model of ``operation`` by algorithm ``name`` or gloo, on a measured transport.
 
-    ``auto`` is the fastest algorithm. None where this is not for it: other libraries, switches that
-    reduce, more than `MOST_RANKS` ranks, or a profile that says nothing of processors and limiters.
+    ``auto`` is the fastest algorithm. None if this model does not apply: other libraries, switches
+    that reduce, more than `MOST_RANKS` ranks, or a profile without details of processors and
+    limiters.
     """
     if (
         not transport.detailed

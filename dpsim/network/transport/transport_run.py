@@ -21,7 +21,7 @@ from dpsim.network.transport.rate_limits import (
 
 
 class _Model(Protocol):
-    """What a run asks of `dpsim.network.transport.TransportModel`."""
+    """The interface of `dpsim.network.transport.TransportModel` that a run uses."""
 
     transport: Transport
     own: bool
@@ -36,14 +36,14 @@ class _Model(Protocol):
 
 
 class TransportRun:
-    """One collective under way, from when ranks enter to when they leave."""
+    """One collective under way, from the entry of the first rank to the last leaving."""
 
     def __init__(self, model: _Model, starts: FloatArray, nbytes: int, missing: float) -> None:
         transport = model.transport
         self.model = model
         self.transport = transport
         self.latency = transport.latency or 0.0
-        # A library's own code posts without the way through Python that a program of ours takes.
+        # A library's own code posts without the Python overhead of a program.
         self.dispatch = 0.0 if model.own else transport.dispatch
         self.posting = transport.overhead + self.dispatch
         self.events = EventQueue()
@@ -64,7 +64,7 @@ class TransportRun:
             self.events.after(float(starts[rank]), worker.enter)
 
     def ends(self) -> tuple[FloatArray, float]:
-        """When each rank has done everything, and when the links are rested, s."""
+        """Return when each rank has done everything, and when the links are rested (s)."""
         if len(self._ends) > 1:
             self.events.run()
         # A limiter is full again a whole burst after its virtual clock.
@@ -74,13 +74,13 @@ class TransportRun:
         return self._ends, rested
 
     def ended(self, rank: int) -> None:
-        """A rank has done everything in one channel."""
+        """Record that a rank has done everything in one channel."""
         self._ends[rank] = max(self._ends[rank], self.events.now)
 
     def pair(self, source: int, destination: int, channel: int) -> _Pair:
-        """The messages from one rank to another.
+        """Return the messages from one rank to another.
 
-        Each channel's are told apart, but share the links.
+        The messages of each channel are separate, but share the links.
         """
         key = (source, destination, channel)
         if key not in self.pairs:
@@ -91,7 +91,7 @@ class TransportRun:
 class _Processors:
     """Processors that all ranks share.
 
-    They do work in the order in which it was asked for, one thing at a time for each rank.
+    They do work in the order of the requests, one thing at a time for each rank.
     """
 
     def __init__(self, events: EventQueue, cores: int, ranks: int) -> None:
@@ -100,7 +100,7 @@ class _Processors:
         self._rank_free = [0.0] * ranks
 
     def work(self, rank: int, *parts: tuple[float, Callable[[], None]]) -> None:
-        """Do each part, (seconds, then), after the one before for ``rank``.
+        """Do each part, (seconds, then), after the previous one for ``rank``.
 
         All parts are done on one processor, with nothing in between.
         """
@@ -130,12 +130,12 @@ class _Pair:
         self.path = run.model.paths[source][destination]
         self.back = run.model.paths[destination][source]
         self._sends: deque[tuple[int, Callable[[], None]]] = deque()  # posted
-        self._receives: deque[Callable[[], None]] = deque()  # announced, and heard of
+        self._receives: deque[Callable[[], None]] = deque()  # announced, and known to the source
         self._ready: deque[tuple[float, Callable[[], None], Callable[[], None]]] = deque()
         self._busy = False
 
     def announce(self, received: Callable[[], None]) -> None:
-        """The destination waits for the next message: the source hears of it later."""
+        """Announce the destination's wait for the next message to the source."""
         run = self.run
 
         def come() -> None:
@@ -144,7 +144,7 @@ class _Pair:
         run.links.move(self.back, run.transport.header, come)
 
     def post(self, nbytes: int, sent: Callable[[], None]) -> None:
-        """The source has a message to send."""
+        """Add a message that the source sends."""
         self._sends.append((nbytes, sent))
         self._match()
 
@@ -178,12 +178,12 @@ class _Pair:
         self.run.links.send(message)
 
     def _take(self, nbytes: float, taken: Callable[[], None]) -> None:
-        """The destination's processor takes up what has come."""
+        """Let the destination's processor handle arrived data."""
         self.run.processors.work(self.destination, (nbytes * self.run.transport.per_byte, taken))
 
     def _through(self, received: Callable[[], None]) -> None:
-        # The next message may leave now; that the last byte was sent is news at the other end only
-        # after the latency.
+        # The next message may leave now; the last byte arrives at the other end only after the
+        # latency.
         self._busy = False
         self._go_on()
         run = self.run
@@ -192,7 +192,7 @@ class _Pair:
 
 
 class _Worker:
-    """One rank in one channel, going through its program."""
+    """One rank in one channel, running its program."""
 
     def __init__(self, run: TransportRun, rank: int, channel: int, program: Program) -> None:
         self.run = run
@@ -205,7 +205,7 @@ class _Worker:
         self._taken = 0
 
     def enter(self) -> None:
-        """Begin."""
+        """Start."""
         self.run.processors.work(self.rank, (self.run.transport.entry, self._next_stage))
 
     def _next_stage(self) -> None:
@@ -219,9 +219,9 @@ class _Worker:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Post the next step where fewer than ``depth`` are under way.
+        """Post the next step if fewer than ``depth`` are under way.
 
-        Otherwise take the oldest one, when it is done.
+        Otherwise finish the oldest one, once its messages are done.
         """
         run = self.run
         steps = self._stage.steps
@@ -240,7 +240,7 @@ class _Worker:
             run.processors.work(self.rank, (adding, self._take))
 
     def _announce(self) -> None:
-        """The receives of the next step are posted; its sends come after them."""
+        """Announce the receives of the next step; its sends come after them."""
         number = self._posted
         for peer, _ in self._stage.steps[number].receives:
             pair = self.run.pair(peer, self.rank, self.channel)
@@ -259,7 +259,7 @@ class _Worker:
         self._go_on()
 
     def _done(self, number: int) -> None:
-        """A message of step ``number`` is done; the rank wakes where it waits for that."""
+        """Mark a message of step ``number`` as done; wake the rank if it waits for that."""
         self._open[number] -= 1
         all_posted = self._posted == len(self._stage.steps)
         full = self._posted - self._taken == self._stage.depth

@@ -1,3 +1,3 @@
-"""Answers in the formats of other tools; one module a format."""
+"""Exports in the formats of other tools, one module per format."""
 
 __all__: list[str] = []

@@ -1,8 +1,8 @@
-"""A step as Chakra execution traces, one file a rank, which ASTRA-sim and others replay.
+"""Export a step as Chakra execution traces, one file per rank, for ASTRA-sim and others.
 
-A node stands for each layer's pass, the optimiser's step, what codecs compute, and each collective.
-Format: mlcommons/chakra, schema/protobuf/et_def.proto; a stream of messages, each with its length
-before it: the metadata, then the nodes.
+There is a node for each layer's pass, the optimiser's step, each computation of a codec, and each
+collective. Format: mlcommons/chakra, schema/protobuf/et_def.proto; a stream of messages, each after
+its length: the metadata, then the nodes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dpsim.network import CollectiveModel
 from dpsim.report.exports.protobuf import delimited, message, number, numbers, text
 
 GROUPS_FILE = "comm_groups.json"
-_PREFIX = "step"  # of the files' names, as ASTRA-sim's --workload-configuration takes them
-_VERSION = "0.0.4"  # of the schema, as Chakra's own generator writes it
+_PREFIX = "step"  # of the file names, for ASTRA-sim's --workload-configuration
+_VERSION = "0.0.4"  # of the schema, as in Chakra's own generator
 _MOST_NODES = 2_000_000  # of all ranks
 _MICRO = 1e6
 
-# Numbers of NodeType and CollectiveCommType, and of the fields of messages, in et_def.proto.
+# Values of NodeType and CollectiveCommType, and field numbers of messages, in et_def.proto.
 _COMP, _COMM_COLL = 4, 7
 _COMM_TYPES = {
     "all-reduce": 0,
@@ -50,7 +50,7 @@ _METADATA_VERSION, _METADATA_ATTR = 1, 2
 
 @dataclass(slots=True)
 class _Computing:
-    """A node that computes, from one moment of a GPU's computing to another, by kind of GPU (s)."""
+    """A computing node, between two moments of a GPU's computing, by kind of GPU (s)."""
 
     name: str
     starts: FloatArray
@@ -60,9 +60,9 @@ class _Computing:
 
 @dataclass(slots=True)
 class _Collective:
-    """A node that communicates.
+    """A communicating node.
 
-    ``group_of``: the number of each worker's group. ``after``: the one before it on its stream.
+    ``group_of``: the number of each worker's group. ``after``: the node before it on its stream.
     """
 
     name: str
@@ -75,7 +75,7 @@ class _Collective:
 
 
 class _Step:
-    """The nodes of a step, the same for all workers but for how long they compute."""
+    """The nodes of a step, the same for all workers except for their computing times."""
 
     def __init__(self, job: Job, step: int) -> None:
         self.job = job
@@ -88,7 +88,7 @@ class _Step:
             self._add(call)
 
     def _computing(self) -> Iterator[_Computing]:
-        """A node for each position of the step's program, each after the one before."""
+        """Yield a node for each position of the step's program, each after the one before."""
         job, program = self.job, self.job.program
         layers = [layer.name for layer in job.model.layers]
         names = []
@@ -102,7 +102,7 @@ class _Step:
             yield _Computing(name, job.positions[position], job.positions[position + 1], before)
 
     def _add(self, call: StagedCall) -> None:
-        """The nodes of a call, after what it is ready with and before what needs it."""
+        """Add the nodes of a call, after those that make it ready and before those that need it."""
         before = [call.ready - 1] if call.ready else []
         if call.follows:
             before = [self._last_node]
@@ -115,7 +115,7 @@ class _Step:
             self._last[call.group] = self._last_node
         if call.decode.any():
             before = [self._codec(f"decode {call.name}", call.decode, before)]
-        # What is needed in a later step holds up nothing in this one.
+        # A result needed in a later step delays nothing in this one.
         if call.needed < self.job.program.updated and not call.lag:
             needs = self.nodes[call.needed]
             needs.data_deps.extend(before)
@@ -139,8 +139,8 @@ class _Step:
             group = self.groups.setdefault(tuple(ranks), len(self.groups) + 1)
             for rank in ranks:
                 group_of[rank] = group
-        # Chakra's size is what each rank brings; dpsim's, as nccl-tests has it, what an all-gather
-        # leaves.
+        # Chakra's size is each rank's input; dpsim's, like nccl-tests', is the output of an
+        # all-gather.
         brought = -(-nbytes // model.members.shape[1]) if operation == "all-gather" else nbytes
         title = f"{call.name}: {name}"
         return _Collective(
@@ -149,7 +149,7 @@ class _Step:
 
     @cached_property
     def in_order(self) -> list[int]:
-        """The nodes' numbers, each after all that it waits for."""
+        """The nodes' numbers, each after all nodes that it waits for."""
         waits_for = {
             number: [*node.data_deps, *_ctrl_deps(node)] for number, node in enumerate(self.nodes)
         }
@@ -157,7 +157,7 @@ class _Step:
 
     @cached_property
     def nominal(self) -> FloatArray:
-        """Seconds that each kind of GPU computes in the step."""
+        """The seconds that each kind of GPU computes in the step."""
         return np.asarray(self.job.positions[-1])
 
 
@@ -166,7 +166,7 @@ def _ctrl_deps(node: _Computing | _Collective) -> list[int]:
 
 
 def _operation(name: str, model: CollectiveModel) -> str:
-    """The operation of a job's collective: that of its schedule, or what its name begins with."""
+    """Return the operation of a job's collective, by its schedule or the start of its name."""
     # A library's model has no schedule.
     schedule: Schedule | None = getattr(model, "schedule", None)
     named = name if schedule is None else schedule.operation
@@ -181,10 +181,10 @@ def _operation(name: str, model: CollectiveModel) -> str:
 
 
 def write_chakra(run: Run, folder: Path) -> int:
-    """Write a trace for each rank of ``run`` into ``folder``, and who meets; answers the step.
+    """Write a trace for each rank of ``run`` and the groups into ``folder``; return the step.
 
-    It is the first of the steps that communicate most. Raises DpsimError where workers do not meet
-    in collectives, and where there are too many nodes.
+    It is the first of the steps that communicate most. Raises DpsimError if workers do not meet in
+    collectives, and for too many nodes.
     """
     job = run.job
     if job.acts_alone:
@@ -217,9 +217,9 @@ def write_chakra(run: Run, folder: Path) -> int:
 
 
 def _trace(run: Run, step: _Step, chosen: int, worker: int) -> bytes:
-    """The trace of one worker."""
+    """Return the trace of one worker."""
     kind = int(run.job.kind_of[worker])
-    # Jitter and slow workers stretch all that a worker computes in a step.
+    # Jitter and slow workers stretch all computing of a worker in a step.
     nominal = float(step.nominal[kind])
     stretch = float(run.steps.compute[chosen, worker]) / nominal if nominal else 1.0
     metadata = text(_METADATA_VERSION, _VERSION)
@@ -237,7 +237,7 @@ def _trace(run: Run, step: _Step, chosen: int, worker: int) -> bytes:
 
 
 def _computing(node: _Computing, kind: int, stretch: float) -> bytes:
-    # Both ends are rounded, not what lies between: the nodes of a step add up to it.
+    # Both ends are rounded instead of the duration, so that the nodes of a step add up to it.
     start, end = (round(float(each[kind]) * stretch * _MICRO) for each in (node.starts, node.ends))
     return b"".join(
         (

@@ -1,7 +1,7 @@
 """Choices as the configuration file of NCCL's example tuner plugin.
 
-Lines of ``collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks``, of which
-the first that fits a call holds (NVIDIA/nccl, ext-tuner/example).
+Lines of ``collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks``; the
+first that matches a call applies (NVIDIA/nccl, ext-tuner/example).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _COLLECTIVES = {
     "broadcast": "broadcast",
 }
 _ALGORITHMS = {"nvlstree": "nvls_tree"}
-_NCCLS_OWN = -1  # channels: as many as NCCL takes by itself
+_NCCLS_OWN = -1  # channels: NCCL's own number
 
 
 def nccl_tuner_text(found: NcclChoices) -> str:
-    """The file. Raises DpsimError for an operation that a tuner is not asked about."""
+    """Return the file's content. Raises DpsimError for an operation that NCCL does not tune."""
     if found.operation not in _COLLECTIVES:
         raise DpsimError(
             f"operation must be one that NCCL's tuner is asked about ({', '.join(_COLLECTIVES)}), "
             f"but got {found.operation!r}"
         )
-    # The plugin reads 255 characters of a line, and what follows as the next one.
+    # The plugin reads 255 characters of a line, and treats the rest as the next line.
     lines = [
         f"# {found.operation} of {found.ranks} ranks on {found.nodes} nodes, as dpsim predicts it",
         "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks",

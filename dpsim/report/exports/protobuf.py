@@ -1,6 +1,6 @@
-"""Fields of messages in the wire format of Protocol Buffers, as far as traces need them.
+"""Encode fields of messages in the wire format of Protocol Buffers, as needed for traces.
 
-Source: protobuf.dev, "Encoding": a tag (the field's number and how it is written), then the value.
+Source: protobuf.dev, "Encoding": a tag (the field's number and wire type), then the value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _VARINT, _LENGTH = 0, 2
 
 
 def varint(value: int) -> bytes:
-    """A number from 0 on: seven bits a byte, the lowest first, the top bit on all but the last."""
+    """Encode a number from 0 on: seven bits a byte, lowest first, top bit 0 in the last only."""
     written = bytearray()
     while value > 0x7F:
         written.append(value & 0x7F | 0x80)
@@ -21,26 +21,26 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field of type int64, uint64, bool or an enumeration, from 0 on."""
+    """Encode a field of type int64, uint64, bool or an enumeration, from 0 on."""
     return varint(field << 3 | _VARINT) + varint(value)
 
 
 def message(field: int, content: bytes) -> bytes:
-    """A field that is a message, or bytes."""
+    """Encode a field that is a message, or bytes."""
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
 
 
 def text(field: int, value: str) -> bytes:
-    """A field of type string."""
+    """Encode a field of type string."""
     return message(field, value.encode())
 
 
 def numbers(field: int, values: Iterable[int]) -> bytes:
-    """A repeated field of numbers, packed as proto3 has it; nothing where there are none."""
+    """Encode a repeated field of numbers, packed as in proto3; empty without numbers."""
     packed = b"".join(map(varint, values))
     return message(field, packed) if packed else b""
 
 
 def delimited(content: bytes) -> bytes:
-    """A message of a stream of several: its length first."""
+    """Encode a message in a stream of several: its length first."""
     return varint(len(content)) + content

@@ -1,3 +1,3 @@
-"""Answers as plotly figures: pure functions, one module a picture."""
+"""Answers as plotly figures: pure functions, one module per figure."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Figures of the classic questions: batches, GPUs, learners, time and cost of a training.
+"""Figures of batches, GPUs, learners, and the time and cost of a training.
 
 Each takes results of runs that differ in batch, GPUs or learners, or their JSON objects.
 """
@@ -32,20 +32,20 @@ ErrorRow = tuple[float, float, float]  # global batch, error in %, its deviation
 
 
 def has_targets(runs: _RUNS) -> bool:
-    """Whether it is known of several of ``runs`` what training to a target takes."""
+    """Return whether training to a target is known for several of ``runs``."""
     return len(_targets(runs)) > 1
 
 
 def epochs_figure(runs: _RUNS) -> go.Figure:
-    """Passes over the data to the target against the global batch.
+    """Draw the passes over the data to the target against the global batch.
 
-    Steps where the size of the data set is not known. Batches that the constants were not fitted
-    on are open circles.
+    Steps are drawn if the size of the data set is unknown. Batches outside those to which the
+    constants were fitted are open circles.
     """
     import plotly.graph_objects as go
 
     targets = sorted(_targets(runs), key=lambda target: int(target["global_batch"]))
-    # All in one unit: a single point without epochs would stand beside others in steps.
+    # All in one unit: points in epochs and in steps must not be mixed.
     known = all(target["epochs"] is not None for target in targets)
     figure = go.Figure()
     figure.add_scatter(
@@ -60,7 +60,7 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
             ],
         },
         customdata=[target["batch"]["text"] for target in targets],
-        # An empty ``extra`` drops the box with the line's name, which one line does not need.
+        # An empty ``extra`` drops the box with the line's name, which a single line does not need.
         hovertemplate="batch %{x:,}: %{y:,.4g}<br>%{customdata}<extra></extra>",
     )
 
@@ -71,9 +71,9 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
 
 
 def time_to_target_figure(runs: _RUNS) -> go.Figure:
-    """Time to the target against GPUs, a line for each batch of a GPU, or against the batch.
+    """Draw the time to the target against GPUs, a line per batch of a GPU, or against the batch.
 
-    Bars are the 95 % interval of the steps that it takes.
+    Bars are the 95 % interval of the number of steps.
     """
     import plotly.graph_objects as go
 
@@ -82,7 +82,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
     by_gpus = len({each["workers"] for each in answers}) > 1
     lines: dict[int, list[Answer]] = {}
     for each in answers:
-        # Without several numbers of GPUs the batch itself stands across, and there is one line.
+        # With a single number of GPUs the x axis is the batch, and there is one line.
         lines.setdefault(_batch(each) if by_gpus else 0, []).append(each)
 
     figure = go.Figure()
@@ -103,8 +103,8 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
                 "color": COLOURS[number % len(COLOURS)],
                 "dash": DASHES[number % len(DASHES)],
             },
-            # Told apart by dashes and symbols, too: colours alone are lost in grey, and on some
-            # eyes.
+            # Dashes and symbols too, since colours are lost in greyscale and to colour-blind
+            # readers.
             marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
         )
 
@@ -119,10 +119,10 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
 
 
 def utilisation_figure(runs: _RUNS) -> go.Figure:
-    """What of the GPUs' peak is used (MFU), against the batch of a GPU.
+    """Draw the model FLOP utilisation (MFU) against the batch of a GPU.
 
-    A line for each number of GPUs. Samples a second of a GPU where a peak or the FLOP of the model
-    are not known.
+    A line for each number of GPUs. Samples per second of a GPU if a peak or the model's FLOP are
+    unknown.
     """
     import plotly.graph_objects as go
 
@@ -155,7 +155,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
 
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
-    """Throughput against the learners that share each GPU, from pairs of (learners, run)."""
+    """Draw throughput against the learners that share each GPU, for pairs of (learners, run)."""
     import plotly.graph_objects as go
 
     pairs = sorted((learners, answer(run)) for learners, run in runs)
@@ -181,16 +181,16 @@ def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
 def cost_figure(
     runs: _RUNS, price_per_gpu_hour: float | None = None, currency: str = ""
 ) -> go.Figure:
-    """Cost of a training against its time, with the front that no other run beats in both.
+    """Draw the cost of a training against its time, with the Pareto front.
 
-    GPU hours without a price.
+    Cost is in GPU hours without a price.
     """
     import plotly.graph_objects as go
 
     answers = [run for run in map(_with_batch, runs) if _is_known(run)]
     times = [float(each["to_target"]["time_s"]) for each in answers]
     factor, unit = time_unit(max(times))
-    # Without a price an hour costs one, so that GPU hours are what is drawn.
+    # Without a price an hour costs one, so that GPU hours are drawn.
     price = 1.0 if price_per_gpu_hour is None else price_per_gpu_hour
     costs = [price * float(each["to_target"]["gpu_hours"]) for each in answers]
     best = front(times, costs, ("least", "least"))
@@ -198,8 +198,7 @@ def cost_figure(
     figure = go.Figure()
     for name, which, look in (
         ("every run", range(len(answers)), {"mode": "markers"}),
-        # In steps: between two runs of the front nothing was simulated that a slope could stand
-        # for.
+        # In steps: nothing was simulated between two runs of the front that a slope could show.
         ("no run beats these in both", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
     ):
         figure.add_scatter(
@@ -219,7 +218,7 @@ def cost_figure(
 
 
 def error_figure(series: Mapping[str, Sequence[ErrorRow]], title: str) -> go.Figure:
-    """Published validation errors against the batch, a line for each of ``series``, by its name."""
+    """Draw published validation errors against the batch, a line for each of ``series``."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -246,13 +245,13 @@ def _targets(runs: _RUNS) -> list[Any]:
 
 
 def _is_known(run: Answer) -> bool:
-    """Whether a run says when it reaches its model's target."""
+    """Return whether a run's time to its model's target is known."""
     target = run.get("to_target")
     return target is not None and target["time_s"] is not None
 
 
 def _with_batch(run: Result | Answer) -> Answer:
-    """The JSON object of a run; of a result with the batch of a GPU, which its own does not say."""
+    """Return the JSON object of a run; for a result, add the batch of a GPU, which it lacks."""
     if isinstance(run, Result):
         return {**run.to_json(), "batch_per_worker": run.batch_per_worker}
     return run
@@ -263,7 +262,7 @@ def _across(each: Answer, by_gpus: bool) -> int:
 
 
 def _batch(each: Answer) -> int:
-    """Samples of a GPU in a step."""
+    """Return the samples of a GPU in a step."""
     given = each.get("batch_per_gpu") or each.get("batch_per_worker")
     if given:
         return int(given)

@@ -1,4 +1,4 @@
-"""Measured runs of one's own cluster beside their predictions: fitted to, and held out."""
+"""Measured runs of one's own cluster against their predictions, fitted and held out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def calibration_figure(calibrated: Answer) -> go.Figure:
-    """The rows of what ``dpsim calibrate --json`` prints, a point for each run."""
+    """Draw the rows of ``dpsim calibrate --json``, a point for each run."""
     rows = {"fitted to": calibrated["rows"], "held out": calibrated["held_out"]["rows"]}
     groups = {name: _pairs(runs) for name, runs in rows.items() if runs}
     title = (
@@ -22,7 +22,7 @@ def calibration_figure(calibrated: Answer) -> go.Figure:
         "were held out tell how far to trust it.</sub>"
     )
     figure = measured_figure(groups, "step", "s", title)
-    # A cluster's steps differ by less than a power of ten, which would be the next tick.
+    # A cluster's steps differ by less than a power of ten, the distance of plotly's ticks.
     seconds = [pair.measured for pairs in groups.values() for pair in pairs]
     ticks = [digit * 10.0**power for power in range(-6, 7) for digit in (1, 2, 5)]
     near = [tick for tick in ticks if min(seconds) / 3 < tick < max(seconds) * 3]

@@ -1,7 +1,4 @@
-"""A sweep's results as points.
-
-One column against another, and the front of those that no other beats in both.
-"""
+"""A sweep's results as points: one column against another, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -27,17 +24,14 @@ _WORDS = {
 
 
 def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]) -> list[int]:
-    """The points than which no other is as good in both values and better in one.
-
-    By number, along the front; of equals the first.
-    """
-    # Signs turn both aims into "least", so that one comparison serves all four.
+    """Return the Pareto-optimal points by number, along the front; of equal points the first."""
+    # Signs turn both aims into "least", so that one comparison serves all four cases.
     sign_x, sign_y = (1.0 if aim == "least" else -1.0 for aim in aims)
     points = [(sign_x * x, sign_y * y) for x, y in zip(first, second, strict=True)]
     order = sorted(range(len(points)), key=lambda number: points[number])
     found: list[int] = []
     best = float("inf")
-    # All that come before a point in this order are as good as it in the first value.
+    # All points before one in this order are at least as good in the first value.
     for number in order:
         _, y = points[number]
         if y < best:
@@ -53,10 +47,10 @@ def columns_figure(
     colour: str | None = None,
     aims: tuple[Aim, Aim] | None = None,
 ) -> go.Figure:
-    """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``.
+    """Draw column ``up`` of ``rows`` against ``across``, grouped by the values of ``colour``.
 
-    With ``aims`` also the front, if both are numbers. Rows that lack one of the two are left out,
-    and the title says how many.
+    With ``aims`` the front is drawn too, if both columns are numeric. Rows that lack one of the two
+    are left out, and the title says how many.
     """
     import plotly.graph_objects as go
 
@@ -84,10 +78,10 @@ def columns_figure(
 
 
 def axis_title(column: str) -> str:
-    """A column's name with the unit of its ending: ``step_time_s`` is ``step time (s)``."""
+    """Return a column's name with the unit of its ending: ``step time (s)`` for ``step_time_s``."""
     if column in _WORDS:
         return _WORDS[column]
-    # The longest ending first: samples per second end in _s as well.
+    # The longest ending first: samples per second end in _s too.
     for ending, unit in (("_samples_per_s", "samples/s"), ("_bytes", "B"), ("_s", "s")):
         if column.endswith(ending):
             words = column.removesuffix(ending).replace("_", " ")
@@ -119,7 +113,7 @@ def _points(
 def _add_front(
     figure: go.Figure, rows: Sequence[dict[str, Value]], across: str, up: str, aims: tuple[Aim, Aim]
 ) -> bool:
-    """Draw the front; False where a column holds no numbers."""
+    """Draw the front; return False if a column is not numeric."""
     xs = _numbers(row[across] for row in rows)
     ys = _numbers(row[up] for row in rows)
     if not xs or not ys:
@@ -137,10 +131,10 @@ def _add_front(
 
 
 def _numbers(values: Iterable[Value]) -> list[float]:
-    """The values of a column as floats; none where one of them is no number."""
+    """Return a column's values as floats; none if one of them is not a number."""
     found = []
     for value in values:
-        # True and False are integers to Python, and words to a reader.
+        # True and False are integers in Python, but words to a reader.
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             return []
         found.append(float(value))

@@ -19,7 +19,7 @@ _AXES = {"xaxis": {"type": "log"}, "yaxis": {"type": "log"}}
 
 
 class LabelledPoint(NamedTuple):
-    """A point of two figures, of which less is better, and what it is."""
+    """A labelled point of two figures, of which less is better."""
 
     x: float
     y: float
@@ -27,9 +27,9 @@ class LabelledPoint(NamedTuple):
 
 
 def front_figure(tuning: Tuning) -> go.Figure:
-    """Time (s) against cost, both logarithmic.
+    """Draw time (s) against cost, both logarithmic.
 
-    Every configuration that can be, the front, the best, and the file's own.
+    Shows every possible configuration, the front, the best, and the file's own.
     """
     import plotly.graph_objects as go
 
@@ -50,7 +50,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
 def points_figure(
     x: str, y: str, *, all_points: Sequence[LabelledPoint], front: Sequence[LabelledPoint]
 ) -> go.Figure:
-    """The columns ``x`` and ``y`` of all points of a sweep, and of those that no other beats."""
+    """Draw columns ``x`` and ``y`` of all points of a sweep, and its Pareto front."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -66,7 +66,7 @@ def _tried_and_front(
     front: Sequence[LabelledPoint],
 ) -> None:
     _points(figure, name, tried, {"color": COLOUR["grey"], "size": 7})
-    # In steps and not straight: no configuration is known between two points.
+    # In steps, not straight lines: no configuration is known between two points.
     look = {"mode": "lines+markers", "line": {"color": COLOURS[0], "shape": "hv"}}
     _points(figure, "front", front, {"color": COLOURS[0], "size": 9}, **look)
 
@@ -95,7 +95,7 @@ def _said(evaluation: Evaluation) -> LabelledPoint:
 
 
 def _title(tuning: Tuning) -> str:
-    """The ends of the front; of one configuration, that it is both."""
+    """Return a title with the ends of the front, which may be a single configuration."""
     fastest, cheapest = tuning.front[0], tuning.front[-1]
     if fastest is cheapest:
         figures = f"{human(fastest.time_s, TIME)}, {fastest.cost:,.4g} {tuning.unit}"

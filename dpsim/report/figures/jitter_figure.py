@@ -1,4 +1,4 @@
-"""Fitted jitter beside what it was fitted to: quantiles of steps, and one step after the other."""
+"""Fitted jitter against the measured steps: quantiles, and one step after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOKS = {
 
 
 def jitter_figure(fitted: Answer) -> go.Figure:
-    """Two panels of what ``dpsim fit-jitter --json`` prints: by the share of steps, and in time."""
+    """Draw ``dpsim fit-jitter --json`` in two panels: by the share of steps, and over time."""
     from plotly.subplots import make_subplots
 
     figure = make_subplots(rows=2, cols=1, vertical_spacing=0.2)

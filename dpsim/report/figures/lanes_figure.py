@@ -1,4 +1,4 @@
-"""Strategies over time, one below the other, and the window of a worker that may run ahead."""
+"""Strategies over time, one below the other, and the staleness window of a worker under SSP."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dpsim.studies.lanes import Lane, Seen, Window
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_EDGE = 5e-4  # of what is shown: half a pixel; times that are closer are one
+_EDGE = 5e-4  # of the time shown: half a pixel; closer times are equal
 # Pixels: a worker, two strategies, title and legend, the axis.
 _ROW, _BETWEEN, _TOP, _BOTTOM = 30, 46, 130, 50
-_WORD = 0.025  # of the time shown: less has no room for a number
+_WORD = 0.025  # of the time shown: narrower bars have no room for a number
 _HEAD = {
     "x": 0.01,
     "xref": "container",
@@ -26,7 +26,7 @@ _HEAD = {
     "pad": {"t": 12},
     "font": {"size": 16},
 }
-# What is drawn, in the order of a step: colour, and where in a worker's row (computing above).
+# What is drawn, in the order of a step: colour, and place in a worker's row (computing above).
 _ABOVE, _BELOW = (-0.42, 0.44), (0.08, 0.3)
 _DOING = {
     "forward": (PART_COLOURS["compute"], _ABOVE),
@@ -47,7 +47,7 @@ _SEEN: dict[Seen, tuple[str, str]] = {
 
 
 class _Bar(NamedTuple):
-    """What a worker does in a step, from when to when (s)."""
+    """An activity of a worker in a step, with start and end (s)."""
 
     worker: int
     doing: str
@@ -57,15 +57,15 @@ class _Bar(NamedTuple):
     end: float
 
 
-# Two bars, one after the other, as one bar where they are closer than so many seconds; else None.
+# Merges two consecutive bars that are closer than so many seconds; None if they stay apart.
 _AsOne = Callable[[_Bar, _Bar, float], _Bar | None]
 
 
 def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
-    """A panel for each lane over one axis of time.
+    """Draw a panel for each lane over a common time axis.
 
-    In it a row for each worker: what it computes above, with the step's number, and what it sends
-    and receives below; gaps in computing are waiting.
+    Each worker has a row: computing above, with the step's number, and communication below; gaps in
+    computing are waiting.
     """
     from plotly.subplots import make_subplots
 
@@ -92,19 +92,19 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
             shown.add(doing)
 
     names = [str(worker) for worker in range(workers)]
-    # From large to small: worker 0 stands on top.
+    # Descending, so that worker 0 is on top.
     figure.update_yaxes(
         autorange=None, range=[workers - 0.5, -0.5], tickvals=[*range(workers)], ticktext=names
     )
     figure.update_xaxes(range=[0, factor * end])
     figure.update_xaxes(title_text=f"time ({unit})", row=len(lanes), col=1)
-    # To plotly the titles of panels are annotations; there are no others yet.
+    # Panel titles are annotations in plotly; there are no others yet.
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_layout(
         title={**_HEAD, "text": title},
         barmode="overlay",
         height=height,
-        # plotly counts in heights of the panels: 26 pixels above the first, where its name stands.
+        # plotly's unit is the height of the panels: 26 pixels above the first, over its name.
         legend={
             "orientation": "h",
             "x": 0,
@@ -151,7 +151,7 @@ def _trace(
 
 
 def _bars(lane: Lane) -> Iterator[_Bar]:
-    """Intervals of a lane, those that touch as one, and waiting between computing."""
+    """Yield the intervals of a lane, merged if they touch, and waiting between computing."""
     every = [
         _Bar(each.worker, _doing(each), step, each.name, each.start, each.end)
         for step, intervals in enumerate(lane.steps)
@@ -162,7 +162,7 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
     for worker in sorted(workers):
         own = [bar for bar in every if bar.worker == worker]
         own.sort(key=lambda bar: bar.start)
-        # What is sent may overlap, and says nothing of waiting.
+        # Communication may overlap, and does not show waiting.
         sent = [bar for bar in own if _DOING[bar.doing][1] is _BELOW]
         yield from _folded(sent, _sent_as_one, _EDGE * end)
         computing = [bar for bar in own if _DOING[bar.doing][1] is _ABOVE]
@@ -172,7 +172,7 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
 
 
 def _folded(bars: Sequence[_Bar], as_one: _AsOne, close: float) -> list[_Bar]:
-    """Bars in order of time, each one with the bar before it where ``as_one`` has them as one."""
+    """Return bars in order of time, each merged with the one before if ``as_one`` merges them."""
     folded: list[_Bar] = []
     for bar in bars:
         one = as_one(folded[-1], bar, close) if folded else None
@@ -184,7 +184,7 @@ def _folded(bars: Sequence[_Bar], as_one: _AsOne, close: float) -> list[_Bar]:
 
 
 def _sent_as_one(last: _Bar, bar: _Bar, close: float) -> _Bar | None:
-    """Both, where they are too short to be seen apart."""
+    """Merge both if they are too short to be distinguished."""
     is_short = bar.end - bar.start < close and bar.start - last.end < close
     if not is_short or (bar.doing, bar.step) != (last.doing, last.step):
         return None
@@ -193,21 +193,21 @@ def _sent_as_one(last: _Bar, bar: _Bar, close: float) -> _Bar | None:
 
 
 def _computed_as_one(last: _Bar, bar: _Bar, close: float) -> _Bar | None:
-    """Both, where the worker does not wait between them."""
+    """Merge both if the worker does not wait between them."""
     if bar.start - last.end > close or (bar.doing, bar.step) != (last.doing, last.step):
         return None
     return last._replace(end=bar.end)
 
 
 def _waiting(computing: Sequence[_Bar], close: float) -> Iterator[_Bar]:
-    """The gaps between what a worker computes."""
+    """Yield the gaps in a worker's computing."""
     for last, bar in pairwise(computing):
         if bar.start - last.end > close:
             yield _Bar(bar.worker, "waiting", bar.step, "waits", last.end, bar.start)
 
 
 def _doing(each: Interval) -> str:
-    """What an interval is drawn as."""
+    """Return the activity as which an interval is drawn."""
     if each.stream == "compute":
         word = each.name.partition(" ")[0]
         word = _CALLED.get(word, word)
@@ -217,7 +217,7 @@ def _doing(each: Interval) -> str:
 
 
 def window_figure(window: Window) -> go.Figure:
-    """What a worker under SSP has seen of each worker's updates as it begins a step."""
+    """Draw which updates of each worker are visible to a worker under SSP when it begins a step."""
     import plotly.graph_objects as go
 
     figure = go.Figure()

@@ -1,4 +1,4 @@
-"""A cluster as one of each kind of device, the links between them by the load of the busiest."""
+"""A cluster drawn as one device of each kind, with links coloured by the busiest of each class."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dpsim.report.theme import LOAD
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# Of a node, from the fabric down; what is not among them is a tier of the fabric.
+# In a node, from the fabric down; other kinds are tiers of the fabric.
 _INSIDE = ("nic", "cpu", "pcie-switch", "gpu")
-_BESIDE = "nvswitch"  # beside the GPUs that it joins
+_BESIDE = "nvswitch"  # beside the GPUs it connects
 _SIDE = 1.0
 _THIN, _THICK = 2.0, 12.0  # pixels
 _ROW = 58  # pixels
@@ -24,7 +24,7 @@ _GAP = "\u2002"  # between a line and its number
 
 
 def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
-    """The classes of links (`link_classes`) of a cluster with the share of the busiest of each.
+    """Draw a cluster's classes of links (`link_classes`) with the share of the busiest of each.
 
     Links between devices of one kind are drawn beside that kind.
     """
@@ -32,13 +32,13 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
 
     place = _places(classes)
     figure = go.Figure()
-    # What comes later lies on top: the busiest.
+    # Later lines are on top: the busiest.
     for each in sorted(classes, key=lambda each: each.share):
         figure.add_scatter(**_line(each, place))
     ends = [*place.items()]
     for each in classes:
         kind, other = each.ends
-        # A link between two of a kind ends at another of it.
+        # A link between two devices of a kind ends at a second one.
         if kind == other:
             x, y = place[kind]
             ends.append((kind, (x + _SIDE, y)))
@@ -72,11 +72,11 @@ def _title(classes: Sequence[LinkClass]) -> str:
 
 
 def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:
-    """Each kind of device in its row: the fabric on top, GPUs at the bottom."""
+    """Return each kind of device's place: the fabric on top, GPUs at the bottom."""
     kinds = list(dict.fromkeys(kind for each in classes for kind in each.ends))
     tiers = _tiers(classes, [kind for kind in kinds if kind not in (*_INSIDE, _BESIDE)])
     drawn_beside = {_BESIDE: "gpu"}
-    # Where cards hang on the switches of GPUs, traffic goes past the processors.
+    # If cards are attached to the switches of GPUs, traffic bypasses the processors.
     if any({*each.ends} == {"nic", "pcie-switch"} for each in classes):
         drawn_beside["cpu"] = "pcie-switch"
     inside = [kind for kind in _INSIDE if kind in kinds and kind not in drawn_beside]
@@ -90,20 +90,20 @@ def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:
 
 
 def _tiers(classes: Sequence[LinkClass], fabric: Sequence[str]) -> list[str]:
-    """The kinds of switches by their hops from the network cards, the nearest first."""
+    """Return the kinds of switches by their hops from the network cards, the nearest first."""
     found: list[str] = []
     reached = {"nic"}
     while len(found) < len(fabric):
         rest = [kind for kind in fabric if kind not in found]
         adjacent = {end for each in classes if reached & {*each.ends} for end in each.ends}
-        # What hangs on nothing that is known comes last.
+        # Kinds without a link to known ones come last.
         found += [kind for kind in rest if kind in adjacent] or rest
         reached.update(found)
     return found
 
 
 def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, Any]:
-    """One class as a line with its share in the middle."""
+    """Return one class as a line with its share in the middle."""
     from plotly.colors import sample_colorscale
 
     one, other = each.ends
@@ -122,7 +122,7 @@ def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, A
         "x": [x0, (x0 + x1) / 2, x1],
         "y": [y0, (y0 + y1) / 2, y1],
         "mode": "lines+markers+text",
-        # A middle point of its own carries the number and answers the pointer.
+        # An extra middle point carries the number and the hover text.
         "marker": {"size": [0, 1, 0], "color": colour},
         "line": {"color": colour, "width": _THIN + (_THICK - _THIN) * share},
         "text": ["", f"{_GAP}<b>{each.share:.0%}</b>  {human(each.rate, RATE, 3)}", ""],

@@ -1,4 +1,4 @@
-"""Predicted against measured, a point for each case: on the line the prediction is right."""
+"""Predicted against measured values, a point for each case; correct ones are on the diagonal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsim.report.theme import COLOUR, FAINT
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_OFF = 1.25  # the band
+_OFF = 1.25  # the band's factor
 _OUTSIDE, _FAR = "outside its interval", "over 25 % off, without an interval"
 _MISSED = {
     _OUTSIDE: {"color": COLOUR["vermilion"], "symbol": "x", "opacity": 0.9},
@@ -20,9 +20,9 @@ _MISSED = {
 
 
 class Pair(NamedTuple):
-    """One case: what it is called, and the same quantity measured and predicted.
+    """A case by name, with its measured and predicted value.
 
-    Between ``low`` and ``high`` the measured one was to lie, where that is known.
+    ``low`` and ``high`` are the interval for the measured value, if it is known.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 
     @property
     def missed(self) -> str:
-        """How far off it is, in words, where it is outside its interval or far off without one."""
+        """How the case misses: outside its interval, or far off without one; empty otherwise."""
         if self.low is None or self.high is None:
             is_near = 1 / _OFF <= self.predicted / self.measured <= _OFF
             return "" if is_near else _FAR
@@ -43,9 +43,9 @@ class Pair(NamedTuple):
 def measured_figure(
     groups: Mapping[str, Sequence[Pair]], what: str, unit: str, title: str
 ) -> go.Figure:
-    """The pairs of each group; times on logarithmic axes, shares (``unit`` empty) on linear ones.
+    """Draw the pairs of each group; times on logarithmic axes, shares (no ``unit``) on linear ones.
 
-    The band is within 25 %. Intervals are upright lines; what lies outside of its has another mark.
+    The band is within 25 %. Intervals are vertical lines; points outside theirs have another mark.
     """
     import plotly.graph_objects as go
 
@@ -53,7 +53,7 @@ def measured_figure(
     every = [pair for pairs in groups.values() for pair in pairs]
     values = [value for pair in every for value in (pair.measured, pair.predicted) if value > 0]
     if values:
-        # A factor and no distance, since axes of times are logarithmic.
+        # A factor instead of a distance, since axes of times are logarithmic.
         _add_band(figure, min(values) / 1.3, max(values) * 1.3)
 
     for number, (name, pairs) in enumerate(groups.items()):
@@ -64,7 +64,7 @@ def measured_figure(
         }
         right = [pair for pair in pairs if not pair.missed]
         figure.add_scatter(**_points(f"{name} ({len(pairs):,})", right, unit, look))
-    # Last of all, so that they lie on top of what was right.
+    # Drawn last, on top of correct ones.
     missed: dict[str, list[Pair]] = {}
     for pair in every:
         if pair.missed:
@@ -72,7 +72,7 @@ def measured_figure(
     for words, pairs in sorted(missed.items()):
         figure.add_scatter(**_points(f"{words} ({len(pairs):,})", pairs, unit, _MISSED[words]))
 
-    # As 10 ms, and not as a power of ten of seconds.
+    # As 10 ms instead of a power of ten of seconds.
     log = {"type": "log", "tickformat": "~s", "ticksuffix": unit, "dtick": 1}
     axis = log if unit else {"tickformat": ".0%"}
     figure.update_xaxes(**axis)
@@ -81,9 +81,9 @@ def measured_figure(
 
 
 def _add_band(figure: go.Figure, low: float, high: float) -> None:
-    """The line on which predictions equal measurements, and the band about it."""
+    """Draw the line on which predictions equal measurements, and the band around it."""
     ends, rising = [low, high], [low * _OFF, high * _OFF]
-    # One closed outline: up along the upper edge, and back along the lower.
+    # A closed outline: up along the upper edge, and back along the lower.
     band = {
         "x": [*ends, *ends[::-1]],
         "y": [*rising, high / _OFF, low / _OFF],
@@ -126,13 +126,13 @@ def _said(pair: Pair, unit: str) -> str:
 
 
 def _intervals(pairs: Sequence[Pair]) -> dict[str, object] | None:
-    """From predictions up and down to the ends of their intervals; of none without one."""
+    """Return the error bars from predictions to the ends of their intervals; None without any."""
     if all(pair.low is None for pair in pairs):
         return None
     return {
         "type": "data",
         "symmetric": False,
-        # plotly wants lengths from the point, and the point is the prediction.
+        # plotly expects lengths from the point, which is the prediction.
         "array": [0.0 if pair.high is None else pair.high - pair.predicted for pair in pairs],
         "arrayminus": [0.0 if pair.low is None else pair.predicted - pair.low for pair in pairs],
         "width": 0,

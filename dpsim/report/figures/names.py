@@ -1,6 +1,6 @@
-"""Names in figures are shown as text: plotly would take some HTML in them for marks, and for links.
+"""Escape HTML in the names shown in figures, which plotly would take for markup and links.
 
-Scenarios, layers, devices and columns may be called anything by whoever wrote the file.
+Scenarios, layers, devices and columns may have any name in a user's file.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# The marks that figures themselves use, none of which leads anywhere.
+# The markup that figures use themselves, none of which is a link.
 _FOREIGN = re.compile(r"<(?!/?(?:b|br|sub|extra)>)")
 _OF_TRACES = ("name", "text", "hovertext", "hovertemplate", "customdata", "x", "y")
 
 
 def as_text(figure: go.Figure) -> go.Figure:
-    """``figure`` itself, with every mark in its words that is not one of the figures' own as text.
+    """Escape all markup in ``figure`` except the figures' own, in place; return the figure.
 
-    For a browser alone: plots in a terminal show words as they are.
+    Only for browsers: plots in a terminal show text unchanged.
     """
     for part, key in _words(figure):
         given = part[key]
@@ -31,7 +31,7 @@ def as_text(figure: go.Figure) -> go.Figure:
 
 
 def _words(figure: go.Figure) -> Iterator[tuple[Any, str]]:
-    """Where words may stand: parts of the figure, each with a key."""
+    """Yield where text may be: parts of the figure, each with a key."""
     for trace in figure.data:
         yield from ((trace, key) for key in _OF_TRACES if key in trace)
     layout = figure.layout
@@ -44,7 +44,7 @@ def _words(figure: go.Figure) -> Iterator[tuple[Any, str]]:
 
 
 def _shown(given: Any) -> Any:
-    """The same object where there is nothing foreign in it."""
+    """Return the escaped value, or the same object if nothing changes."""
     if isinstance(given, str):
         return _FOREIGN.sub("&lt;", given) if _FOREIGN.search(given) else given
     if not isinstance(given, list | tuple):  # an array of numbers, or nothing

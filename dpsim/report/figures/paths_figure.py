@@ -1,4 +1,4 @@
-"""The weights of each worker on the surface of the loss, as they move through a training."""
+"""The weights of each worker on the loss surface, as they move during training."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _HEIGHT = 480
-_LINES = 18  # of equal loss, at most
+_LINES = 18  # the most lines of equal loss
 
 
 def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
-    """A panel for each of ``paths``: lines of equal loss, and the way of each worker's weights.
+    """Draw a panel for each of ``paths``: lines of equal loss, and each worker's weights.
 
-    A circle is where a worker ends; the dotted line is the model that is measured.
+    A circle is where a worker ends; the dotted line is the measured model.
     """
     from plotly.subplots import make_subplots
 
@@ -55,7 +55,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
 
 
 def _add_panel(figure: go.Figure, each: Paths, column: int) -> None:
-    """Lines of equal loss, the way of each worker, and of the model that is measured."""
+    """Draw lines of equal loss, the path of each worker, and that of the measured model."""
     figure.add_contour(
         x=each.across,
         y=each.up,
@@ -69,7 +69,7 @@ def _add_panel(figure: go.Figure, each: Paths, column: int) -> None:
         col=column,
     )
     for worker in range(each.workers.shape[1]):
-        # Shape (points, 2), of (points, workers, 2).
+        # Shape (points, 2), from (points, workers, 2).
         way = each.workers[:, worker]
         figure.add_scatter(
             x=way[:, 0],

@@ -19,9 +19,9 @@ _UNITS = {"bytes": 1e-9}
 
 
 def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
-    """Accuracy and loss in two rows of three panels, a line for each of ``replays``.
+    """Draw accuracy and loss in two rows of three panels, a line for each of ``replays``.
 
-    They, or what ``dpsim converge --json`` prints, are called by their names; the target is a
+    ``replays`` has replays, or the output of ``dpsim converge --json``, by name; the target is a
     dashed line.
     """
     from plotly.subplots import make_subplots
@@ -47,12 +47,12 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
 
 
 def _add_lines(figure: go.Figure, answers: Mapping[str, Answer]) -> None:
-    """A line of each answer in every panel."""
+    """Draw a line of each answer in every panel."""
     for number, (name, replay) in enumerate(answers.items()):
         for row, up in enumerate(_UP, 1):
             for column, across in enumerate(_ACROSS, 1):
-                # A line is in all six panels, but stands in the legend once, and hides in all of
-                # them at a click.
+                # A line is in all six panels, but has one legend entry, which hides it in all of
+                # them.
                 figure.add_scatter(
                     x=[point[across] * _UNITS.get(across, 1) for point in replay["curve"]],
                     y=[point[up] for point in replay["curve"]],
@@ -70,7 +70,7 @@ def _add_lines(figure: go.Figure, answers: Mapping[str, Answer]) -> None:
 
 
 def _add_targets(figure: go.Figure, targets: Iterable[float]) -> None:
-    """A thin line at each accuracy that is to be reached, with its number."""
+    """Draw a thin line at each target accuracy, with its number."""
     for target in targets:
         figure.add_hline(target, row=1, line={"width": 1, "color": COLOUR["grey"]})
         label = {
@@ -91,7 +91,7 @@ def _add_targets(figure: go.Figure, targets: Iterable[float]) -> None:
 
 
 def _name_axes(figure: go.Figure) -> None:
-    """What is drawn against what, and at which values of a loss there are marks."""
+    """Label the axes, and set the ticks of the loss."""
     for column, text in enumerate(_ACROSS.values(), 1):
         figure.update_xaxes(
             title_text=text, rangemode="tozero", nticks=3, tickangle=0, row=2, col=column
@@ -105,7 +105,7 @@ def _name_axes(figure: go.Figure) -> None:
 
 
 def _title(answers: Mapping[str, Answer]) -> str:
-    """What learns, and how."""
+    """Return the title, with the model and its training."""
     first = next(iter(answers.values()))
     config = first["replay"]
     learns = (

@@ -1,4 +1,4 @@
-"""Figures of what training holds and how fresh it is: staleness and memory."""
+"""Figures of staleness and memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _GIGA = 1e9
-_NARROW = 0.08  # of all that is held: less has no room for words
-_HEIGHT = 420  # pixels: a phone has a line of the legend for each part, in half of them at most
+_NARROW = 0.08  # of the memory held: narrower parts have no room for words
+_HEIGHT = 420  # pixels: on a phone the legend has a line for each part, in at most half of them
 _COLOURS = (*SERIES, COLOUR["grey"])
 
 
 def staleness_figure(result: Result | Answer) -> go.Figure:
-    """How often gradients were how stale.
+    """Draw how often gradients had which staleness.
 
     In versions applied meanwhile, and in iterations ahead of the slowest worker.
     """
@@ -57,7 +57,7 @@ def staleness_figure(result: Result | Answer) -> go.Figure:
 
 
 def memory_figure(result: Result | Answer) -> go.Figure:
-    """What each GPU's memory holds (GB), beside what it has.
+    """Draw the memory held by each GPU (GB) against its capacity.
 
     Raises KeyError for a result without memory.
     """
@@ -68,7 +68,7 @@ def memory_figure(result: Result | Answer) -> go.Figure:
 
 
 def footprint_figure(use: MemoryUse) -> go.Figure:
-    """The same of a scenario that need not fit."""
+    """Draw the memory of a scenario, even if it does not fit."""
     return _memory_figure(use.to_json())
 
 
@@ -81,7 +81,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
         if size <= 0:
             continue
         colour = _COLOURS[number % len(_COLOURS)]
-        # More parts than colours: the same colours come again, hatched on the page's ground.
+        # More parts than colours: colours are reused, hatched.
         hatched = number >= len(_COLOURS)
         said = f"{PART_NAMES[part]}: {human(size, DATA, 3)}"
         figure.add_bar(
@@ -94,7 +94,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
                 "color": colour,
                 "pattern": {"shape": "/" if hatched else "", "fgopacity": 0.5},
             },
-            # Nothing can be read on hatching; the legend has every size.
+            # Text is unreadable on hatching; the legend has every size.
             text=[human(size, DATA, 3) if size >= _NARROW * total and not hatched else ""],
             textposition="inside",
             insidetextanchor="middle",
@@ -107,7 +107,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
     figure.add_vline(
         x=capacity,
         line={"dash": "dash", "width": 3},
-        # Above the bar, on which it could not be read.
+        # Above the bar, where it is readable.
         annotation={"text": f"has {capacity:.3g} GB", "yanchor": "bottom", "xanchor": "center"},
     )
     verdict = "fits" if memory["fits"] else "does not fit"

@@ -1,7 +1,4 @@
-"""Figures over many runs.
-
-Throughput against workers, algorithms against size, knobs against gain.
-"""
+"""Figures over many runs: scaling, algorithms by size, and knobs."""
 
 from __future__ import annotations
 
@@ -31,10 +28,10 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def scaling_figure(results: Sequence[Result | Answer], current: int | None = None) -> go.Figure:
-    """Throughput of a GPU against workers, from 0 on: tokens/s of text, otherwise samples/s.
+    """Draw the throughput of a GPU against workers: tokens/s for text, otherwise samples/s.
 
-    Beside it stands that of a GPU without communication, and as a band where it lies by the model's
-    error. ``current``: the workers whose point is ringed.
+    Also draws the throughput of a GPU without communication, and the model's error as a band.
+    ``current``: the number of workers whose point is ringed.
     """
     import plotly.graph_objects as go
 
@@ -45,7 +42,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
         unit, key = "tokens/s", "tokens_per_s"
     reached = [each[key] / each["workers"] for each in answers]
     efficiency = [each["scaling_efficiency"] for each in answers]
-    # Efficiency is defined against as many workers without communication.
+    # Efficiency is relative to as many workers without communication.
     ideal = [rate / share for rate, share in zip(reached, efficiency, strict=True)]
 
     figure = go.Figure()
@@ -83,7 +80,7 @@ def scaling_figure(results: Sequence[Result | Answer], current: int | None = Non
 
 
 def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[float]) -> None:
-    """Where each rate lies by the model's error, of those whose interval is known."""
+    """Draw the interval of each rate by the model's error, where it is known."""
     found = [
         (each["workers"], rate, each["step_time_s"]["mean"], each["interval_s"])
         for each, rate in zip(answers, rates, strict=True)
@@ -91,7 +88,7 @@ def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[floa
     ]
     if not found:
         return
-    # A step that takes as long as its interval's end has a rate as much lower.
+    # A longer step has a proportionally lower rate.
     ends = [(step / within["high"], step / within["low"]) for _, _, step, within in found]
     workers = [number for number, *_ in found]
     low = [rate * least for (_, rate, *_), (least, _) in zip(found, ends, strict=True)]
@@ -109,14 +106,14 @@ def _add_band(figure: go.Figure, answers: Sequence[Answer], rates: Sequence[floa
 
 
 def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.Figure:
-    """Time (us) against size (bytes), both logarithmic, a line for each algorithm.
+    """Draw time (us) against size (bytes), both logarithmic, a line for each algorithm.
 
-    Where one is fastest, it is named.
+    The fastest algorithm is named over its sizes.
     """
     import plotly.graph_objects as go
 
     every = [row.to_json() if isinstance(row, CollectiveRow) else row for row in rows]
-    listed = [row for row in every if row["bytes"] > 0]  # a logarithmic axis has no place for 0
+    listed = [row for row in every if row["bytes"] > 0]  # a logarithmic axis has no 0
     algorithms = list(dict.fromkeys(str(row["algorithm"]) for row in listed))
 
     figure = go.Figure()
@@ -140,7 +137,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
     for number, (low, high, algorithm) in enumerate(found):
         colour = COLOURS[algorithms.index(algorithm) % len(COLOURS)]
         figure.add_vrect(x0=low, x1=high, fillcolor=colour, opacity=0.1, line_width=0)
-        # Names of neighbours stand at two heights, so that they do not cover one another.
+        # Names of neighbours alternate between two heights, so that they do not cover one another.
         _add_name(figure, algorithm, low, high, lower=number % 2 == 1)
 
     said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
@@ -152,9 +149,9 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
 
 
 def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: bool) -> None:
-    """A name at the top, over the sizes from ``low`` to ``high``; upright where those are few."""
+    """Write a name at the top over the sizes ``low`` to ``high``; vertical if that is narrow."""
     figure.add_annotation(
-        x=(log10(low) + log10(high)) / 2,  # an annotation's place on a logarithmic axis
+        x=(log10(low) + log10(high)) / 2,  # position on a logarithmic axis
         y=1.0,
         yref="paper",
         text=name,
@@ -165,14 +162,14 @@ def _add_name(figure: go.Figure, name: str, low: float, high: float, *, lower: b
 
 
 def _ticks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A few of the sizes."""
+    """Return ticks at a few of the sizes."""
     sizes = sorted({row["bytes"] for row in rows})
     few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
     return {"tickvals": few, "ticktext": [_size(size) for size in few]}
 
 
 def _size(nbytes: float) -> str:
-    """Bytes in binary units where they are whole ones."""
+    """Return bytes in binary units if they are whole ones."""
     power = int(log2(nbytes) // 10) if nbytes >= 1 else 0
     whole = nbytes / 1024**power
     if 0 < power < len(_BINARY) and whole == int(whole):
@@ -181,9 +178,9 @@ def _size(nbytes: float) -> str:
 
 
 def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]:
-    """Runs of sizes at which one algorithm is the fastest.
+    """Return the ranges of sizes in which one algorithm is the fastest.
 
-    From (bytes), to (the next run's first size), its name.
+    Each has its first size (bytes), the next range's first size, and the algorithm.
     """
     sizes = sorted({row["bytes"] for row in rows})
     best = []
@@ -196,7 +193,7 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
     for size, algorithm in zip(sizes, best, strict=True):
         if not starts or starts[-1][1] != algorithm:
             starts.append((float(size), algorithm))
-    # Between two sizes nobody knows: a run reaches to where the next begins, without a gap.
+    # Nothing is known between two sizes: a range extends to the next without a gap.
     found = []
     for number, (start, algorithm) in enumerate(starts):
         last = number == len(starts) - 1
@@ -206,7 +203,7 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
 
 
 def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
-    """What turning each knob does to the time per sample (%).
+    """Draw the effect of each knob on the time per sample (%).
 
     ``explanation`` is the JSON object of ``dpsim explain FILE``.
     """

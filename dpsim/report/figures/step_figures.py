@@ -1,4 +1,4 @@
-"""Figures of steps: where the time of one goes, and how long they are."""
+"""Figures of steps: the parts of a step, and the distribution of step times."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _MOST_BARS = 60
-_FEW_BARS = 2  # whose numbers a line of the legend has room for
-_NARROW = 0.07  # of a bar of a step: less has no room for words
+_FEW_BARS = 2  # the most bars whose numbers fit in a line of the legend
+_NARROW = 0.07  # of a bar of a step: narrower parts have no room for words
 
 
 def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = ()) -> go.Figure:
-    """The parts of the mean step of each result as one stacked bar, in a unit that suits them.
+    """Draw the parts of the mean step of each result as one stacked bar, in a suitable unit.
 
-    Bars are named ``names``, or as the results are. Parts with room for it say time and share, and
-    of one or two bars the legend says all of them.
+    Bars have ``names``, by default the results' own. Parts with enough room show time and share;
+    with one or two bars the legend shows all of them.
     """
     import plotly.graph_objects as go
 
@@ -47,7 +47,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
             orientation="h",
             marker_color=PART_COLOURS[name],
             text=[
-                # Of the longest bar, since all share an axis.
+                # Relative to the longest bar, since all share an axis.
                 f"{human(value, TIME, 3)}<br>{share:.0%}" if value >= _NARROW * max(steps) else ""
                 for value, share in zip(seconds, shares, strict=True)
             ],
@@ -80,25 +80,25 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
 
 
 def _in_legend(title: str, seconds: Sequence[float], shares: Sequence[float]) -> str:
-    """A part, and what it takes in one or two bars, some of which are too narrow for it."""
+    """Return a legend entry with the part's time in one or two bars, which may be too narrow."""
     if len(seconds) > _FEW_BARS:
         return title
     times = " / ".join(human(value, TIME, 3) for value in seconds)
     if len(shares) > 1:
-        # Two times beside the whole title are more than a phone's width.
+        # Two times beside the whole title are wider than a phone.
         return f"{title.partition(' (')[0]}: {times}"
     return f"{title}: {times}, {shares[0]:.0%}"
 
 
 def _ends(times: FloatArray) -> tuple[float, float]:
-    """The least and the greatest of ``times``; of equal ones a thousandth below and above."""
-    # numpy takes half a unit to both sides of equal ends, which in seconds may be many steps.
+    """Return the minimum and maximum of ``times``, slightly extended if they are equal."""
+    # numpy adds half a unit on both sides of equal ends, which in seconds may be many steps.
     least, most = float(times.min()), float(times.max())
     return (least, most) if most - least > 1e-9 * most else (0.999 * least, 1.001 * most or 1.0)
 
 
 def step_distribution_figure(result: Result) -> go.Figure:
-    """How often a worker's step took how long, over all steps and workers.
+    """Draw the distribution of step times over all steps and workers.
 
     The mean and the 95th percentile are marked.
     """
@@ -106,7 +106,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
 
     factor, unit = time_unit(float(result.steps.step.max()))
     times = factor * result.steps.step.ravel()
-    # The square-root rule, within what can be told apart on a page.
+    # The square-root rule, limited to what is distinguishable on a page.
     bars = min(_MOST_BARS, max(10, round(np.sqrt(len(times)))))
     count, edges = np.histogram(times, bins=bars, range=_ends(times))
 

@@ -1,7 +1,4 @@
-"""Several ways to synchronise beside each other.
-
-How long their steps are, and how stale their gradients.
-"""
+"""Ways to synchronise side by side: their step times, and the staleness of gradients."""
 
 from __future__ import annotations
 
@@ -23,10 +20,9 @@ _POINTS = 200
 def straggler_cost_figure(
     results: Mapping[str, Result], undisturbed: Mapping[str, Result]
 ) -> go.Figure:
-    """What is left beside slow workers: a bar for each way, the share of its throughput it keeps.
+    """Draw the share of throughput that each way to synchronise keeps beside slow workers.
 
-    Which keeps most comes first. ``undisturbed``: the same without those slow workers, by the same
-    names.
+    The best comes first. ``undisturbed`` has the results without slow workers, by the same names.
     """
     import plotly.graph_objects as go
 
@@ -55,7 +51,7 @@ def straggler_cost_figure(
         hovertemplate="%{y}: %{x:.1f} % kept, %{customdata}<extra></extra>",
         showlegend=False,
     )
-    # plotly puts the first bar at the bottom, and it is to be read first.
+    # plotly puts the first bar at the bottom.
     axis = {"autorange": "reversed"}
     height = 120 + 42 * max(len(names), 1)
     title = _keeps_most(names, kept)
@@ -71,9 +67,10 @@ def _keeps_most(names: Sequence[str], kept: Mapping[str, float]) -> str:
 
 
 def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
-    """Share of steps (of workers, in %) that took at most so long.
+    """Draw the share of steps (of workers, in %) that took at most a given time.
 
-    A curve for each of ``results``; times are logarithmic where they differ by twice and more.
+    A curve for each of ``results``; times are logarithmic if they differ by a factor of two or
+    more.
     """
     import plotly.graph_objects as go
 
@@ -83,7 +80,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
     for number, (name, result) in enumerate(results.items()):
         share = np.linspace(0, 100, _POINTS)
         figure.add_scatter(
-            # As many points however many steps and workers there are.
+            # The number of points does not depend on the number of steps and workers.
             x=factor * result.step_time_within_s(share),
             y=share,
             name=f"{name} (mean {human(result.step_time_s['mean'], TIME, 4)})",
@@ -103,14 +100,14 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
 
 def _times_axis(low: float, high: float) -> dict[str, Any]:
     if high < 2 * low:
-        # Room beside steps that all take the same, or an axis would have no second number.
+        # Some margin if all steps are equal, or the axis would have only one number.
         return {"range": [0.95 * low, 1.05 * high]}
     ticks = [digit * 10.0**power for power in range(-3, 9) for digit in (1, 2, 5)]
     return {"type": "log", "tickvals": ticks, "tickformat": ","}
 
 
 def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
-    """Share of gradients (%) by the updates between reading parameters and applying.
+    """Draw the share of gradients (%) by the updates between reading parameters and applying.
 
     Bars for each of ``results``.
     """

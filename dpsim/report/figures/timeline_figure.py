@@ -1,4 +1,4 @@
-"""What workers do in one step, from when to when, and when they wait."""
+"""The activities of workers in one step, and when they wait."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dpsim.report.theme import COLOUR, ink_on
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_NARROW = 0.05  # of the step: less has no room for words, and would be all outline
-_BETWEEN = "rgba(255, 255, 255, 0.6)"  # what parts two bars of a kind
-_EDGE = 1e-9  # of what is shown: times that are closer are one
+_NARROW = 0.05  # of the step: narrower bars have no room for words, and would be only outline
+_BETWEEN = "rgba(255, 255, 255, 0.6)"  # the line between two bars of a kind
+_EDGE = 1e-9  # of the time shown: closer times are equal
 
-# What bars of a timeline are called and coloured, in the order of a step.
+# Names and colours of bars, in the order of a step.
 _DOING = {
     "forward": PART_COLOURS["compute"],
     "backward": COLOUR["bluish green"],
@@ -33,7 +33,7 @@ _CALLED = {"update": "optimiser", "decode": "encode"}
 
 
 class _Bar(NamedTuple):
-    """A bar of a timeline: its row, what is done (a key of `_DOING`), its name and times (s)."""
+    """A bar of a timeline: its row, activity (a key of `_DOING`), name and times (s)."""
 
     row: str
     doing: str
@@ -45,11 +45,11 @@ class _Bar(NamedTuple):
 def timeline_figure(
     intervals: Sequence[Interval], called: Mapping[int, str] | None = None
 ) -> go.Figure:
-    """The intervals of a recorded step (`Run.intervals`) as bars over time.
+    """Draw the intervals of a recorded step (`Run.intervals`) as bars over time.
 
-    In a unit that suits them, from the first; a row for what each worker computes, sends and loads.
-    ``called``: what workers are called, where not by their numbers. Passes are numbered where
-    there are several. Where a worker computes nothing within the step it waits.
+    Times are in a suitable unit, from the first interval on. Each worker has rows for computing,
+    communication and loading. ``called`` has names of workers, by default their numbers. Passes are
+    numbered if there are several. Gaps in a worker's computing are waiting.
     """
     import plotly.graph_objects as go
 
@@ -73,7 +73,7 @@ def timeline_figure(
         "",
         barmode="overlay",
         bargap=0.2,
-        # A phone shows the legend a line an entry, of which half the figure may be.
+        # A phone shows one legend entry per line, in up to half the figure.
         height=250 + 40 * len(rows),
         yaxis=axis,
     )
@@ -82,7 +82,7 @@ def timeline_figure(
 def _drawn(
     doing: str, bars: Sequence[_Bar], begin: float, span: float, factor: float
 ) -> dict[str, Any]:
-    """The bars of one kind as plotly draws them, from ``begin`` on and ``factor`` a second."""
+    """Return the bars of one kind for plotly, from ``begin`` on, times multiplied by ``factor``."""
     colour, waits = _DOING[doing], doing == "waiting"
     is_wide = [bar.end - bar.start >= _NARROW * span for bar in bars]
     words = []
@@ -116,9 +116,9 @@ def _drawn(
 
 
 def called_by(workers: Mapping[str, int]) -> dict[int, str]:
-    """What the timeline calls some of `Run.extremes`: ``worker 28 (typical)``."""
+    """Return the timeline's names for some of `Run.extremes`: ``worker 28 (typical)``."""
     called: dict[int, str] = {}
-    # One worker may be two of them, such as the only one.
+    # A worker may have two roles, such as a single worker.
     for who, number in workers.items():
         called.setdefault(number, f"worker {number} ({who})")
     return called
@@ -133,11 +133,11 @@ def _whom(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> st
 
 
 def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float) -> Iterator[_Bar]:
-    """The bars of all workers, those of one after those of the other."""
+    """Yield the bars of all workers, one worker after the other."""
     alone = len({each.worker for each in intervals}) == 1
-    # `Run.intervals` has all of one worker together.
+    # `Run.intervals` is grouped by worker.
     for worker, own in groupby(intervals, lambda each: each.worker):
-        # Of one worker the title says which.
+        # The title names a single worker.
         name = "" if alone else f"{called.get(worker, f'worker {worker}')}<br>"
         streams: dict[str, list[Interval]] = {}
         for each in own:
@@ -149,7 +149,7 @@ def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float
 
 
 def _bounds(streams: Mapping[str, list[Interval]]) -> tuple[float, float]:
-    """When a worker's step begins and ends, as far as it shows."""
+    """Return the visible start and end of a worker's step."""
     every = [each for own in streams.values() for each in own]
     return min(each.start for each in every), max(each.end for each in every)
 
@@ -157,12 +157,12 @@ def _bounds(streams: Mapping[str, list[Interval]]) -> tuple[float, float]:
 def _computing(
     row: str, own: Sequence[Interval], begin: float, end: float, close: float
 ) -> Iterator[_Bar]:
-    """Passes, each as one bar as long as nothing interrupts it, and waiting in between."""
+    """Yield passes, each as one bar while nothing interrupts it, and the waiting in between."""
     named = list(_named(own))
     several = any(bar.name.endswith(" 2") for bar in named)
     time, last = begin, None
-    # ``time`` is the end of what has been seen: what begins later than that was waited for.
-    # Intervals of layers meet within rounding, hence ``close``.
+    # ``time`` is the end of the last bar: a bar that begins later was waited for. Intervals of
+    # layers meet within rounding, hence ``close``.
     for bar in named:
         if last is not None and bar.name == last.name and bar.start - time <= close:
             last = last._replace(end=bar.end)
@@ -179,13 +179,13 @@ def _computing(
 
 
 def _shown(row: str, bar: _Bar, several: bool) -> _Bar:
-    """``bar`` in its row, without its pass's number where there is one pass."""
+    """Return ``bar`` in its row, without its pass's number if there is only one pass."""
     numbered = several or bar.doing not in ("forward", "backward")
     return bar._replace(row=row, name=bar.name if numbered else bar.doing)
 
 
 def _named(own: Sequence[Interval]) -> Iterator[_Bar]:
-    """What is computed, with the number of its pass: a forward pass after a backward one is new."""
+    """Yield computing with the number of its pass: forward after backward begins a new pass."""
     number, before = 1, ""
     for each in own:
         word = each.name.partition(" ")[0]
@@ -199,7 +199,7 @@ def _named(own: Sequence[Interval]) -> Iterator[_Bar]:
 
 
 def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Iterator[_Bar]:
-    """What a stream does; what runs beside something else is in a row below it."""
+    """Yield the intervals of a stream; those that overlap with others are in rows below."""
     free: list[float] = []
     for each in own:
         lane = next((at for at, end in enumerate(free) if each.start >= end - close), len(free))
@@ -210,5 +210,5 @@ def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Itera
 
 
 def _spaced(name: str) -> str:
-    """``bucket 3: all-reduce`` for ``bucket3: all-reduce``."""
+    """Return ``bucket 3: all-reduce`` for ``bucket3: all-reduce``."""
     return re.sub(r"(?<=[a-z])(?=\d)", " ", name)

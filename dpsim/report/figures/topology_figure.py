@@ -1,8 +1,4 @@
-"""A cluster as a picture.
-
-Devices and links, each link coloured by how much of its rate is used and as wide as what it
-carries.
-"""
+"""A picture of a cluster: devices, and links coloured by utilisation, as wide as their traffic."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ MOST_NODES = 64  # with more, only the first few are drawn
 FEW_NODES = 16
 MOST_DETAILED = 16  # GPUs; with more, each node is one glyph
 
-_GLYPH = "node"  # what stands for all devices of a node
+_GLYPH = "node"  # the glyph for all devices of a node
 _LINE = 48  # letters of a line of the title
 _MARKERS = {
     "gpu": ("square", COLOUR["blue"], 15),
@@ -39,23 +35,23 @@ _MARKERS = {
 }
 _MOST_NAMES = 6  # of nodes, side by side on a narrow page
 _MOST_LETTERS = 30  # of the names of a row of switches
-_CROWDED = ("gpu", "pcie-switch")  # so near to each other that their names need room
+_CROWDED = ("gpu", "pcie-switch")  # devices so close to each other that their names need room
 _SWITCH = ("circle", COLOUR["orange"], 17)
-_ROOMY = 12  # devices across the picture whose marks and names do not touch on a phone
-_SMALLEST = 8  # pixels of a mark
+_ROOMY = 12  # devices side by side whose marks and names do not touch on a phone
+_SMALLEST = 8  # pixels of the smallest mark
 
 
 def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Figure:
-    """The picture of ``cluster`` under ``loads``.
+    """Draw ``cluster`` under ``loads``.
 
-    Of more than 64 nodes it shows the first 16 and says so.
+    With more than 64 nodes only the first 16 are drawn, and the title says so.
     """
     import plotly.graph_objects as go
 
     graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     nodes = len({node_of(device) for device in graph} - {None})
     drawn = nodes if nodes <= MOST_NODES else FEW_NODES
-    # The GPUs that would be drawn are drawn / nodes of all; multiplied out, it stays in integers.
+    # The number of drawn GPUs is ranks * drawn / nodes; multiplied out, it stays in integers.
     if drawn > 1 and drawn * cluster.ranks > MOST_DETAILED * nodes:
         graph = _as_glyphs(cluster, graph, shares)
 
@@ -80,17 +76,17 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
 def _as_glyphs(
     cluster: Cluster, graph: Graph[str], shares: np.ndarray[Any, np.dtype[np.float64]]
 ) -> Graph[str]:
-    """``graph`` with one device for each node, which stands where its network cards would.
+    """Return ``graph`` with one device for each node, at the place of its network cards.
 
-    Between a node and a switch the busiest link stands for all; what is inside a node for its
-    busiest link.
+    The busiest link between a node and a switch represents all of them; the busiest link inside a
+    node represents its inside.
     """
     whole: Graph[str] = nx.DiGraph()
     for device, data in graph.nodes(data=True):
         node = node_of(device)
         if node is None:
             whole.add_node(device, **data)
-        # Of the kind of a network card, from which the layout finds the tiers of the fabric.
+        # Of a network card's kind, by which the layout finds the tiers of the fabric.
         elif f"{node}/{_GLYPH}" not in whole:
             whole.add_node(f"{node}/{_GLYPH}", kind="nic", glyph=True, inside=0.0, gpus=0, about="")
         if node is not None and data.get("kind") == "gpu":
@@ -100,7 +96,7 @@ def _as_glyphs(
         one, other = (end if node_of(end) is None else f"{node_of(end)}/{_GLYPH}" for end in (a, b))
         if one == other:
             inside = whole.nodes[one]
-            # As large is enough, so that a link is named even where nothing is sent.
+            # Equal is enough, so that a link is named even if nothing is sent.
             if share >= inside["inside"]:
                 inside |= {"inside": share, "about": cluster.link_name(data["number"])}
         elif not whole.has_edge(one, other) or share > shares[whole.edges[one, other]["number"]]:
@@ -109,7 +105,7 @@ def _as_glyphs(
 
 
 def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[str, Any]]:
-    """The devices, a trace for each kind; of many nodes they are smaller and without names."""
+    """Return a trace for each kind of device; of many nodes they are smaller and without names."""
     kinds: dict[str, list[str]] = {}
     for device in place.places:
         kind = graph.nodes[device].get("kind", "other")
@@ -153,7 +149,7 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
 
 
 def _glyphs(graph: Graph[str], place: Layout, nodes: list[str]) -> dict[str, Any]:
-    """Nodes as squares in the colour of their busiest link."""
+    """Return nodes as squares in the colour of their busiest link."""
     data = [graph.nodes[node] for node in nodes]
     about = [
         f"<b>{node_of(node)}</b>: {each['gpus']} GPUs<br>busiest link inside: {each['about']} at "
@@ -179,17 +175,17 @@ def _glyphs(graph: Graph[str], place: Layout, nodes: list[str]) -> dict[str, Any
 
 
 def _size(most: float, place: Layout, devices: list[str]) -> float:
-    """Pixels of the marks of ``devices``: smaller where they stand close to each other."""
+    """Return the size of the marks of ``devices`` in pixels, smaller if they are close together."""
     return max(_SMALLEST, most * _room(place, devices))
 
 
 def _room(place: Layout, devices: list[str]) -> float:
-    """Of what is drawn of ``devices`` how much has room on a phone, as a factor of its size."""
+    """Return the factor by which ``devices`` must shrink to have room on a phone."""
     return min(1.0, _ROOMY / _across(place, devices))
 
 
 def _across(place: Layout, devices: list[str]) -> float:
-    """How many of ``devices`` would stand across the picture, as near as the nearest two do."""
+    """Return how many ``devices`` fit across the picture at the smallest gap between two."""
     rows: dict[float, list[float]] = {}
     for device in devices:
         x, y = place.places[device]
@@ -204,9 +200,9 @@ def _width(place: Layout) -> float:
 
 
 def _with_room(place: Layout, switches: list[str]) -> set[str]:
-    """The switches of rows whose names have room side by side.
+    """Return the switches of rows whose names have room side by side.
 
-    The others' names show under the pointer.
+    The others' names show on hover.
     """
     rows: dict[float, list[str]] = {}
     for switch in switches:
@@ -221,7 +217,7 @@ def _with_room(place: Layout, switches: list[str]) -> set[str]:
 
 def _frames(figure: go.Figure, place: Layout) -> None:
     shapes, notes = [], []
-    # Of many nodes every so many has its number: names side by side would run together.
+    # With many nodes only every n-th has its number: names side by side would touch.
     every = ceil(len(place.frames) / _MOST_NAMES)
     lefts = [left for left, _, _, _ in place.frames.values()]
     is_narrow = len(lefts) > 1 and _width(place) > _MOST_NAMES * (lefts[1] - lefts[0])
@@ -237,7 +233,7 @@ def _frames(figure: go.Figure, place: Layout) -> None:
             }
         )
         if number % every == 0:
-            # Of node12 the number alone.
+            # Only the number of node12.
             in_short = node if not is_narrow else re.sub(r"^\D+(?=\d)", "", node)
             notes.append(
                 {
@@ -253,7 +249,7 @@ def _frames(figure: go.Figure, place: Layout) -> None:
 
 
 def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int) -> str:
-    """What is shown, and which link is the busiest of all, drawn or not."""
+    """Return the title, with the busiest link of all, drawn or not."""
     said = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
     if drawn < nodes:
         said += f" (only the first {drawn} nodes are drawn)"

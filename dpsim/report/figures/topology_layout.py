@@ -1,6 +1,6 @@
-"""Where the devices of a cluster stand in a picture.
+"""The places of a cluster's devices in a picture.
 
-The fabric on top in tiers, nodes side by side below, devices in rows.
+The fabric is on top in tiers, nodes side by side below, devices in rows.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ Point = tuple[float, float]
 Frame = tuple[float, float, float, float]  # left, bottom, right, top
 Graph = nx.DiGraph  # its nodes are device names: node3/gpu0, leaf1
 
-# From the top of a node to its bottom: network cards near the fabric, the sockets above the
-# switches that hang on them. NVSwitches lie under the GPUs, so that their links do not run through
-# those of PCIe.
+# From the top of a node to its bottom: network cards near the fabric, sockets above their switches.
+# NVSwitches are under the GPUs, so that their links do not cross those of PCIe.
 _ROWS = {"nic": 0.0, "cpu": -1.2, "pcie-switch": -2.2, "gpu": -3.6, "nvswitch": -5.2}
 TITLES = {
     "nic": "network card",
@@ -33,20 +32,20 @@ _TIER = 2.6  # height of a tier of the fabric
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The place of each device that is drawn, and the frame of each node."""
+    """The places of the drawn devices, and the frame of each node."""
 
     places: dict[str, Point]
     frames: dict[str, Frame]
 
 
 def node_of(device: str) -> str | None:
-    """``node3`` for ``node3/gpu0``, None for a switch of the fabric."""
+    """Return ``node3`` for ``node3/gpu0``, None for a switch of the fabric."""
     node, slash, _ = device.partition("/")
     return node if slash else None
 
 
 def layout(graph: Graph[str], most_nodes: int) -> Layout:
-    """Places for the first ``most_nodes`` nodes of ``graph`` and for the switches above them."""
+    """Return places for the first ``most_nodes`` nodes of ``graph`` and the switches above them."""
     nodes: dict[str, list[str]] = {}
     for device in graph:
         node = node_of(device)
@@ -62,7 +61,7 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
             places[device] = (left + x, y)
         width = max(x for x, _ in inside.values())
         lowest = min(y for _, y in inside.values())
-        # Links between GPUs lie below them; what stands for a whole node has none.
+        # Links between GPUs are below them; a glyph for a whole node has none.
         bottom = lowest if len(inside) == 1 else min(lowest, _ROWS["gpu"] - _ARCS + _MARGIN)
         frames[node] = (left - _MARGIN, bottom - _MARGIN, left + width + _MARGIN, _MARGIN)
         left += width + _BETWEEN_NODES + 0.9
@@ -72,15 +71,16 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
 
 
 def _number(name: str) -> tuple[str, int]:
-    """What sorts names by their numbers: gpu2 before gpu10."""
+    """Return a sort key by numbers in names: gpu2 before gpu10."""
     head = name.rstrip("0123456789")
     return head, int(name[len(head) :] or 0)
 
 
 def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
-    """Places in one node.
+    """Return places in one node.
 
-    GPUs in order, switches over what hangs below them, sockets over those, cards over their slots.
+    GPUs in order, switches above the devices below them, sockets above those, cards above their
+    slots.
     """
     rows: dict[str, list[str]] = {}
     for device in sorted(devices, key=lambda name: _number(name.partition("/")[2])):
@@ -93,8 +93,8 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
         heights[kind] = _OTHER_ROW - 0.1 * number
 
     places: dict[str, Point] = {}
-    # GPUs stand first, since readers look for them in order; each further row hangs on those that
-    # have a place by then.
+    # GPUs first, since readers look for them in order; each further row is placed relative to those
+    # before it.
     for kind in ("gpu", "pcie-switch", "cpu", "nvswitch", "nic", *others):
         row = rows.get(kind, [])
         if kind == "gpu":
@@ -110,17 +110,18 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
 
 
 def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> None:
-    """Switches tier by tier above the network cards that are drawn, each over what it joins."""
+    """Place switches tier by tier above the drawn network cards, each over its neighbours."""
     right = max((x for x, _ in places.values()), default=0.0)
     for height, tier in enumerate(_tiers(graph, places, whole=whole), 1):
         # A row of few switches over many nodes spreads with the width below it.
         gap = max(1.6, 0.6 * right / len(tier))
         wanted = {switch: _over(graph, places, switch, default=right + gap) for switch in tier}
-        # Means that differ only by rounding are equal, lest names come in another order.
+        # Means that differ only by rounding are equal, or the order of names would change.
         rounded = {switch: round(x, 6) for switch, x in wanted.items()}
         row = sorted(tier, key=lambda switch: (rounded[switch], _number(switch)))
         xs = [wanted[switch] for switch in row]
-        # Spines all join the same leaves, so that all want the middle: they get the whole width.
+        # All spines join the same leaves and would be in the middle: spread them over the whole
+        # width.
         if len(row) > 1 and max(xs) - min(xs) < 1e-6 * max(right, 1.0):
             xs = [right * (i + 1) / (len(row) + 1) for i in range(len(row))]
         for x, switch in zip(_spread(xs, gap), row, strict=True):
@@ -128,9 +129,9 @@ def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> 
 
 
 def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[list[str]]:
-    """Switches by their hops from the network cards.
+    """Return switches by their hops from the network cards.
 
-    Those over no drawn card stand beside others of their kind, if all is drawn.
+    Those without a drawn card are beside others of their kind, if all nodes are drawn.
     """
     tiers: list[list[str]] = []
     tier_of_kind: dict[str, int] = {}
@@ -141,8 +142,8 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
         seen.update(found)
         new = []
         for switch in found:
-            # From a spine the way leads down again to leaves of nodes that are not drawn: these
-            # belong into the tier of leaves, not above the spines.
+            # A spine also leads down to leaves of nodes that are not drawn: these belong to the
+            # tier of leaves, not above the spines.
             kind, _ = _number(switch)
             tier = tier_of_kind.setdefault(kind, len(tiers))
             if tier == len(tiers):
@@ -156,8 +157,8 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
 
 
 def _switches_beside(graph: Graph[str], devices: list[str], seen: set[str]) -> list[str]:
-    """The switches of the fabric that join any of ``devices``, without those already seen."""
-    # A dict and not a set: the order of the graph decides where equals stand.
+    """Return the fabric's switches next to any of ``devices``, without those already seen."""
+    # A dict instead of a set: the order of the graph places equal ones.
     found: dict[str, None] = {}
     for device in devices:
         for other in graph[device]:
@@ -167,7 +168,7 @@ def _switches_beside(graph: Graph[str], devices: list[str], seen: set[str]) -> l
 
 
 def _over(graph: Graph[str], places: dict[str, Point], device: str, default: float) -> float:
-    """The middle of what ``device`` joins and has a place already."""
+    """Return the middle of the placed neighbours of ``device``."""
     joined = [places[other][0] for other in graph[device] if other in places]
     if not joined:
         return float(default)
@@ -175,14 +176,14 @@ def _over(graph: Graph[str], places: dict[str, Point], device: str, default: flo
 
 
 def _spread(wanted: list[float], gap: float) -> list[float]:
-    """Places in the order given, near those ``wanted`` and at least ``gap`` apart.
+    """Return places in the given order, near those ``wanted`` and at least ``gap`` apart.
 
     The whole row keeps its middle.
     """
     if not wanted:
         return []
-    # Each stands as near as the one before it allows. That only pushes to the right, and the shift
-    # takes back the mean of it.
+    # Each is as near as the one before it allows. This only pushes to the right; the shift takes
+    # back the mean of it.
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     placed = [0.0] * len(wanted)
     last = float("-inf")

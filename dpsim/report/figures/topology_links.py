@@ -1,4 +1,4 @@
-"""The links of the picture of a cluster: lines in shades by their use, wide by what they carry."""
+"""Links in the picture of a cluster: lines coloured by utilisation, as wide as their traffic."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dpsim.topology import Cluster
 SCALE = [[step / (len(LOAD) - 1), colour] for step, colour in enumerate(LOAD)]
 _SHADES = 10
 _WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
-# Less than the room that the layout leaves below GPUs (`_ARCS` there).
+# Less than the room below GPUs in the layout (`_ARCS` there).
 _DEEPEST_ARC = 1.4
 _UNUSED = COLOUR["grey"]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One full-duplex link: its ends, the bytes each way, and the share of the busier way."""
+    """A full-duplex link: its ends, its bytes and utilisation in the busier direction."""
 
     ends: tuple[str, str]
     carried: float
@@ -33,9 +33,9 @@ class Line:
 
 
 def lines_of(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layout) -> list[Line]:
-    """The links whose two ends are drawn, both directions as one line.
+    """Return the links whose two ends are drawn, both directions as one line.
 
-    The most used come last, so that they lie on top.
+    The most used come last, to be on top.
     """
     shares = loads.utilisation(cluster.capacities)
     lines = []
@@ -46,7 +46,7 @@ def lines_of(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layou
         seen.add((a, b))
         ways = [(x, y, graph.edges[x, y]) for x, y in ((a, b), (b, a)) if graph.has_edge(x, y)]
         text = "<br>".join(_way_text(x, y, data, loads, shares) for x, y, data in ways)
-        # The busier direction: a mean would show a link full one way as half idle.
+        # The busier direction: a mean would show a link full in one direction as half idle.
         numbers = [data["number"] for _, _, data in ways]
         carried = max(float(loads.bytes[number]) for number in numbers)
         share = max(float(shares[number]) for number in numbers)
@@ -74,12 +74,12 @@ def _way_text(
 
 
 def _curve(a: Point, b: Point, up: bool) -> list[Point]:
-    """A straight line, or an arc between two devices of one row that are not neighbours.
+    """Return a straight line, or an arc between two devices of a row that are not neighbours.
 
-    The arc lies below it (or above), longer ones deeper.
+    The arc is below the row (or above), deeper for longer ones.
     """
     (ax, ay), (bx, by) = a, b
-    # Neighbours of a row are 1 apart, within rounding.
+    # Neighbours in a row are 1 apart, within rounding.
     if abs(ay - by) > 1e-9 or abs(ax - bx) < 1.01:
         return [a, ((ax + bx) / 2, (ay + by) / 2), b]
     wide = abs(bx - ax)
@@ -87,20 +87,20 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
     points = []
     for number in range(13):
         t = number / 12
-        # A parabola: nothing at both ends, all of the depth in the middle.
+        # A parabola: zero at both ends, full depth in the middle.
         points.append((ax + (bx - ax) * t, ay + deep * 4 * t * (1 - t)))
     return points
 
 
 def link_traces(lines: list[Line], room: float) -> list[dict[str, Any]]:
-    """One trace for each shade and width that occurs; gaps separate lines."""
+    """Return one trace for each shade and width in use; gaps separate lines."""
     from plotly.colors import sample_colorscale
 
     most = max((line.carried for line in lines), default=0.0)
-    # A trace has one colour and one width, and a browser is slow with thousands of traces.
+    # A trace has one colour and one width, and browsers are slow with thousands of traces.
     bins: dict[tuple[int, int], list[Line]] = {}
     for line in lines:
-        # What carries nothing comes first, and so lies below the rest.
+        # Idle links come first, to be below the rest.
         shade, width = -1, 0
         if line.carried > 0:
             shade = min(int(line.share * _SHADES), _SHADES - 1)
@@ -130,15 +130,15 @@ def _joined(lines: list[Line]) -> tuple[list[float | None], list[float | None]]:
     xs: list[float | None] = []
     ys: list[float | None] = []
     for line in lines:
-        # None lifts the pen: all these lines are one trace.
+        # None starts a new line, so that all lines are one trace.
         xs += [*(x for x, _ in line.points), None]
         ys += [*(y for _, y in line.points), None]
     return xs, ys
 
 
 def hover_trace(lines: list[Line]) -> dict[str, Any]:
-    """Points in the middle of the links that answer the pointer, and carry the scale of colours."""
-    # Lines answer the pointer at their points alone, and have no scale of colours.
+    """Return points in the middle of the links, with hover text and the colour scale."""
+    # Lines only have hover text at their points, and no colour scale.
     middles = [line.points[len(line.points) // 2] for line in lines]
     marker = {
         "size": 7,
@@ -148,7 +148,7 @@ def hover_trace(lines: list[Line]) -> dict[str, Any]:
         "cmax": 1.0,
         "opacity": [0.9 if line.carried > 0 else 0.0 for line in lines],
         "colorbar": {
-            # What it is stands above the legend: beside the scale it would take a phone's width.
+            # Its title is above the legend: beside the scale it would take a phone's width.
             "tickformat": ".0%",
             "len": 0.7,
             "thickness": 12,

@@ -1,3 +1,3 @@
-"""Answers as one HTML page that needs nothing else."""
+"""Answers as one self-contained HTML page."""
 
 __all__: list[str] = []

@@ -1,6 +1,6 @@
-"""What a page reads of each command's JSON, as models: a file that was edited or torn is said so.
+"""Models of the JSON that pages read from each command, to reject edited or truncated files.
 
-A key that no page reads may hold anything.
+Keys that no page reads may hold anything.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dpsim.report.text.memory import PART_NAMES
 
 
 def _bounded(number: float) -> float:
-    """Keep the sums and ratios that figures compute finite."""
+    """Reject numbers with which the figures' sums and ratios would overflow."""
     if not 1e-100 <= abs(number or 1) <= 1e100:
         raise ValueError("must be 0 or from 1e-100 to 1e100 in size")
     return number
 
 
-# Strict, since pydantic would take the text "1" for a number, with which no figure can compute.
+# Strict, since pydantic would accept the text "1" as a number, with which figures cannot compute.
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_bounded)]
 _Above0 = Annotated[_Number, Field(gt=0)]
 _Count = Annotated[int, Field(strict=True, ge=0, le=2**64)]
@@ -118,12 +118,12 @@ class _Interval(_Part):
 
 
 class SweptAnswer(_Part):
-    """A point of ``dpsim sweep``, in the shape of ``dpsim run`` as far as it goes."""
+    """A point of ``dpsim sweep``, in the form of ``dpsim run`` as far as possible."""
 
     name: str
     workers: Annotated[_Count, Field(gt=0)]
     step_time_s: _StepTime
-    # As many as there are: with their names checked, none is missing then.
+    # The names are checked, so with this length none is missing.
     parts_s: Annotated[dict[PartName, _Number], Field(min_length=len(PARTS))]
     throughput_samples_per_s: _Above0
     scaling_efficiency: _Above0
@@ -134,7 +134,7 @@ class SweptAnswer(_Part):
 
 
 class RunAnswer(SweptAnswer):
-    """Of ``dpsim run``."""
+    """The JSON of ``dpsim run``."""
 
     staleness: _Staleness
     memory: _Memory | None = None
@@ -198,7 +198,7 @@ class _Unturned(_Part):
 
 
 class ExplainAnswer(_Part):
-    """Of ``dpsim explain``."""
+    """The JSON of ``dpsim explain``."""
 
     name: str
     critical_path: dict[str, Any]

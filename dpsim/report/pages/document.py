@@ -1,8 +1,8 @@
-"""The frame of every page that stands alone: one look, light and dark, and nothing fetched.
+"""The frame of all self-contained pages: one look, light and dark, and nothing loaded.
 
-Figures are drawn by plotly.js's basic bundle (plotly.js-basic-dist-min of npm, MIT), which stands
-once in the page, so that it opens years later and without a network: a quarter of the whole
-library, with bars, lines and points. Its version is that of the plotly that draws: a test says
+Figures are drawn by plotly.js's basic bundle (plotly.js-basic-dist-min of npm, MIT), a quarter of
+the whole library, with bars, lines and points. It is embedded once in the page, so that the page
+opens years later and without a network. Its version is that of the installed plotly: a test says
 when ``npm pack plotly.js-basic-dist-min@VERSION`` is due.
 """
 
@@ -21,9 +21,9 @@ from dpsim.report.theme import FONT, SURFACES, Surface, template
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_HEIGHT = 640  # pixels, of a figure that has the page to itself
+_HEIGHT = 640  # pixels, of a figure alone on its page
 _BUNDLE = "plotly-basic.min.js"
-# Whatever a page is given to show, its browser asks nobody for anything.
+# The browser loads nothing, whatever content a page has.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 )
@@ -57,7 +57,7 @@ if (dark.matches) paint();
 
 
 def document(title: str, body: str, *, style: str = "", figures: bool = True) -> str:
-    """One HTML page that needs nothing else; ``body`` is HTML, ``title`` is text.
+    """Return a self-contained HTML page; ``body`` is HTML, ``title`` is text.
 
     ``figures``: whether the body has any (`figure_html`).
     """
@@ -74,7 +74,7 @@ def document(title: str, body: str, *, style: str = "", figures: bool = True) ->
 
 
 def figures_page(title: str, figures: Iterable[go.Figure]) -> str:
-    """A page of nothing but figures."""
+    """Return a page of figures only."""
     drawn = []
     for figure in figures:
         if figure.layout.height is None:
@@ -85,15 +85,15 @@ def figures_page(title: str, figures: Iterable[go.Figure]) -> str:
 
 
 def figure_html(figure: go.Figure) -> str:
-    """A figure as a part of a `document`."""
+    """Return a figure as a part of a `document`."""
     config = {"displaylogo": False, "responsive": True}
-    # plotly.js would stand in each figure; `document` has it once.
+    # Without plotly.js, which `document` contains once.
     return str(as_text(figure).to_html(include_plotlyjs=False, full_html=False, config=config))
 
 
 def folded(summary: str, body: str) -> str:
-    """``body`` (HTML, figures too), shown when somebody presses ``summary`` (text)."""
-    # What was drawn while folded had no width: a figure takes the page's when it hears of a change.
+    """Return ``body`` (HTML, figures too), shown on a click on ``summary`` (text)."""
+    # A figure drawn while folded has no width: a resize event makes it take the page's.
     drawn = "dispatchEvent(new Event('resize'))"
     return f'<details ontoggle="{drawn}"><summary>{escape(summary)}</summary>\n{body}</details>'
 
@@ -104,7 +104,7 @@ def _bundle() -> str:
 
 
 def _style() -> str:
-    """The colours of both modes by name, and the layout that uses them."""
+    """Return the colours of both modes by name, and the layout that uses them."""
     light, dark = (_colours(SURFACES[mode]) for mode in ("light", "dark"))
     return (
         f":root {{ color-scheme: light dark; {light} }}\n"

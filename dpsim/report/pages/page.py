@@ -1,6 +1,6 @@
-"""Results as one HTML page that needs nothing else.
+"""Results as one self-contained HTML page.
 
-Question, table, figures, assumptions, calibration, what is not modelled.
+It has a question, table, figures, assumptions, calibration, and what is not modelled.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _BESIDE = "The slowest and the fastest worker in this step"
 
 
 def report_page(sources: Sequence[Source], question: str | None = None) -> str:
-    """One page over ``sources``; ``question`` stands above it, or one that fits the results.
+    """Return one page over ``sources``, of which there is at least one.
 
-    At least one source is needed.
+    ``question`` is the heading, by default one that fits the results.
     """
     figures = [figure_html(figure) for source in sources for figure in source_figures(source)]
     return _page(sources, question or _question(sources), figures)
 
 
 def run_page(run: Run) -> str:
-    """The page of one run that has recorded a step.
+    """Return the page of one run that has recorded a step.
 
-    It also shows what only a run knows: the timeline of that step, of a typical worker first, and
-    how long all steps took.
+    It also shows what only a run has: the timeline of that step, of a typical worker first, and the
+    distribution of all steps.
     """
     source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
     workers = run.extremes()
-    # One worker may be all three, as where all are alike: it is shown once.
+    # One worker may be all three, if all are alike; it is shown once.
     others = {who: worker for who, worker in workers.items() if worker != workers["typical"]}
     figures = [
         *map(figure_html, source_figures(source)),
@@ -70,14 +70,14 @@ def run_page(run: Run) -> str:
 
 
 def _timeline(run: Run, workers: Mapping[str, int]) -> go.Figure:
-    """What some of `Run.extremes` did in the recorded step."""
+    """Draw the timeline of some of `Run.extremes` in the recorded step."""
     called = called_by(workers)
     intervals = [each for number in called for each in run.intervals(workers=[number])]
     return timeline_figure(intervals, called)
 
 
 def _page(sources: Sequence[Source], question: str, figures: Iterable[str]) -> str:
-    # Collectives and explanations rest on none of what a prediction of steps assumes.
+    # The assumptions behind predictions of steps do not apply to collectives and explanations.
     answers = [
         row for source in sources if _SHOWN[source.kind].predicts_steps for row in source.rows
     ]
@@ -118,22 +118,22 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def _steps_table(source: Source) -> str:
-    """Predictions of steps in their own order, which says something: nodes that grow, ranks."""
+    """Return a table of steps in their own order, such as growing numbers of nodes."""
     return _table(_labelled(source), _result_row)
 
 
 def _ranked_table(source: Source) -> str:
-    """Predictions of steps by throughput: points of a sweep stand in no order that says more."""
+    """Return a table of steps by throughput, since a sweep's points have no better order."""
     return _table(_by_throughput(source), _result_row, " by throughput")
 
 
 def _labelled(source: Source) -> list[tuple[str, Answer]]:
-    """The rows with their labels."""
+    """Return the rows with their labels."""
     return list(zip(source.labels, source.rows, strict=True))
 
 
 def _by_throughput(source: Source) -> list[tuple[str, Answer]]:
-    """The rows with their labels, the fastest first."""
+    """Return the rows with their labels, the fastest first."""
     return sorted(_labelled(source), key=lambda pair: -pair[1]["throughput_samples_per_s"])
 
 
@@ -160,14 +160,14 @@ def _table(
     columns: Callable[[str, Answer], Mapping[str, str]],
     order: str = "",
 ) -> str:
-    """An HTML table with ``columns`` of each row; of very many rows the first, in their order."""
+    """Return an HTML table with ``columns`` of each row, limited to the first `MOST_ROWS`."""
     left_out = ""
     if len(labelled) > MOST_ROWS:
         left_out = f"<p>The first {MOST_ROWS} of {len(labelled):,} rows{order}.</p>"
     shown = [columns(label, row) for label, row in labelled[:MOST_ROWS]]
-    # Not every row has every column: tokens are counted only where a model reads text.
+    # Not every row has every column: tokens are counted only for models of text.
     keys = list(dict.fromkeys(key for row in shown for key in row))
-    # Names in results come from users' files: all text is escaped where it enters the page.
+    # Names in results come from users' files: all text is escaped here.
     head = "".join(f"<th>{escape(key)}</th>" for key in keys)
     cells = ["".join(f"<td>{escape(row.get(key, ''))}</td>" for key in keys) for row in shown]
     body = "".join(f"<tr>{row}</tr>" for row in cells)
@@ -198,7 +198,7 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
 
 
 def _model_error(row: Answer) -> dict[str, str]:
-    """Between which the measured step lies, as far as models were compared, and what is beyond."""
+    """Return the interval of the measured step by the models' errors, and its extrapolations."""
     interval = row.get("interval_s")
     if interval is None:
         return {}
@@ -210,7 +210,7 @@ def _model_error(row: Answer) -> dict[str, str]:
 
 
 def _rates(row: Answer) -> dict[str, str]:
-    """Samples per second, and of text tokens per second and what they take of the peak."""
+    """Return samples per second, and for text tokens per second and MFU."""
     said = {"samples/s": amount(row["throughput_samples_per_s"])}
     tokens, mfu = row.get("tokens_per_s"), row.get("mfu")
     if tokens is not None:
@@ -220,12 +220,12 @@ def _rates(row: Answer) -> dict[str, str]:
 
 
 def source_figures(source: Source) -> Iterator[go.Figure]:
-    """What there is to show of one source."""
+    """Return the figures of one source."""
     return _SHOWN[source.kind].figures(source)
 
 
 def chief_figure(source: Source) -> go.Figure:
-    """The figure that answers what a source is about."""
+    """Return the figure that answers a source's main question."""
     figures = [*source_figures(source)]
     return figures[min(_SHOWN[source.kind].chief, len(figures) - 1)]
 
@@ -239,7 +239,7 @@ def _knob_figures(source: Source) -> Iterator[go.Figure]:
 
 
 def _step_figures(source: Source) -> Iterator[go.Figure]:
-    """Where the time goes, and how throughput grows with the workers where they differ."""
+    """Draw the parts of steps, and how throughput grows with workers if they differ."""
     best = _by_throughput(source)[:MOST_BARS]
     yield breakdown_figure([row for _, row in best], [label for label, _ in best])
     if len({row["workers"] for row in source.rows}) > 1:
@@ -257,7 +257,7 @@ def _run_figures(source: Source) -> Iterator[go.Figure]:
 
 
 def _batch_figures(rows: Sequence[Answer]) -> Iterator[go.Figure]:
-    """What batches and GPUs are to the target, where it is known."""
+    """Draw the effect of batches and GPUs on training to the target, if it is known."""
     if len({row.get("batch_per_gpu") for row in rows}) > 1:
         yield utilisation_figure(rows)
     if has_targets(rows):
@@ -267,7 +267,7 @@ def _batch_figures(rows: Sequence[Answer]) -> Iterator[go.Figure]:
 
 
 def _state_figures(first: Answer) -> Iterator[go.Figure]:
-    """How fresh gradients are and what memory holds."""
+    """Draw the staleness of gradients and the memory."""
     if any(first["staleness"][kind]["max"] for kind in ("versions", "clock_gap")):
         yield staleness_figure(first)
     if first.get("memory") is not None:
@@ -275,7 +275,7 @@ def _state_figures(first: Answer) -> Iterator[go.Figure]:
 
 
 def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:
-    # The slowest first, so that the fastest of as many workers is what remains.
+    # The slowest first, so that the fastest for a number of workers is kept.
     best: dict[int, Answer] = {}
     for row in sorted(rows, key=lambda each: float(each["throughput_samples_per_s"])):
         best[row["workers"]] = row
@@ -297,11 +297,11 @@ def _provenance(answers: Sequence[Answer]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """How what one command answered is shown.
+    """How the answer of one command is shown.
 
-    ``question`` names the first scenario (``name``), the file (``source``) or its number of
-    ``rows``. ``predicts_steps``: whether assumptions on steps and their calibration lie behind it.
-    ``chief``: the place of the one of ``figures`` that answers the question, if there are as many.
+    ``question`` contains the first scenario (``name``), the file (``source``) or the number of
+    ``rows``. ``predicts_steps``: whether it depends on assumptions on steps and their calibration.
+    ``chief``: the index of the main one of ``figures``, if there are as many.
     """
 
     question: str
@@ -316,7 +316,7 @@ _SHOWN: Mapping[Kind, _Shown] = {
         "How long does a step of {name} take, and where does its time go?", figures=_run_figures
     ),
     "compare": _Shown("Which of {rows} variants of {name} is fastest, and why?"),
-    # Throughput comes second, after the parts of a step.
+    # Throughput is the second figure, after the parts of a step.
     "scale": _Shown("How far does {name} scale?", figures=_scale_figures, chief=1),
     "sweep": _Shown("Which of {rows} scenarios of {source} is best, and why?", table=_ranked_table),
     "collective": _Shown(

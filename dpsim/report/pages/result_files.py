@@ -1,4 +1,4 @@
-"""What the other commands print with ``--json``, read back: each file says its kind."""
+"""Read the output of commands with ``--json``; each file states its kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KNOWN = "dpsim run, compare, scale, collective or explain"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file or folder of results: where it is, what printed it, its rows and their names.
+    """A file or folder of results: its name, the command, its rows and their labels.
 
     A run has one row.
     """
@@ -48,9 +48,9 @@ class Source:
 
 
 def read_results(path: Path) -> Source:
-    """The results in a JSON file.
+    """Read the results in a JSON file.
 
-    Raises DpsimError where it cannot be read, or no command printed it.
+    Raises DpsimError if it cannot be read, or is not a command's output.
     """
     try:
         content = json.loads(read_text_limited(path, _MOST_BYTES))
@@ -62,9 +62,9 @@ def read_results(path: Path) -> Source:
 
 
 def results_in(content: object, path: str) -> Source:
-    """The results in what a command printed, which is from ``path``. Raises DpsimError."""
+    """Return the results in a command's output from ``path``. Raises DpsimError."""
     kind = content.get("kind") if isinstance(content, dict) else None
-    # Not by membership: the kind may be a list, say, which no mapping can look up.
+    # Not by a lookup: the kind may be unhashable, such as a list.
     known = next((each for each in _FORMS if each == kind), None)
     if known is None or not isinstance(content, dict):
         raise DpsimError(
@@ -80,7 +80,7 @@ def results_in(content: object, path: str) -> Source:
 
 
 def _check(path: str, model: type[BaseModel], row: object, wanted: str) -> None:
-    """Raise DpsimError where a row is not as ``model`` has it, with the place."""
+    """Raise DpsimError with the place if a row does not match ``model``."""
     try:
         model.model_validate(row)
     except ValidationError as error:
@@ -103,7 +103,7 @@ def _variant(row: Answer) -> str:
 
 
 def _varied(values: Mapping[str, Any]) -> str:
-    """``algorithm ring, nodes 4`` for the values of varied fields by path."""
+    """Return ``algorithm ring, nodes 4`` for the values of varied fields by path."""
     named = zip(headings(values), values.items(), strict=True)
     return ", ".join(
         f"{heading.replace('_', ' ')} {cell(value, path)}" for heading, (path, value) in named
@@ -118,9 +118,9 @@ def _scaled(row: Answer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a command prints: what a row must be, and what it is called on the page.
+    """The output of a command: the model of a row, and its label on the page.
 
-    ``one_row``: it answers one scenario, and is its own only row.
+    ``one_row``: the output is for one scenario, and is its own only row.
     """
 
     row: type[BaseModel]
@@ -138,17 +138,15 @@ _FORMS: Mapping[Kind, _Form] = {
 
 
 def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Source:
-    """The rows of a sweep's table as `dpsim.studies.sweep.query` answers them.
+    """Return the rows of a sweep's table, given as `dpsim.studies.sweep.query` returns them.
 
-    Points that failed are left out.
-
-    Raises DpsimError where none is left, or what is left is not whole.
+    Points that failed are left out. Raises DpsimError if none is left, or one is incomplete.
     """
     listed = [dict(zip(columns, row, strict=True)) for row in rows]
     done = [row for row in listed if row.get("step_time_s") is not None]
     if not done:
         raise DpsimError(f"{name}: must have at least one point that was computed, but has none")
-    # What the sweep varies stands between the seed and the answers, of which workers is the first.
+    # The varied columns are between the seed and the results, of which workers is the first.
     place = columns.index("workers")
     varied = [column for column in columns[columns.index("seed") + 1 : place] if column]
     answers = [_answer(row) for row in done]
@@ -161,7 +159,7 @@ def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -
 
 
 def _answer(row: Answer) -> Answer:
-    """A flat row in the shape of ``dpsim run``, as far as it goes."""
+    """Return a flat row in the form of ``dpsim run``, as far as possible."""
     step = {key: row[f"step_time_{key}_s"] for key in ("median", "p95", "low", "high")}
     return {
         "name": row["name"],
@@ -179,7 +177,7 @@ def _answer(row: Answer) -> Answer:
 
 
 def _interval(row: Answer) -> Answer | None:
-    """The model's error of a flat row, which older files lack."""
+    """Return the interval of a flat row by the models' errors, which older files lack."""
     low, high = row.get("interval_low_s"), row.get("interval_high_s")
     if low is None or high is None:
         return None

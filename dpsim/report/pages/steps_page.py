@@ -1,6 +1,6 @@
-"""Schedules round by round in a browser: what is drawn as data, and a page of its own.
+"""Schedules round by round in a browser: the data to draw, and a self-contained page.
 
-The drawing is `steps_player.js`, which the dashboard and the page share.
+They are drawn by `steps_player.js`, which the dashboard and the page share.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _STYLE = "body { max-width: 1400px; }\n"
 
 
 def player(part: str) -> str:
-    """The player's ``js`` or ``css``."""
+    """Return the player's ``js`` or ``css``."""
     return files(__package__).joinpath(f"steps_player.{part}").read_text(encoding="utf-8")
 
 
 def steps_page(walks: Sequence[Walkthrough]) -> str:
-    """One HTML page that needs nothing else: ``walks`` side by side."""
+    """Return a self-contained HTML page with ``walks`` side by side."""
     title = " and ".join(_title(walk.schedule) for walk in walks)
-    # No name in the data may end the script element: inside JSON the escape reads as the same sign.
+    # Names in the data must not end the script element; in JSON the escape is equivalent.
     told = json.dumps([drawn(walk) for walk in walks]).replace("<", "\\u003c")
     body = (
         f'<h1>{escape(title)}, round by round</h1><div class="dpsim-steps"></div>\n'
@@ -41,15 +41,15 @@ def steps_page(walks: Sequence[Walkthrough]) -> str:
 
 
 def drawn(walk: Walkthrough) -> dict[str, Any]:
-    """What the player draws of one walkthrough.
+    """Return the player's data for one walkthrough.
 
-    ``cells`` are (rank, chunk, letters of the ranks in it, whether it is what the rank must end
-    with): all of them before the first round, and those that change in each.
+    ``cells`` are (rank, chunk, letters of the ranks in it, whether it is the rank's final value):
+    all of them before the first round, and those that change in each.
     """
     schedule = walk.schedule
     before: dict[tuple[int, int], tuple[str, bool]] = {}
     rounds = []
-    # Each call writes into ``before``, so the rounds must be asked for in their order.
+    # Each call writes into ``before``, so the rounds must be processed in order.
     begin = _changed(_cells(walk, walk.begin), before)
     for number, each in enumerate(walk.rounds, 1):
         cells = _changed(_cells(walk, each.held), before)
@@ -66,25 +66,26 @@ def drawn(walk: Walkthrough) -> dict[str, Any]:
 
 
 def _title(schedule: Schedule) -> str:
-    """Such as ``ring all-reduce of 4 ranks``."""
+    """Return a title such as ``ring all-reduce of 4 ranks``."""
     return f"{schedule.algorithm} {schedule.operation} of {schedule.ranks} ranks"
 
 
 def _columns(schedule: Schedule) -> Iterable[str]:
-    """The number of each chunk; of a vector for each sender, with the sender's letter."""
+    """Yield the number of each chunk; with a vector for each sender, also the sender's letter."""
     for vector in range(schedule.vectors):
         of = ascii_lowercase[vector] if schedule.vectors > 1 else ""
         yield from (f"{of}{chunk}" for chunk in range(schedule.chunks))
 
 
 def _cells(walk: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, bool]]:
-    """Each rank's chunks: the ranks that are in the sum, as letters, and whether it is wanted."""
+    """Return the ranks in each rank's chunks, as letters, and whether the sum is the wanted one."""
     # ``held`` has the shape (ranks, chunks, ranks): how often each rank's part is in the sum.
     ranks, chunks, _ = held.shape
     found = {}
     for rank in range(ranks):
         for chunk in range(chunks):
-            # What no answer depends on is an empty place: an all-gather's, before others' arrive.
+            # Parts that do not matter are left empty, such as an all-gather's before others'
+            # arrive.
             inside = [
                 ascii_lowercase[origin] * int(times)
                 for origin, times in enumerate(held[rank, chunk])
@@ -98,14 +99,14 @@ def _cells(walk: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, boo
 def _changed(
     now: dict[tuple[int, int], tuple[str, bool]], before: dict[tuple[int, int], tuple[str, bool]]
 ) -> list[tuple[int, int, str, bool]]:
-    """The cells of ``now`` that are not as ``before``, which they then are."""
+    """Return the cells of ``now`` that differ from ``before``, and update ``before``."""
     changed = [(*place, *cell) for place, cell in now.items() if before.get(place) != cell]
     before.update(now)
     return changed
 
 
 def _round(number: int, each: WalkedRound, walk: Walkthrough) -> dict[str, Any]:
-    """Its transfers, the sentence about it, and the bytes on each capacity that carries any."""
+    """Return a round's transfers, text, and the bytes on each capacity in use."""
     of = each.transfers
     columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
     said = [
@@ -126,7 +127,7 @@ def _round(number: int, each: WalkedRound, walk: Walkthrough) -> dict[str, Any]:
 
 
 def _picture(cluster: Cluster) -> dict[str, Any]:
-    """The devices and links of a cluster, each link with the capacities of its two directions."""
+    """Return a cluster's devices and links, each link with the capacities of both directions."""
     graph = cluster.graph()
     places = layout(graph, cluster.nodes).places
     lines = []

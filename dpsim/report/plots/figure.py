@@ -1,4 +1,4 @@
-"""The one figure that shows an answer best: by what printed it."""
+"""The main figure of an answer, by the command that printed it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Settings(BaseModel):
 
 
 class _Replayed(BaseModel):
-    """What a figure reads of ``dpsim converge --json``."""
+    """The part of ``dpsim converge --json`` that a figure reads."""
 
     name: str
     workers: int
@@ -64,7 +64,7 @@ class _Series(BaseModel):
 
 
 class _Fitted(BaseModel):
-    """What a figure reads of ``dpsim fit-jitter --json``."""
+    """The part of ``dpsim fit-jitter --json`` that a figure reads."""
 
     steps: int
     ranks: int
@@ -87,17 +87,17 @@ class _HeldOut(BaseModel):
 
 
 class _Calibrated(BaseModel):
-    """What a figure reads of ``dpsim calibrate --json``."""
+    """The part of ``dpsim calibrate --json`` that a figure reads."""
 
     rows: list[_Run]
     held_out: _HeldOut
 
 
 def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
-    """The figure of what a command prints with ``--json``; ``name`` says where that is from.
+    """Return the figure of a command's output with ``--json``; ``name`` is its origin.
 
-    Of several scales of nodes it is throughput, else the parts of a step. Raises DpsimError for
-    what no such command printed.
+    For several numbers of nodes it is throughput, otherwise the parts of a step. Raises DpsimError
+    for other content.
     """
     for kind, figure in _NO_TABLES.items():
         if content.get("kind") == kind:
@@ -106,7 +106,7 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
 
 
 def figure_of(answer: Shown) -> go.Figure:
-    """The figure of an answer in Python; of a sweep that of its folder, of a search its front."""
+    """Return the figure of a Python answer; for a sweep its folder's, for a search its front."""
     if isinstance(answer, Sweep):
         return sweep_figure(answer.folder)
     if isinstance(answer, Tuning):
@@ -115,15 +115,15 @@ def figure_of(answer: Shown) -> go.Figure:
 
 
 def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:
-    """The figure of a sweep's folder: the parts of a step of its fastest points."""
+    """Return the figure of a sweep's folder: the parts of a step of its fastest points."""
     answered = query(folder)
     source = of_sweep(str(folder), answered.columns, answered.rows)
-    # The first alone is drawn: the rest of the generator is never asked for.
+    # Only the first is drawn: the generator is not continued.
     return next(source_figures(source))
 
 
 def pareto_figure(found: Pareto) -> go.Figure:
-    """Two figures of a sweep's points against each other, with the front that no point beats."""
+    """Draw two figures of a sweep's points against each other, with the Pareto front."""
     of_all, of_front = (
         of_sweep("the sweep", answer.columns, answer.rows) for answer in (found.all, found.front)
     )
@@ -136,7 +136,7 @@ def pareto_figure(found: Pareto) -> go.Figure:
 
 
 def _points(found: Pareto, answer: Answer, labels: Iterable[str]) -> list[LabelledPoint]:
-    """The points that have both figures. Points that failed have no label."""
+    """Return the points that have both figures. Points that failed have no label."""
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     done = [row for row in rows if row["step_time_s"] is not None]
     return [
@@ -168,7 +168,7 @@ def _read(model: type[T], content: Mapping[str, Any], name: str) -> T:
         ) from None
 
 
-# Answers that pages of results have no table of, and so do not read.
+# Answers without a table on pages of results, which therefore do not read them.
 _NO_TABLES: Mapping[str, Callable[[Mapping[str, Any], str], go.Figure]] = {
     "calibrate": _calibration,
     "converge": _curves,

@@ -18,7 +18,7 @@ ENDINGS = (*PICTURES, ".html")
 
 
 def check_ending(path: Path) -> None:
-    """Raise DpsimError for a file's name that tells no format, before anything is computed."""
+    """Raise DpsimError for a file name without a known ending, before anything is computed."""
     if path.suffix.lower() not in ENDINGS:
         raise DpsimError(f"{path}: must end in {', '.join(ENDINGS)}, but got {path.suffix!r}")
     if path.suffix.lower() in PICTURES:
@@ -28,7 +28,7 @@ def check_ending(path: Path) -> None:
 def write_figure(figure: go.Figure, path: Path) -> None:
     """Write ``figure`` to ``path`` in the format of its ending.
 
-    Raises DpsimError for other endings, FailedError without matplotlib where it is needed.
+    Raises DpsimError for other endings, FailedError if matplotlib is needed but missing.
     """
     check_ending(path)
     ending = path.suffix.lower()

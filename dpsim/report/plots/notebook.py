@@ -1,4 +1,4 @@
-"""Answers in a notebook: as tables of HTML, and as rows of a data frame."""
+"""Answers in a notebook: as HTML tables, and as rows of a data frame."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_POINTS = 20  # of a sweep
 
 
 def html_of(answer: Any) -> str:
-    """What its command prints, as HTML."""
+    """Return a command's output for an answer, as HTML."""
     return "\n".join(
         _table(part) if isinstance(part, Table) else f"<pre>{escape(part)}</pre>"
         for part in parts(answer)
@@ -47,8 +47,8 @@ def html_of(answer: Any) -> str:
 
 @singledispatch
 def parts(answer: Any) -> Parts:
-    """The tables and lines that a command prints of an answer."""
-    # A mistake in a program, not of a user: no DpsimError.
+    """Return the tables and lines that a command prints for an answer."""
+    # A mistake in a program, not of a user, hence no DpsimError.
     raise TypeError(f"must be an answer of dpsim, but got {type(answer).__name__}")
 
 
@@ -99,7 +99,7 @@ def _(answer: Replay) -> Parts:
 
 
 def _table(table: Table) -> str:
-    """A table of Rich as one of HTML, its numbers to the right."""
+    """Return a Rich table as HTML, with its numbers aligned right."""
     heads = [f"<th>{escape(str(column.header))}</th>" for column in table.columns]
     columns = []
     for column in table.columns:

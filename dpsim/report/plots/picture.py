@@ -1,6 +1,6 @@
-"""A figure of plotly drawn by matplotlib: lines, points and bars, on one panel or several.
+"""Draw a plotly figure by matplotlib: lines, points and bars, on one or several panels.
 
-What only a browser can show is left out: what appears under the mouse, and redrawing.
+Interactive features of a browser, such as hover text, are left out.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _WIDE, _HIGH = 9.0, 5.2  # inches
-_DOTS = 150  # an inch, of a PNG
-# Of the picture, what the panels leave free: left, bottom, right, top.
+_DOTS = 150  # per inch, of a PNG
+# Margins outside the panels, as shares of the picture: left, bottom, right, top.
 _LEFT, _BOTTOM, _RIGHT, _TOP = 0.13, 0.13, 0.03, 0.2
 _LINES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
 _GREY, _BAND = "#808080", "#ececec"
 
 
 def check_installed() -> None:
-    """Raise FailedError, which says what to type, without matplotlib."""
+    """Raise FailedError with a hint on installing matplotlib if it is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -33,20 +33,20 @@ def check_installed() -> None:
 
 
 def picture(figure: go.Figure, form: str) -> bytes:
-    """The figure as ``png`` or ``svg``. The same figure is the same bytes."""
+    """Return the figure as ``png`` or ``svg``, with the same bytes for the same figure."""
     check_installed()
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Without pyplot, which keeps every figure and looks for a screen.
+    # Without pyplot, which keeps every figure and needs a display.
     drawn = Figure(figsize=(_WIDE, _HIGH))
     FigureCanvasAgg(drawn)
 
     panels: dict[tuple[str, str], Any] = {}
     stacked: dict[tuple[str, object], float] = {}
     for trace in figure.data:
-        # A trace that names no axes is on the first ones.
+        # A trace without named axes is on the first ones.
         place = (trace.xaxis or "x", trace.yaxis or "y")
         if place not in panels:
             panels[place] = _panel(drawn, figure, place)
@@ -59,21 +59,21 @@ def picture(figure: go.Figure, form: str) -> bytes:
     _legend(drawn, [*panels.values()])
 
     file = BytesIO()
-    # Without a date and random names, which would differ from one time to the next.
+    # Without a date and random names, which would differ each time.
     dated = {"Date": None} if form == "svg" else None
     with mpl.rc_context({"svg.hashsalt": "dpsim"}):
-        # Tight: long names of bars stand beside the panel, and would be cut.
+        # Tight, since long names of bars beside the panel would be cut.
         drawn.savefig(file, format=form, dpi=_DOTS, metadata=dated, bbox_inches="tight")
     return file.getvalue()
 
 
 def plain_title(figure: go.Figure) -> str:
-    """What a figure is called, without the marks of HTML but for ends of lines."""
+    """Return a figure's title without HTML, except for line breaks."""
     return re.sub(r"</?su[bp]>", "", str(figure.layout.title.text or ""))
 
 
 def _panel(drawn: Any, figure: go.Figure, place: tuple[str, str]) -> Any:
-    """Axes where the figure has that panel."""
+    """Add axes at the place of the figure's panel."""
     left, right = _axis(figure.layout, place[0]).domain or (0, 1)
     low, high = _axis(figure.layout, place[1]).domain or (0, 1)
     wide, tall = 1 - _LEFT - _RIGHT, 1 - _BOTTOM - _TOP
@@ -87,7 +87,7 @@ def _panel(drawn: Any, figure: go.Figure, place: tuple[str, str]) -> Any:
 
 
 def _axis(layout: Any, name: str) -> Any:
-    """The layout's axis of a trace's ``x2``."""
+    """Return the layout's axis for a trace's ``x2``."""
     return layout[f"{name[0]}axis{name[1:]}"]
 
 
@@ -122,14 +122,14 @@ def _draw(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> N
 
 
 def _plain(values: Any) -> list[Any]:
-    """The values as matplotlib takes them: a gap is no number."""
+    """Return the values for matplotlib: gaps become NaN."""
     if values is None:
         return []
     return [float("nan") if each is None else each for each in values]
 
 
 def _bars(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> None:
-    """Bars on top of those that were drawn before at the same place."""
+    """Draw bars stacked on those drawn before at the same place."""
     lies = trace.orientation == "h"
     names, lengths = (trace.y, trace.x) if lies else (trace.x, trace.y)
     names = [str(name).replace("<br>", "\n") for name in _plain(names)]
@@ -147,7 +147,7 @@ def _bars(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> N
 
 
 def _name(trace: Any) -> str:
-    """What the legend calls it; what begins with an underscore is not in it."""
+    """Return the label in the legend, which leaves out labels that begin with an underscore."""
     return "_" if trace.showlegend is False or not trace.name else str(trace.name)
 
 
@@ -156,7 +156,7 @@ def _colour(*colours: Any) -> str | None:
 
 
 def _scale(panel: Any, layout: Any, across: str, up: str) -> None:
-    """Titles, logarithms, marks and directions of both axes, and the lines across."""
+    """Set titles, scales, ticks and directions of both axes, and draw horizontal lines."""
     for which, name in (("x", across), ("y", up)):
         axis = _axis(layout, name)
         if axis.title.text:
@@ -173,24 +173,24 @@ def _scale(panel: Any, layout: Any, across: str, up: str) -> None:
 
 
 def _mark(panel: Any, which: str, axis: Any) -> None:
-    """The marks that an axis of the figure names, on the panel's ``which`` of x and y."""
+    """Set the ticks that an axis of the figure names, on the panel's ``which`` of x and y."""
     low, high = getattr(panel, f"get_{which}lim")()
     texts = axis.ticktext or [f"{each:g}" for each in axis.tickvals]
-    # Marks beyond the limits would widen them.
+    # Ticks beyond the limits would widen them.
     inside = {
         mark: text for mark, text in zip(axis.tickvals, texts, strict=True) if low <= mark <= high
     }
     drawn_axis = getattr(panel, f"{which}axis")
     drawn_axis.set_ticks([*inside], [*inside.values()])
-    # A logarithmic axis labels marks between these too, where it has room.
+    # A logarithmic axis would also label minor ticks, if it has room.
     drawn_axis.minorticks_off()
 
 
 def _legend(drawn: Any, panels: list[Any]) -> None:
-    """One legend for all panels, where there is more than one thing to tell apart."""
+    """Draw one legend for all panels, if there are several labels."""
     named: dict[str, Any] = {}
     for panel in panels:
-        # The same trace may be on several panels, and stands in the legend once.
+        # The same trace may be on several panels, but is once in the legend.
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
     if len(named) > 1:

@@ -1,3 +1,3 @@
-"""Answers as tables and lines for a terminal; one module an answer."""
+"""Answers as tables and lines for a terminal, one module per answer."""
 
 __all__: list[str] = []

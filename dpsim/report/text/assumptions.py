@@ -1,7 +1,4 @@
-"""What a prediction takes for granted, its calibration and its error, what it leaves out.
-
-Each is a line of text.
-"""
+"""A prediction's assumptions, calibration and error, and what is not modelled, as lines of text."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ NOT_MODELLED = (
 
 
 def assumptions(answers: Iterable[Answer]) -> list[str]:
-    """What ``answers`` take for granted, with the doubts that they carry themselves."""
+    """Return the assumptions behind ``answers``, and their own notes."""
     lines = list(ASSUMPTIONS)
     for each in answers:
         lines += [f"{each['name']}: {note}" for note in each.get("notes", ())]
@@ -42,12 +39,12 @@ def assumptions(answers: Iterable[Answer]) -> list[str]:
             lines.append(
                 f"Energy: each GPU draws {energy['gpu_power_W']:g} W ({energy['source']})."
             )
-    # Variants share most of them: each is said once, in the order in which they came.
+    # Variants share most of them: each is stated once, in the order of appearance.
     return list(dict.fromkeys(lines))
 
 
 def calibrations(answers: Iterable[Answer]) -> list[str]:
-    """Where the times of ``answers`` come from and how far off that is, each said once."""
+    """Return the sources of the times of ``answers`` and their errors, each once."""
     return list(
         dict.fromkeys(
             _calibration(each["calibration"]) for each in answers if "calibration" in each
@@ -71,7 +68,7 @@ def _calibration(used: str | dict[str, Any]) -> str:
     if "residuals" in used:
         errors = used["residuals"]
         compute = _calibration(str(used["compute"]))
-        # Answers that were kept may be older than the words for what was measured.
+        # Stored answers may be older than the key `residuals_of`.
         what = used.get("residuals_of") or ("messages" if used["parameters"] else "layers")
         return (
             f"Times as measured ({used['name']}): {what} off by {errors['mean_ape']:.1%} on "
@@ -85,7 +82,7 @@ def _calibration(used: str | dict[str, Any]) -> str:
 
 
 def _computing_error() -> str:
-    """The error of the fitted constants on models that were left out of the fit."""
+    """Return the error of the fitted constants on models that were left out of the fit."""
     what = "each publisher left out"
     error = constants_file()["errors"][what]["all"]
     return (

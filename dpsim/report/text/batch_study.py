@@ -1,4 +1,4 @@
-"""A batch-size study as a table and a line of what it teaches."""
+"""A batch-size study as a table and lines of conclusions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TARGET = ("steps to target", "hours", "GPU hours")
 
 
 def batch_study_table(study: BatchStudy) -> Table:
-    """A row for each point; the best batch of each number of nodes is marked."""
+    """Return a row for each point; the best batch of each number of nodes is marked."""
     table = Table(title=f"compared by {_compared(study)}", title_justify="left", show_edge=False)
     passes = any(point.gradient_accumulation > 1 for point in study.points)
     tokens = any(point.result.utilisation.tokens_per_s is not None for point in study.points)
@@ -23,14 +23,14 @@ def batch_study_table(study: BatchStudy) -> Table:
     table.add_column("")
     best = study.best_by_nodes
     for point, row in zip(study.points, rows, strict=True):
-        # With one batch for each number of nodes every row is the best of its own.
+        # With one batch for each number of nodes, every row is the best of its own.
         is_best = point in best and len(best) < len(study.points)
         table.add_row(*row.values(), "best" if is_best else "")
     return table
 
 
 def batch_study_notes(study: BatchStudy) -> list[str]:
-    """Where more workers stop helping, doubts of batches, extrapolations, what was left out."""
+    """Return where more workers stop helping, warnings on batches, extrapolations, omissions."""
     end = study.stops_helping_at_nodes
     grows = "each larger number of nodes still gains more than 5 %"
     lines = [
@@ -56,7 +56,7 @@ def _compared(study: BatchStudy) -> str:
 
 
 def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
-    """A row by heading; ``passes`` and ``tokens``: where some point has several, or any."""
+    """Return a row by heading; ``passes``, ``tokens``: whether to show these columns."""
     result, training = point.result, point.training
     known = dict.fromkeys(_TARGET, "")
     if training is not None:

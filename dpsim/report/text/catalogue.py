@@ -1,7 +1,4 @@
-"""What is known, as rows.
-
-GPUs, links, nodes, models, algorithms, each with its figures and sources.
-"""
+"""The catalogues as rows: GPUs, links, nodes, models, algorithms, with figures and sources."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ def _gpu(gpu: Gpu) -> Row:
 
 
 def _sources(gpu: Gpu) -> Iterator[str]:
-    """Where each of its figures is from."""
+    """Yield the source of each figure of a GPU."""
     figures = (gpu.memory_bandwidth, gpu.power, gpu.memory, *gpu.peak.values())
     for figure in (*figures, gpu.compute_capability, gpu.network, gpu.nvlink, gpu.pcie):
         if figure is not None:
@@ -86,7 +83,7 @@ def _algorithms() -> list[Row]:
     ]
 
 
-# Functions, so that only what is asked for is read or built.
+# Functions, so that only the requested ones are read or built.
 CATALOGUES: Registry[Callable[[], list[Row]]] = Registry(
     "catalogue",
     {
@@ -98,7 +95,7 @@ CATALOGUES: Registry[Callable[[], list[Row]]] = Registry(
     },
 )
 
-# What finds an entry by any name that people use.
+# Look-ups of an entry by any of its names.
 _BY_ALIAS: dict[str, Callable[[], Mapping[str, Gpu] | Mapping[str, Link] | Mapping[str, Node]]] = {
     "gpus": gpus,
     "links": links,
@@ -107,9 +104,9 @@ _BY_ALIAS: dict[str, Callable[[], Mapping[str, Gpu] | Mapping[str, Link] | Mappi
 
 
 def named(kind: str, text: str) -> list[Row]:
-    """The rows of a catalogue with ``text`` in their names, or the one that has it as an alias.
+    """Return a catalogue's rows with ``text`` in their names, or the one with it as an alias.
 
-    Raises UnknownNameError where there is none.
+    Raises UnknownNameError if there is none.
     """
     rows = CATALOGUES[kind]()
     found = [row for row in rows if text.lower() in row["name"]]

@@ -1,4 +1,4 @@
-"""Times of a collective over sizes, as text."""
+"""The times of a collective over sizes, as text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def collective_table(rows: Sequence[CollectiveRow]) -> Table:
-    """Sizes in the columns of nccl-tests: size, time, algbw, busbw; and traffic.
+    """Return a table with the columns of nccl-tests: size, time, algbw, busbw; and traffic.
 
-    The model's error stands beside the time where it is known.
+    The interval by the models' errors is beside the time if it is known.
     """
     known = any(row.interval is not None for row in rows)
     errors = [WITHIN] if known else []
@@ -30,7 +30,7 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
     for row in rows:
         table.add_row(
             size(row.bytes),
-            # What `auto` chose at this size stands behind it.
+            # Followed by the choice of `auto` at this size.
             row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
             human(row.time_s, TIME),
             *([within_cell(row.interval)] if known else []),
@@ -43,11 +43,11 @@ def collective_table(rows: Sequence[CollectiveRow]) -> Table:
 
 
 def collective_notes(rows: Sequence[CollectiveRow]) -> list[str]:
-    """What corrected times, and what the models' errors extrapolate, each once."""
+    """Return the corrections of times, and the models' extrapolations, each once."""
     told = dict.fromkeys(note for row in rows for note in kin_notes(row.kin or ()))
     return [*told, *extrapolation_notes(row.interval for row in rows)]
 
 
 def kin_notes(kin: Sequence[str]) -> list[str]:
-    """A line that names the measured machines that corrected a time; none where none did."""
+    """Return a line with the measured machines that corrected a time; empty without any."""
     return [f"corrected by the nearest measured machines: {'; '.join(kin)}"] if kin else []

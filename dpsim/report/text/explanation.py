@@ -26,7 +26,7 @@ KIND_NAMES = {
 
 
 def path_table(path: CriticalPath, name: str) -> Table:
-    """What a typical step is made of along its critical path.
+    """Return the parts of a typical step along its critical path.
 
     The path may go from worker to worker.
     """
@@ -44,9 +44,9 @@ def path_table(path: CriticalPath, name: str) -> Table:
 
 
 def knobs_table(found: Explanation) -> Table:
-    """Every knob that can be turned.
+    """Return a table of every knob that can be turned, the best first.
 
-    What its change does to a step, and to the time per sample; the best first.
+    It has the effect of the change on a step, and on the time per sample.
     """
     table = Table(show_edge=False)
     table.add_column("change")
@@ -65,19 +65,19 @@ def knobs_table(found: Explanation) -> Table:
 
 
 def explanation_notes(found: Explanation) -> list[str]:
-    """The verdict, the advice, and what there is no knob for, a line each."""
+    """Return the verdict, the advice, and the aspects without a knob, a line each."""
     absent = [f"{turn.knob.title}: {turn.why}" for turn in found.turns if turn.change is None]
     return [
         verdict(found.base),
         "what to try:",
         *(f"  {line}" for line in found.advice),
-        *(["nothing to turn:"] if absent else []),
+        *(["does not apply here:"] if absent else []),
         *(f"  {line}" for line in absent),
     ]
 
 
 def straggler_notes(found: StragglerCost) -> list[str]:
-    """What stragglers cost, for whom the others wait, and why, a line each."""
+    """Return the cost of stragglers, the workers waited for, and the causes, a line each."""
     step, without = (human(each, TIME, 3) for each in (found.step_time_s, found.without_s))
     waited = found.straggler_wait_s / found.step_time_s
     notes = [
@@ -94,12 +94,12 @@ def straggler_notes(found: StragglerCost) -> list[str]:
 
 
 def _shares(waited: tuple[WaitedFor, ...]) -> str:
-    # Largest shares first: whoever comes after three is hardly waited for.
+    # Largest shares first: after three, the shares are negligible.
     return ", ".join(f"{each.name} {each.share:.0%}" for each in waited[:3])
 
 
 def ways_table(found: StragglerCost) -> Table:
-    """What other ways to synchronise would make of the same stragglers, the fastest first."""
+    """Return a table of other ways to synchronise with the same stragglers, the fastest first."""
     table = Table(show_edge=False)
     table.add_column("way to synchronise")
     for heading in ("samples/s", "step", "waiting"):
@@ -107,8 +107,8 @@ def ways_table(found: StragglerCost) -> Table:
     table.add_column("updates")
     for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
         if way.throughput_samples_per_s is None:
-            continue  # it cannot be
-        # A way that has a throughput was simulated, and has both.
+            continue  # it is impossible
+        # A way with a throughput was simulated, and has both.
         assert way.step_time_s is not None
         assert way.straggler_wait_s is not None
         table.add_row(
@@ -122,17 +122,17 @@ def ways_table(found: StragglerCost) -> Table:
 
 
 def refused_ways(found: StragglerCost) -> list[str]:
-    """Which of those ways cannot be, a line for each reason."""
+    """Return the impossible ways, a line for each reason."""
     titles: dict[str, list[str]] = {}
     for way in found.ways:
         if way.refused is not None:
-            # What is refused names the strategies, which differ from way to way; a rule does not.
+            # A refusal names the strategies, which differ from way to way; a rule does not.
             titles.setdefault(way.rule or way.refused, []).append(way.title)
     return [f"cannot be: {', '.join(names)}: {why}" for why, names in titles.items()]
 
 
 def uncertainty_table(found: Uncertainty) -> Table:
-    """Each uncertain input, where it lies, and what it brings to the step's interval."""
+    """Return a table of uncertain inputs, their ranges, and their effect on the step's interval."""
     low, high = (human(each, TIME, 3) for each in (found.low, found.high))
     step = human(found.step_time_s, TIME, 3)
     title = f"what makes the interval: a step takes {step}, {low} to {high} in 9 of 10 cases"
@@ -157,11 +157,11 @@ def _of(share: float | None) -> str:
 
 
 def uncertainty_notes(found: Uncertainty) -> list[str]:
-    """What each input is, what is known of it, and what would narrow the interval."""
+    """Return what each input is, its basis, and what would narrow the interval."""
     notes = []
     for each in found.inputs:
         notes.append(f"{each.name}: {each.title}; {each.basis}")
-        # What is known already needs no measuring.
+        # An input that is known needs no measuring.
         if each.high > each.low:
             notes.append(f"  to know it better, {each.narrow}")
     if found.latency_share is not None:

@@ -1,4 +1,4 @@
-"""Goodput over weeks for a terminal: interruptions by cause, and where the time went."""
+"""Goodput over weeks for a terminal: interruptions by cause, and shares of the time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dpsim.base.units import TIME, human
 from dpsim.studies.goodput import GoodputStudy
 
 _DAY = 86_400.0
-_FAR = 0.02  # of the time: a shorter job that has so much more of it is worth a word
-_MUCH = 0.05  # of the time: waiting for spares from here on is worth a word
+_FAR = 0.02  # of the time: a shorter job with this much more useful time is mentioned
+_MUCH = 0.05  # of the time: from here on, waiting for spares is mentioned
 
 
 def causes_table(name: str, study: GoodputStudy) -> Table:
-    """Interruptions by cause."""
+    """Return a table of interruptions by cause."""
     title = f"{name}: {study.seconds / _DAY:g} days of {study.workers:,} workers"
     table = Table(title=title, title_justify="left", show_edge=False)
     table.add_column("cause")
@@ -28,7 +28,7 @@ def causes_table(name: str, study: GoodputStudy) -> Table:
 
 
 def goodput_notes(study: GoodputStudy) -> list[str]:
-    """The useful share, where the rest went, and how often to write a checkpoint; a line each."""
+    """Return the useful share, the other shares, and the checkpoint intervals, a line each."""
     parts = ", ".join(f"{name} {share:.1%}" for name, share in study.shares.items())
     intervals = (study.best, study.daly, study.young)
     best, daly, young = (human(each, TIME, 3) for each in intervals)
@@ -45,7 +45,7 @@ def goodput_notes(study: GoodputStudy) -> list[str]:
 
 
 def _long_run_note(study: GoodputStudy) -> str:
-    """What the closed form says of a job without end, and why that differs where it does."""
+    """Return the closed form for an endless job, and why it differs, if it does."""
     useful = study.expected.useful
     told = f"long run    {useful:.1%} of the time by the closed form"
     if study.shares["useful"] - useful < _FAR:
@@ -54,7 +54,7 @@ def _long_run_note(study: GoodputStudy) -> str:
 
 
 def spares_note(study: GoodputStudy, *, spares: int, elastic: bool) -> list[str]:
-    """What helps where a job mostly waits for what is in repair; no line where it does not."""
+    """Return a hint for a job that mostly waits for repairs; no line otherwise."""
     if study.shares["waiting"] < _MUCH:
         return []
     other = "" if elastic else ", or elastic: true, which goes on without"
@@ -62,7 +62,7 @@ def spares_note(study: GoodputStudy, *, spares: int, elastic: bool) -> list[str]
 
 
 def assumed_note(assumed: Mapping[str, float]) -> list[str]:
-    """What was left out in the scenario, with what was taken instead; no line where nothing was."""
+    """Return the values assumed for fields that the scenario omits; no line without any."""
     if not assumed:
         return []
     taken = ", ".join(f"{field} {human(seconds, TIME)}" for field, seconds in assumed.items())

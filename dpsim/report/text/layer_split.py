@@ -14,7 +14,7 @@ _HEADINGS = ("GPUs", "way", "micro-batches", "step", "samples/s", "idle", "sent"
 
 
 def arrangements_table(title: str, found: Iterable[Arrangement]) -> Table:
-    """A row for each arrangement; those on equally many GPUs stand together."""
+    """Return a row for each arrangement; those on equally many GPUs are grouped."""
     table = Table(title=title, title_justify="left", show_edge=False)
     for heading in _HEADINGS:
         table.add_column(heading, justify="left" if heading == "way" else "right")

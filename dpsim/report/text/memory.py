@@ -16,15 +16,15 @@ PART_NAMES = {
     "gradients": "gradients",
     "optimizer": "optimiser state",
     "activations": "activations kept for backward",
-    "loss": "the loss in fp32, for a moment",
+    "loss": "fp32 logits (temporary)",
     "buckets": "communication buffers",
-    "fragmentation": "allowance for fragments",
+    "fragmentation": "fragmentation allowance",
     "context": "framework and CUDA context",
 }
 
 
 def parts_table(name: str, use: MemoryUse) -> Table:
-    """Where the memory of one GPU goes."""
+    """Return a table of the parts of one GPU's memory."""
     held = use.held
     table = _table(
         f"{name}: {_size(held.total)} of {_size(use.capacity)} on each {use.gpu}", "part"
@@ -37,7 +37,7 @@ def parts_table(name: str, use: MemoryUse) -> Table:
 
 
 def memory_notes(use: MemoryUse) -> list[str]:
-    """Whether it fits, how sure that is, the largest batch, and what to do where it does not.
+    """Return whether it fits, with which certainty, the largest batch, and advice if it does not.
 
     A line each.
     """
@@ -49,7 +49,7 @@ def memory_notes(use: MemoryUse) -> list[str]:
     )
     model = use.model
     per_parameter = use.held.model_state / model.parameters
-    # As it is written, not as it is: 1.0001 is shown as 1.
+    # By the rounded number: 1.0001 is shown as 1.
     several = "byte" if f"{per_parameter:.3g}" == "1" else "bytes"
     part = f"{model.trained:,} trained, " if model.trained < model.parameters else ""
     lines = [
@@ -65,7 +65,7 @@ def memory_notes(use: MemoryUse) -> list[str]:
 
 
 def stages_table(use: MemoryUse) -> Table:
-    """Total, room and largest batch for each sharding stage, without and with checkpointing."""
+    """Return total, room and largest batch by sharding stage, without and with checkpointing."""
     table = _table("by sharding stage and checkpointing", "stage")
     table.add_column("checkpointing")
     for heading in ("model state", "activations", "total", "spare", "largest batch"):
@@ -82,7 +82,7 @@ def stages_table(use: MemoryUse) -> Table:
 
 
 def learners_table(rows: Iterable[LearnersRow]) -> Table:
-    """The best number of learners per GPU for each batch, and what it gains."""
+    """Return the best number of learners per GPU for each batch, and its gain."""
     table = _table("learners that share a GPU", "batch per learner")
     for heading in ("best number", "samples/s of one", "samples/s of all"):
         table.add_column(heading, justify="right")

@@ -1,4 +1,4 @@
-"""How far models may be off, as a column of a table and lines below it."""
+"""The errors of models, as a column of a table and lines below it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ WITHIN = f"{CONFIDENCE:.0%} within"
 
 
 def within(low: float, high: float) -> str:
-    """Both ends (s), ``"155 to 300 ms"``; the first with its own unit where that is another."""
+    """Return both ends (s), ``"155 to 300 ms"``; the first has a unit only if it differs."""
     first, last = human(low, TIME, 3), human(high, TIME, 3)
     number, unit = first.split()
     return f"{number if last.endswith(f' {unit}') else first} to {last}"
 
 
 def within_cell(interval: PredictionInterval | None) -> str:
-    """The cell of an interval; empty where none is known."""
+    """Return the cell of an interval; empty if it is unknown."""
     return "" if interval is None else within(interval.low, interval.high)
 
 
 def extrapolation_notes(intervals: Iterable[PredictionInterval | None]) -> list[str]:
-    """What the models' errors extrapolate, each once."""
+    """Return what the models' errors extrapolate, each once."""
     known = (interval for interval in intervals if interval is not None)
     every = dict.fromkeys(each for interval in known for each in interval.extrapolated)
     return [f"extrapolated: {each}" for each in every]
 
 
 def trust_notes(interval: PredictionInterval) -> list[str]:
-    """What a step's interval rests on: the nearest measurements, and what is extrapolated."""
+    """Return the basis of a step's interval: the nearest measurements, and extrapolations."""
     nearest = interval.nearest or ("none of the model on such a GPU",)
     return [
         *(f"nearest     {each}" for each in nearest),
@@ -40,9 +40,7 @@ def trust_notes(interval: PredictionInterval) -> list[str]:
 
 
 def interval_notes(interval: PredictionInterval, shown: Callable[[float], str]) -> list[str]:
-    """The interval, its ends as ``shown`` writes them, and what is extrapolated; a line each."""
-    line = (
-        f"model error {shown(interval.low)} to {shown(interval.high)} "
-        f"({100 * interval.confidence:.0f} % of what no fit saw)"
-    )
+    """Return the interval, its ends formatted by ``shown``, and extrapolations, a line each."""
+    ends = f"{shown(interval.low)} to {shown(interval.high)}"
+    line = f"{100 * interval.confidence:.0f}% interval {ends} (from held-out measurements)"
     return [line, *(f"            extrapolated: {each}" for each in interval.extrapolated)]

@@ -1,4 +1,4 @@
-"""With which algorithm and protocol NCCL would be fastest, as a table for a terminal."""
+"""The fastest algorithm and protocol of NCCL, as a table for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpsim.studies.nccl_choices import NcclChoices
 
 
 def nccl_choices_table(found: NcclChoices) -> Table:
-    """A row for each range of sizes."""
+    """Return a row for each range of sizes."""
     title = f"NCCL's {found.operation} of {found.ranks} ranks on {found.nodes} nodes"
     table = Table(title=title, title_justify="left", show_edge=False)
     for heading in ("from (B)", "to (B)"):

@@ -1,4 +1,4 @@
-"""Traces of all ranks for a terminal: who is slow, by how much, and how steps spread."""
+"""Traces of all ranks for a terminal: slow ranks, and the spread of steps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dpsim.base.units import TIME, human
 from dpsim.imports import NsysReport, RankSkew, RankTraces
 
 _SHOWN = 20  # ranks
-_UNEVEN = 1.5  # times an equal share of collectives: from then on others wait for a rank
+_UNEVEN = 1.5  # times an equal share of collectives: from here on a rank is reported as waited for
 _COLUMNS = ("step", "computing", "of the median", "spread", "in collectives", "waited", "idle")
 
 
 def ranks_table(name: str, traces: RankTraces) -> Table:
-    """The ranks that compute longest, at most 20: medians over their steps."""
+    """Return the ranks that compute longest, at most 20, with medians over their steps."""
     steps = len(traces.steps)
     table = Table(title=f"{name}: {len(traces.ranks):,} ranks, {steps:,} steps")
     table.add_column("rank")
@@ -39,7 +39,7 @@ def _cells(one: RankSkew) -> tuple[str, ...]:
 
 
 def ranks_notes(traces: RankTraces) -> list[str]:
-    """How steps spread over ranks, and who is waited for; a line each."""
+    """Return how steps spread over ranks, and which rank is waited for, a line each."""
     skew = traces.skew_s
     notes = []
     hidden = len(traces.ranks) - _SHOWN
@@ -60,7 +60,7 @@ def ranks_notes(traces: RankTraces) -> list[str]:
 
 
 def nsys_table(name: str, report: NsysReport) -> Table:
-    """Each step of a profile, at most 20: what its time went into, and shares of it."""
+    """Return each step of a profile, at most 20, with its parts and their shares."""
     device = f" on {report.device}" if report.device else ""
     table = Table(title=f"{name}: {len(report.steps):,} steps{device}")
     table.add_column("step")

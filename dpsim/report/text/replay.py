@@ -13,7 +13,7 @@ _ROWS = 10
 
 
 def replay_table(result: Replay) -> Table:
-    """Loss and accuracy at about ten moments, the first and the last among them."""
+    """Return loss and accuracy at about ten moments, including the first and the last."""
     table = Table(
         title=f"{result.name}: {result.config.model} on digits, {result.workers} workers",
         title_justify="left",
@@ -22,7 +22,7 @@ def replay_table(result: Replay) -> Table:
     for heading in ("simulated time", "samples", "sent", "loss", "accuracy"):
         table.add_column(heading, justify="right")
     points = result.curve.points
-    # A set, since a short curve has fewer points than rows that are wanted.
+    # A set, since a short curve has fewer points than the rows requested.
     for number in sorted({round(place * (len(points) - 1) / _ROWS) for place in range(_ROWS + 1)}):
         point = points[number]
         time, sent = human(point.time_s, TIME), human(point.bytes, DATA, 3)
@@ -33,7 +33,7 @@ def replay_table(result: Replay) -> Table:
 
 
 def replay_notes(result: Replay) -> list[str]:
-    """When the target was reached, how stale gradients were, and what was trained."""
+    """Return when the target was reached, the staleness of gradients, and the training."""
     config, reached = result.config, result.curve.first(result.config.target_accuracy)
     target = f"{config.target_accuracy:.0%} of the test images"
     learners = f", {result.learners} learners each" if result.learners > 1 else ""
@@ -62,7 +62,7 @@ def replay_notes(result: Replay) -> list[str]:
 
 
 def gradients_table(listed: Iterable[GradientHistory]) -> Table:
-    """A row for each gradient, by the time when it was begun."""
+    """Return a row for each gradient, by the time when it was begun."""
     table = Table(title="what became of each gradient", title_justify="left", show_edge=False)
     headings = (
         "worker",

@@ -1,4 +1,4 @@
-"""A schedule as text, round by round, to be read beside a lecture."""
+"""A schedule as text, round by round, for reading along in a lecture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpsim.collectives import Round, Schedule
 
 
 def rounds_text(schedule: Schedule) -> Iterator[str]:
-    """A line a transfer: ``round 1: 0 -> 1  chunk 0  reduce``; only rounds count from 1."""
+    """Yield a line per transfer: ``round 1: 0 -> 1  chunk 0  reduce``; only rounds count from 1."""
     for number, each in enumerate(schedule.each_round(), 1):
         yield from (
             f"round {number}: {row['source']} -> {row['destination']}  {_chunks(row)}  "
@@ -18,14 +18,14 @@ def rounds_text(schedule: Schedule) -> Iterator[str]:
 
 
 def transfers(of: Round) -> list[dict[str, int | str]]:
-    """The transfers of a round, by sender.
+    """Return the transfers of a round, by sender.
 
-    ``chunk`` is the first of ``chunks`` that are sent; ``action`` is what the receiver does with
-    them: ``reduce`` adds them to its own, ``copy`` puts them in their place.
+    ``chunk`` is the first of ``chunks`` that are sent; ``action`` is the receiver's: ``reduce``
+    adds them to its own, ``copy`` replaces its own.
     """
     columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
-    # Arrays of one length, a place for each transfer: lists once, since Python's integers are
-    # printed and become JSON, and numpy's do not.
+    # Converted to lists, since Python's integers can be printed and become JSON, but numpy's
+    # cannot.
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
     return [
         {

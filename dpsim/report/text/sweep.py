@@ -1,4 +1,4 @@
-"""What a sweep found, as a table that fits a terminal."""
+"""The results of a sweep, as a table that fits a terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dpsim.report.text.tables import amount, cell, headings
 from dpsim.studies.sweep import BETWEEN_SENTENCES, COLUMNS, Answer
 
 _FIRST_RESULT = COLUMNS[0].name
-# By heading the columns that a result is made of, and how it is said. Exposed communication, of
-# which efficiency tells too, would make the table wider than a terminal.
+# By heading, the columns that make a result, and how it is written. Exposed communication, which
+# efficiency reflects too, would make the table wider than a terminal.
 _SHOWN: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "step": (("step_time_s",), lambda value: human(value, TIME)),
     WITHIN: (("interval_low_s", "interval_high_s"), within),
@@ -32,9 +32,9 @@ _WITH_TOTAL = {**_SHOWN, **_TOTAL}
 
 
 def sweep_table(answer: Answer, most: int | None = None) -> Table:
-    """Points of ``select * from results``: what differs among them, and five results.
+    """Return points of ``select * from results``: what differs among them, and five results.
 
-    The first ``most`` of them, in the order of the answer.
+    Only the first ``most`` of them, in the order of the answer.
     """
     places = {name: number for number, name in enumerate(answer.columns)}
     told = _telling_apart(answer, places)
@@ -59,19 +59,19 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
 
 
 def _asks_total(answer: Answer, places: dict[str, int]) -> bool:
-    """Whether some point says what the whole training takes; older folders have no such column."""
+    """Return whether some point has totals of the whole training; older folders lack them."""
     place = places.get("total_time_s")
     return place is not None and any(row[place] is not None for row in answer.rows)
 
 
 def _result(values: dict[str, Any], names: tuple[str, ...], said: Callable[..., str]) -> str:
-    """The cell of a result that is made of the columns ``names``; empty where one is missing."""
+    """Return the cell of a result made of the columns ``names``; empty if one is missing."""
     found = [values[name] for name in names]
     return "" if None in found else said(*found)
 
 
 def sweep_notes(answer: Answer, most: int | None = None) -> list[str]:
-    """What the models' errors extrapolate in the first ``most`` points, each once."""
+    """Return what the models' errors extrapolate in the first ``most`` points, each once."""
     place = answer.columns.index("extrapolated")
     told = (row[place] or "" for row in islice(answer.rows, most))
     every = dict.fromkeys(each for text in told for each in text.split(BETWEEN_SENTENCES) if each)
@@ -79,21 +79,22 @@ def sweep_notes(answer: Answer, most: int | None = None) -> list[str]:
 
 
 def _telling_apart(answer: Answer, places: dict[str, int]) -> list[str]:
-    """The columns in which points differ."""
-    # Between the point's number and the results stand the file, the name, the seed and what varies.
+    """Return the columns in which points differ."""
+    # The file, the name, the seed and the varied fields are between the point's number and the
+    # results.
     varied = []
     for name in answer.columns[1 : places[_FIRST_RESULT]]:
         values = {row[places[name]] for row in answer.rows}
         if len(values) > 1:
             varied.append(name)
-    # A file or a name tells points apart only where no field does so.
+    # A file or a name is shown only if no field distinguishes the points.
     fields = [name for name in varied if name not in ("file", "name")]
     distinct = {tuple(row[places[name]] for name in fields) for row in answer.rows}
     return fields if len(distinct) == len(answer.rows) else varied
 
 
 def answer_table(answer: Answer) -> Table:
-    """What any query answers, a column each."""
+    """Return the result of any query as a table, a column each."""
     table = Table(show_edge=False)
     for number, name in enumerate(answer.columns):
         counts = all(

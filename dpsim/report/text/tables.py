@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dpsim.studies.compare import Comparison, Scaling
 
 _DIGITS = 6
-_MANIFOLD = 9.0  # from this change on it is said as a factor
-# The parts of a step that variants are compared by; the others seldom differ.
+_MANIFOLD = 9.0  # larger changes are written as a factor
+# The parts of a step that comparisons show; the others seldom differ.
 _COMPARED: dict[str, PartName] = {
     "computing": "compute",
     "exposed comm.": "exposed_comm",
@@ -38,7 +38,7 @@ _COMPARED: dict[str, PartName] = {
 
 
 def run_table(result: Result) -> Table:
-    """Where the time of a step goes, and what that means."""
+    """Return the parts of a step's time, and its interval."""
     step, parts, interval = result.step_time_s, result.parts_s, result.interval
     sure = "" if interval is None else f", 90% interval {within(interval.low, interval.high)}"
     table = Table(
@@ -50,7 +50,7 @@ def run_table(result: Result) -> Table:
     table.add_column("time", justify="right")
     table.add_column("share", justify="right")
     for part, seconds in parts.items():
-        # Most scenarios lack some of the parts, such as waiting for input: no rows of zeros.
+        # Most scenarios lack some parts, such as waiting for input: rows of zeros are left out.
         if seconds > 0:
             table.add_row(
                 PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}"
@@ -59,7 +59,7 @@ def run_table(result: Result) -> Table:
 
 
 def run_notes(result: Result) -> list[str]:
-    """The other figures of a result, a line each."""
+    """Return the other figures of a result, a line each."""
     step, traffic = result.step_time_s, result.traffic
     samples_per_s, efficiency = result.throughput_samples_per_s, result.scaling_efficiency
     hidden, bytes_per_sample = result.overlapped_comm_s, result.bytes_per_sample
@@ -97,7 +97,7 @@ def run_notes(result: Result) -> list[str]:
 
 
 def _software_notes(words: dict[str, Any] | None) -> list[str]:
-    """The software that was taken, and what of it nothing says."""
+    """Return the software in use, and which of it is assumed."""
     if words is None:
         return []
     said = ", ".join(
@@ -110,7 +110,7 @@ def _software_notes(words: dict[str, Any] | None) -> list[str]:
 
 
 def _utilisation_notes(found: Utilisation) -> list[str]:
-    """Tokens per second and shares of the peak, as far as they are known."""
+    """Return tokens per second and shares of the peak, if they are known."""
     lines = []
     if found.tokens_per_s is not None:
         lines.append(
@@ -127,13 +127,13 @@ def _utilisation_notes(found: Utilisation) -> list[str]:
 
 
 def amount(number: float, digits: int = 3) -> str:
-    """A number for people: whole where it has at least so many digits, else with so many."""
+    """Format a number: whole if it has at least ``digits`` digits, otherwise with that many."""
     is_whole = abs(number) >= 10 ** (digits - 1) - 0.5
     return f"{number:,.0f}" if is_whole else f"{number:.{digits}g}"
 
 
 def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
-    """What a table says of a result's throughput, by heading; with ``tokens`` of text too."""
+    """Return a result's throughput in table cells by heading; with ``tokens`` of text too."""
     cells = {"samples/s": amount(result.throughput_samples_per_s)}
     found = result.utilisation
     if tokens:
@@ -143,14 +143,14 @@ def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
 
 
 def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> dict[str, str]:
-    """What a million samples, or tokens where ``tokens``, cost and draw, by heading.
+    """Return price and energy per million samples, or tokens if ``tokens``, by heading.
 
-    ``currency`` is that of all prices; None where there are several, and each cell says its own.
+    ``currency`` is that of all prices; None if there are several, and each cell has its own.
     """
     cost, energy, rate = result.cost, result.energy, result.throughput_samples_per_s
     price = None if cost is None else cost.per_million_samples
     if tokens:
-        # Of images beside text, no tokens are known.
+        # Models of images among models of text have no tokens.
         rate = result.utilisation.tokens_per_s or 0.0
         price = None if cost is None else cost.per_million_tokens
     unit = "M tokens" if tokens else "M samples"
@@ -162,7 +162,7 @@ def _spending_cells(result: Result, currency: str | None, *, tokens: bool) -> di
 
 
 def _engine_note(result: Result) -> str:
-    """What simulated it, what that leaves out, and what of it was simulated in SimPy."""
+    """Return the engine, its approximation, and the parts that were simulated in SimPy."""
     engine = result.engine
     if result.approximation is not None:
         engine += f", an approximation: {result.approximation}"
@@ -172,7 +172,7 @@ def _engine_note(result: Result) -> str:
 
 
 def _calibration_note(calibration: str | dict[str, Any]) -> str:
-    """What the prediction rests on."""
+    """Return the calibration of a prediction."""
     if isinstance(calibration, str):
         source = (
             "as measured in the model's profile"
@@ -180,7 +180,7 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
             else "from the catalogue's figures, not measured"
         )
         return f"calibration {calibration}: compute times {source}"
-    # Profiles alone have residuals; what remains is one measured step, or a factor.
+    # Only profiles have residuals; otherwise it is one measured step, or a factor.
     if "residuals" in calibration:
         errors = calibration["residuals"]
         return (
@@ -201,7 +201,7 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
 
 
 def _resource_notes(result: Result) -> list[str]:
-    """What steps hold and load, where there is something to say.
+    """Return what steps hold and load, if there is something to report.
 
     Memory, input, epoch, crashes and learners.
     """
@@ -235,7 +235,7 @@ def _resource_notes(result: Result) -> list[str]:
 
 
 def _spending_notes(cost: Cost, energy: Energy | None) -> list[str]:
-    """Money and energy."""
+    """Return cost and energy."""
     target = "" if cost.to_target is None else f", {amount(cost.to_target, 4)} to the target"
     tokens = cost.per_million_tokens
     of_text = "" if tokens is None else f", {amount(tokens)} per million tokens"
@@ -257,7 +257,7 @@ def _spending_notes(cost: Cost, energy: Energy | None) -> list[str]:
 
 
 def _total_notes(total: Total) -> list[str]:
-    """What the training that the scenario asks about takes."""
+    """Return the totals of the training that the scenario asks about."""
     price = "not known: this GPU has no list price, so state cost.price_per_gpu_hour"
     if total.price is not None and total.price_per_gpu_hour is not None:
         price = (
@@ -273,7 +273,7 @@ def _total_notes(total: Total) -> list[str]:
 
 
 def total_cells(total: Total | None) -> dict[str, str]:
-    """What a table says of a total, by heading; empty cells without one."""
+    """Return a total in table cells by heading; empty cells without one."""
     if total is None:
         return dict.fromkeys(("total time", "GPU hours", "price", "kWh"), "")
     price = "" if total.price is None else f"{amount(total.price, 4)} {total.currency}"
@@ -286,9 +286,9 @@ def total_cells(total: Total | None) -> dict[str, str]:
 
 
 def comparison_table(found: Comparison) -> Table:
-    """Variants side by side, best first; ``change`` is that of what they are ranked by."""
+    """Return variants side by side, best first; ``change`` is that of the ranking's figure."""
     changes = [found.change(row) for row in found.rows]
-    # The best is alike to itself, which says nothing.
+    # The best is equivalent to itself, which needs no mark.
     alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]
     table = compare_table([(row.values, row.result) for row in found.rows], changes, alike)
     table.title = f"ranked by {found.ranking.title}"
@@ -296,7 +296,7 @@ def comparison_table(found: Comparison) -> Table:
 
 
 def scaling_table(found: Scaling) -> Table:
-    """A row for each number of nodes."""
+    """Return a row for each number of nodes."""
     numbered = zip(found.nodes, found.results, strict=True)
     rows = [({"nodes": str(count)}, result) for count, result in numbered]
     return compare_table(rows, errors=True)
@@ -309,11 +309,11 @@ def compare_table(
     *,
     errors: bool = False,
 ) -> Table:
-    """Variants side by side, in the order given.
+    """Return variants side by side, in the order given.
 
-    A field that a variant leaves as it is in the file is ``-``. ``changes`` are shares; of the step
-    time against the first where they are left out. Those that are ``alike`` are marked. With
-    ``errors`` the models' error of the step stands beside it.
+    A field that a variant does not set is ``-``. ``changes`` are relative; by default of the step
+    time against the first. Variants that are ``alike`` are marked. With ``errors`` the interval of
+    the step by the models' errors is shown.
     """
     listed = list(rows)
     results = [result for _, result in listed]
@@ -348,9 +348,9 @@ def compare_table(
 
 
 def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
-    """The rates of each result by heading, and what they cost where any has a price."""
+    """Return the rates of each result by heading, and their costs if any has a price."""
     listed = list(results)
-    # Columns of tokens only where some model reads text.
+    # Columns of tokens only if some model reads text.
     tokens = any(result.utilisation.tokens_per_s is not None for result in listed)
     figures = [rate_cells(result, tokens=tokens) for result in listed]
     currencies = {result.cost.currency for result in listed if result.cost is not None}
@@ -366,7 +366,7 @@ def _figures(results: Iterable[Result]) -> list[dict[str, str]]:
 
 
 def _parts_of_any(results: Iterable[Result]) -> dict[str, PartName]:
-    """The parts that are compared, by heading: one that no result has is no column of zeros."""
+    """Return the compared parts by heading, without those that are zero in all results."""
     listed = list(results)
     return {
         heading: part
@@ -382,10 +382,10 @@ def _change(share: float | None) -> str:
 
 
 def headings(paths: Iterable[str]) -> list[str]:
-    """A heading for each path: its last word, of a kind that which has it; more where two agree."""
+    """Return a heading for each path: its last word, without "kind"; two words if ambiguous."""
     words = [path.split(".") for path in paths]
     words = [
-        # By itself "kind" does not say whose.
+        # "kind" alone does not say which kind.
         each[:-1] if len(each) > 1 and each[-1] in ("kind", "fabric") else each
         for each in words
     ]
@@ -394,7 +394,7 @@ def headings(paths: Iterable[str]) -> list[str]:
 
 
 def cell(value: Any, name: str) -> str:
-    """A value; amounts of data, which the column's name tells, with their unit."""
+    """Return a value as text; amounts of data, recognised by the column's name, with their unit."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float) and ("bytes" in name or name.endswith("_size")):
@@ -405,7 +405,7 @@ def cell(value: Any, name: str) -> str:
 
 
 def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Table:
-    """The most used links."""
+    """Return the most used links."""
     title = f"{name}: links under {loads.what}, which takes {human(loads.time_s, TIME)}"
     table = Table(title=title, title_justify="left", show_edge=False)
     table.add_column("link")
@@ -422,7 +422,7 @@ def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Tab
 
 
 def catalogue_table(rows: list[dict[str, Any]]) -> Table:
-    """Rows of equal keys, as a table with those keys as headings."""
+    """Return rows with equal keys as a table, with those keys as headings."""
     table = Table(show_edge=False)
     for key in rows[0]:
         table.add_column(key, overflow="fold")
@@ -432,7 +432,7 @@ def catalogue_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def to_target_notes(target: TimeToTarget) -> list[str]:
-    """Time, steps and cost to the target, the check of the global batch and the learning rate.
+    """Return time, steps and cost to the target, and checks of global batch and learning rate.
 
     A line each.
     """

@@ -1,4 +1,4 @@
-"""How far a prediction may be off, for a terminal."""
+"""The error of a prediction, for a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsim.studies.explain import Trust
 
 
 def sources_table(found: Trust) -> Table:
-    """Each source of error: the interval if it were the only one, and its share of the variance."""
+    """Return the sources of error: the interval of each alone, and its share of the variance."""
     interval = found.interval
     step = human(found.step_time_s, TIME, 3)
     title = f"{found.name}: {step}, {WITHIN} {within(interval.low, interval.high)}"
@@ -29,12 +29,12 @@ def sources_table(found: Trust) -> Table:
 
 
 def basis_notes(found: Trust) -> list[str]:
-    """What the interval rests on, the nearest measurements, and what is extrapolated."""
+    """Return the basis of the interval, the nearest measurements, and what is extrapolated."""
     return [f"basis       {found.interval.basis}", *trust_notes(found.interval)]
 
 
 def measures_table(found: Trust) -> Table:
-    """What to measure, and the interval that it leaves."""
+    """Return possible measurements, and the interval after each."""
     table = Table(title="what to measure to narrow it", title_justify="left", show_edge=False)
     for heading in ("measure", WITHIN, "high over low", "how"):
         table.add_column(heading, justify="left" if heading in ("measure", "how") else "right")

@@ -1,4 +1,4 @@
-"""What a search found, as tables and lines for a terminal."""
+"""The results of a search, as tables and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dpsim.studies.tune import Evaluation, Reason, Refused, Tuning, inexact
 
 _MOST_FRONT = 12
 _MOST_REASONS = 8
-_MATTERS = 0.005  # changes below this are not told
+_MATTERS = 0.005  # smaller changes are not shown
 
 
 def tuning_table(tuning: Tuning) -> Table:
-    """The file's own configuration and the best ones side by side.
+    """Return the file's own configuration and the best ones side by side.
 
-    What they set, and what comes out.
+    It has the values they set, and their figures.
     """
     columns = {"as the file is": tuning.baseline}
     if tuning.exact is not None:
@@ -44,7 +44,7 @@ def tuning_table(tuning: Tuning) -> Table:
         table.add_row(path, *(_value(each, path, tuning) for each in columns.values()))
 
     rows = [_figures(each, tuning) for each in columns.values()]
-    # The last column that has figures: the file's own configuration, the first, may be refused.
+    # The last column with figures: the file's own configuration, the first, may be refused.
     for heading in next(row for row in reversed(rows) if row):
         table.add_row(heading, *(row.get(heading, "") for row in rows))
     return table
@@ -57,7 +57,7 @@ def _value(each: Evaluation | Refused, path: str, tuning: Tuning) -> str:
 
 
 def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
-    """What came out, by heading; nothing of a configuration that cannot be."""
+    """Return the figures by heading; none of an impossible configuration."""
     if isinstance(each, Refused):
         return {}
     span, gain = tuning.objective.span, tuning.gain_of(each)
@@ -84,9 +84,9 @@ def _of_text(found: Utilisation) -> dict[str, str]:
 
 
 def front_table(tuning: Tuning) -> Table:
-    """The front of time against cost, the fastest first.
+    """Return the front of time against cost, the fastest first.
 
-    Each with what it sets that the fastest does not.
+    Each row has the values that differ from the fastest.
     """
     span = tuning.objective.span
     table = Table(
@@ -113,7 +113,7 @@ def _settings(each: Evaluation) -> str:
 
 
 def _reasons(which: str, reasons: Iterable[Reason]) -> list[str]:
-    """What a best configuration owes to each of its values that matters."""
+    """Return the effect of each important value of a best configuration."""
     return [
         f"why         {which}: with {each.path} as the file has it instead of {each.value}, "
         f"{each.loss:+.1%}, most of it {PARTS[each.part].title}"
@@ -123,7 +123,7 @@ def _reasons(which: str, reasons: Iterable[Reason]) -> list[str]:
 
 
 def tuning_notes(tuning: Tuning) -> list[str]:
-    """How much was searched, what could not be and why, and what the figures do not show.
+    """Return how much was searched, what was impossible and why, and remarks.
 
     A line each.
     """

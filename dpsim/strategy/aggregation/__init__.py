@@ -1,6 +1,6 @@
-"""How gradients meet: each way says the calls of a step and the collectives that carry them.
+"""Gradient aggregation: each kind defines the calls of a step and the collectives that carry them.
 
-It knows codecs by what they say of themselves.
+Depends on codecs only through the properties that they declare.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What every way to meet says of itself: its calls in a step, and what carries them."""
+"""The base of all kinds of aggregation: a step's calls, and the collectives that carry them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Stages = tuple[tuple[str, int], ...]
 
 
 class Meeting(Enum):
-    """How the workers of a job meet."""
+    """The topology in which workers communicate."""
 
     TOGETHER = "together"
     AT_SERVERS = "at servers"
@@ -28,14 +28,14 @@ class Meeting(Enum):
 
 
 class AllReduceChoice(NamedTuple):
-    """Which algorithm an all-reduce has, and whose."""
+    """The algorithm of an all-reduce, and the library that provides it."""
 
     algorithm: str
     library: str
 
 
 class AddingRate(NamedTuple):
-    """The field that says how fast servers or processors add gradients up, its value, its words."""
+    """The rate at which servers or processors add gradients: its field, value and description."""
 
     field: str
     value: float
@@ -43,10 +43,10 @@ class AddingRate(NamedTuple):
 
 
 class Aggregation(Config):
-    """How gradients (or models) meet.
+    """The aggregation of gradients (or models).
 
-    What a kind is like stands in class variables. Where its fields decide, it has a property of
-    that name.
+    Class variables hold the properties of a kind. Where one depends on its fields, the kind defines
+    a Python property of the same name.
     """
 
     meeting: ClassVar[Meeting] = Meeting.TOGETHER
@@ -91,63 +91,67 @@ class Aggregation(Config):
 
     @property
     def moves_alone(self) -> bool:
-        """Whether a worker without others communicates too."""
+        """Whether a single worker communicates as well."""
         return False
 
     @property
     def all_reduce(self) -> AllReduceChoice | None:
-        """The all-reduce of gradients, None where they meet otherwise."""
+        """The all-reduce of gradients, None where another collective is used."""
         return None
 
     @property
     def adding_rate(self) -> AddingRate | None:
-        """How fast gradients are added up beside the GPUs, None where no processor does that."""
+        """How fast gradients are added outside the GPUs, None where no CPU or server adds them."""
         return None
 
     def between_groups(self) -> Aggregation:
-        """How groups of workers meet, which each meet inside in this way."""
+        """Return how groups of workers exchange that each aggregate inside in this way."""
         return self
 
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
-        """The host of each server beside workers on ``hosts`` hosts; others come after those."""
+        """Return the host of each server, for workers on ``hosts`` hosts.
+
+        Servers that are not on the workers' hosts are numbered after them.
+        """
         return ()
 
     def shard_size(self, mesh: Mesh) -> int:
-        """Among how many workers a model is divided, each of which holds and updates its part."""
+        """Return the number of workers among which a model is sharded."""
         return 1
 
     def updated_part(self, model: Model, mesh: Mesh) -> float:
-        """The part of the model that a worker updates, at the most."""
+        """Return the largest part of the model that a worker updates."""
         return 1 / self.shard_size(mesh)
 
     def host_copies(self, model: Model, mesh: Mesh) -> HostCopies:
-        """What a worker copies between its GPU and the host, where anything is kept there."""
+        """Return a worker's copies between its GPU and the host, where it offloads anything."""
         raise NotImplementedError
 
     def searched_nodes(self, model: Model) -> float:
-        """Nodes of the autograd graph that the host searches before gradients are reduced."""
+        """Return how many autograd nodes the host searches before gradients are reduced."""
         return 0.0
 
     def copied_bytes(self, model: Model) -> tuple[float, float]:
-        """Bytes that each forward and each backward pass moves beside its layers."""
+        """Return the bytes that each forward and backward pass moves besides its layers."""
         return 0.0, 0.0
 
     @abstractmethod
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """The calls of a step, after which all go on with what they hold in common.
+        """Return the calls of a step, after which all workers continue with the common result.
 
-        A pass of the step is of ``batch`` samples a worker, and ``mesh`` are those who meet.
+        Each pass of the step processes ``batch`` samples per worker; ``mesh`` holds the workers
+        that exchange.
         """
 
     @abstractmethod
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """The calls that average the workers' models after a step."""
+        """Return the calls that average the workers' models after a step."""
 
     @abstractmethod
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """A model for each collective that the calls name: one, or one for each step in turn."""
+        """Return a model for each collective that the calls name: one, or one per step in turn."""
 
     def stages(
         self,
@@ -158,38 +162,40 @@ class Aggregation(Config):
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
-        """The collectives, one after the other, that carry one payload.
+        """Return the successive collectives that carry one payload.
 
-        It is of ``plain`` bytes, of which its codec makes parts of ``encoded`` bytes.
+        The payload has ``plain`` bytes, which its codec encodes into parts of ``encoded`` bytes.
         """
         return tuple((collective, nbytes) for nbytes in encoded)
 
     def communicator(self, collective: str) -> Group:
-        """Whose communicator carries one of the ``stages``.
+        """Return the communicator that carries one of the ``stages``.
 
-        Successive stages on different communicators become calls of their own.
+        Successive stages on different communicators become separate calls.
         """
         return "all"
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
-        """How many encoded payloads a worker decodes."""
-        # What does not add up in flight is gathered: one payload of each worker comes to all.
+        """Return the number of encoded payloads that a worker decodes."""
+        # Payloads that do not add up in flight are gathered: every worker gets one from each
+        # worker.
         return 1 if sums_in_flight else workers
 
     def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
-        """How often a turn's calls are sent in an iteration of each worker, where all act alone."""
+        """Return how often a turn's calls are sent per iteration of asynchronous workers."""
         return 1.0
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:
-        """Seconds of a last round after which all workers hold the same model."""
+        """Return the seconds of a final round after which all workers hold the same model."""
         return 0.0
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
-        """Seconds until every worker holds what rank 0 has as a run begins.
+        """Return the seconds until every worker holds the initial state of rank 0.
 
-        That is the model and the state of its optimiser, ``state_bytes`` in all.
+        The state is the model and its optimiser's state, ``state_bytes`` in all.
         """
         if setting.cluster.ranks == 1:
             return 0.0
-        # DDP does so too: replicas that start apart stay apart, since only gradients are averaged.
+        # As in DDP: replicas that start different stay different, since only gradients are
+        # averaged.
         return setting.broadcast().time_together(state_bytes)

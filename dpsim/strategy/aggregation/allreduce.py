@@ -24,11 +24,11 @@ from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Mesh
 from dpsim.workload import Model, Program
 
-_USED_BYTES = 4  # of a parameter, in what says which were used (torch's reducer)
+_USED_BYTES = 4  # per parameter, in the map of used parameters (torch's reducer)
 
 AlgorithmName = Annotated[
     str,
-    # Unknown names are errors, which suggest the nearest known one.
+    # Unknown names are errors that suggest the nearest known one.
     AfterValidator(all_reduce),
     WithJsonSchema(
         {
@@ -106,38 +106,35 @@ class AllReduceConfig(Aggregation):
 
     @property
     def views_buckets(self) -> bool:  # type: ignore[override]
-        """The scenario's."""
         return self.gradient_as_bucket_view
 
     @property
     def reduces_each_pass(self) -> bool:  # type: ignore[override]
-        """The scenario's."""
         return self.sync_each_pass
 
     @property
     def rebuilds_buckets(self) -> bool:  # type: ignore[override]
-        """Not where each step may use other parameters."""
+        """Whether buckets are rebuilt: not where each step may use other parameters."""
         return self.static_graph or not self.find_unused_parameters
 
     def searched_nodes(self, model: Model) -> float:
-        """A node for each kernel of the forward pass, and one that accumulates each gradient.
+        """Return a node for each kernel of the forward pass, and one for each gradient.
 
-        That is torch's graph but for views, as transposed weights are.
+        This is torch's graph without views such as transposed weights.
         """
         kernels = float(model.vector("steps").sum())
         return 0.0 if self.rebuilds_buckets else kernels + len(model.tensors.elements)
 
     @property
     def all_reduce(self) -> AllReduceChoice:
-        """The scenario's."""
         return AllReduceChoice(self.algorithm or default_algorithm(self.library), self.library)
 
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """One all-reduce per parameter tensor, in the order in which gradients become ready.
+        """Return one all-reduce per parameter tensor, in the order in which gradients become ready.
 
-        Then one of which were used, where that is asked.
+        An all-reduce of the map of used parameters follows where the scenario asks for it.
         """
         calls = gradients(model, program, "all-reduce", each_pass=self.sync_each_pass)
         if self.sync_each_pass:
@@ -155,16 +152,16 @@ class AllReduceConfig(Aggregation):
         )
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """One all-reduce of the whole model."""
+        """Return one all-reduce of the whole model."""
         return whole_model(model, program, "all-reduce")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
+        """Return the all-reduce, and an all-gather where a codec's payloads do not add up."""
         library, carried = setting.library_for(self.library, self.algorithm or "auto")
         if carried is None:
             carried = setting.timed(self.algorithm or default_algorithm(library), library=library)
         models: dict[str, Turns] = {"all-reduce": (carried,)}
-        # Sparse or scaled payloads cannot be summed on their way; each worker gathers and adds.
+        # Sparse or scaled payloads cannot be summed in flight: each worker gathers and adds them.
         if not setting.sums_in_flight:
             gathered = setting.timed(default_algorithm(library), "all-gather", library)
             models["all-gather"] = (gathered,)
@@ -179,7 +176,7 @@ class AllReduceConfig(Aggregation):
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
-        """Payloads that add up are all-reduced; others are gathered from all workers."""
+        """Return an all-reduce of payloads that add up, or else an all-gather from all workers."""
         if sums_in_flight or collective != "all-reduce":
             return tuple((collective, nbytes) for nbytes in encoded)
         # The size of an all-gather is that of its result, as in nccl-tests: all workers' payloads.

@@ -1,7 +1,7 @@
-"""Calls of collectives in a step, through which the parts of a strategy meet.
+"""Calls of collectives in a step, which connect the parts of a strategy.
 
-A call says what is communicated, what it waits for and what waits for it: positions in the
-program of a step (`dpsim.workload.Program`).
+A call states its payload, what it waits for and what waits for it, as positions in the program of a
+step (`dpsim.workload.Program`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Literal
 
 from dpsim.workload import Model, Program
 
-# Bytes: gradients and the models that are averaged are kept in fp32, also under automatic mixed
-# precision. Of a model's own, which may be in bf16, `Model.parameter_bytes` says.
+# Bytes of gradients and of averaged models, which are kept in fp32, also under automatic mixed
+# precision. The width of a model's own parameters, maybe bf16, is `Model.parameter_bytes`.
 ELEMENT = 4
 
 Payload = Literal["gradients", "models", "weights", "loss", "samples", "used parameters"]
@@ -23,17 +23,16 @@ Group = Literal["all", "group", "outer", "replicas"]
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCall:
-    """A collective on ``nbytes``, and where in a step it stands.
+    """A collective on ``nbytes``, and its place in a step.
 
-    It can start at position ``ready``; nothing past position ``needed`` starts before its end. Of
-    the payloads, gradients are what overlap policies merge and order; gradients and whole models
-    are what codecs compress. ``width`` is the bytes of one of its elements.
+    It can start at position ``ready``; nothing after position ``needed`` starts before it ends.
+    ``payload``: overlap policies merge and order gradients; codecs compress gradients and whole
+    models. ``width`` is the bytes of one element.
 
-    ``group``: who meets, all workers, those of each group, the groups, or replicas of a shard.
-    Calls of one follow one another; those of another have a communicator of their own, and do not
-    wait for them. ``lag``:
-    steps that go on before it is needed. ``overtakes``: it goes before gradients that are ready
-    where it is.
+    ``group``: the workers that exchange: all, those of each group, the groups, or replicas of a
+    shard. Calls of one group run one after the other; each group has its own communicator and does
+    not wait for the others. ``lag``: steps that run before the result is needed. ``overtakes``: it
+    runs before gradients that become ready at the same position.
     """
 
     name: str
@@ -48,8 +47,8 @@ class CollectiveCall:
     overtakes: bool = False
 
     def parts(self, sizes: Iterable[int], needed: int) -> Iterator[CollectiveCall]:
-        """The call in numbered parts of ``sizes`` bytes, each of which is needed at ``needed``."""
-        # Not by `replace`, which takes five times as long: a step may have tens of thousands.
+        """Yield numbered parts of the call of ``sizes`` bytes, each needed at ``needed``."""
+        # `replace` would take five times as long, and a step may have tens of thousands of calls.
         ready = self.ready
         as_here = (self.collective, self.payload, self.width, self.group, self.lag, self.overtakes)
         for number, nbytes in enumerate(sizes):
@@ -57,11 +56,11 @@ class CollectiveCall:
 
 
 def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
-    """One call with the payloads of all.
+    """Return one call with the payloads of all.
 
-    It waits for the last of them, and is waited for where the first of them is.
+    It waits for the last of the calls, and is needed where the first of them is.
     """
-    # Only what is alike can travel as one: anything else fails here.
+    # Calls can be merged only where these are equal; otherwise the unpacking fails.
     (collective,) = {call.collective for call in calls}
     (payload,) = {call.payload for call in calls}
     (width,) = {call.width for call in calls}
@@ -74,13 +73,13 @@ def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
 def in_order(
     planned: tuple[CollectiveCall, ...], others: tuple[CollectiveCall, ...]
 ) -> tuple[CollectiveCall, ...]:
-    """The ``planned`` calls in their own order, with ``others`` put in between.
+    """Return the ``planned`` calls in their own order, with ``others`` inserted.
 
-    Each of the others stands before the first planned call that becomes ready later than it, or if
+    Each of the others comes before the first planned call that becomes ready later than it, or, if
     it overtakes, no sooner.
     """
-    # Calls go one after the other, in one order on every worker, as on one communicator of NCCL:
-    # what is ready must not stand behind what is not. The order of gradients is the policy's.
+    # Calls run one after the other, in the same order on every worker, as on one NCCL communicator:
+    # a ready call must not queue behind one that is not. The overlap policy orders the gradients.
     order: list[CollectiveCall] = []
     left = deque(planned)
     for call in sorted(others, key=lambda other: other.ready):
@@ -100,13 +99,13 @@ def gradients(
     width: int | None = None,
     each_pass: bool = False,
 ) -> tuple[CollectiveCall, ...]:
-    """One call per parameter tensor, in the order in which gradients become ready.
+    """Return one call per parameter tensor, in the order in which gradients become ready.
 
-    They are those of the last pass, which hold the sum of all passes, or those of ``each_pass``.
-    ``width``: as the model keeps them if None.
+    They are the calls of the last pass, which hold the sum of all passes, or of ``each_pass``.
+    ``width``: bytes of an element; as the model keeps parameters if None.
     """
     width = width or model.parameter_bytes
-    # Of thousands of tensors: numbers of lists are read many times as fast as those of arrays.
+    # Lists, since there are thousands of tensors and lists are much faster to index than arrays.
     elements, layers = model.tensors.elements.tolist(), model.tensors.layer.tolist()
     numbers = range(program.passes) if each_pass else (program.last,)
     end, calls = program.end, []
@@ -121,7 +120,7 @@ def gradients(
 
 
 def whole_model(model: Model, program: Program, collective: str) -> tuple[CollectiveCall, ...]:
-    """One call on all trained parameters after the optimiser's step, where models are averaged."""
+    """Return one call on all trained parameters after the optimiser's step, to average models."""
     width, updated = model.parameter_bytes, program.updated
     nbytes = model.trained * width
     return (CollectiveCall("model", nbytes, updated, updated, collective, "models", width),)

@@ -45,18 +45,18 @@ class GossipConfig(Aggregation):
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """The models at the start of a step travel while it computes; the update waits for them."""
-        # D-PSGD, algorithm 1: the mean and the gradient are both taken of the model that the step
-        # begins with, so neither waits for the other.
+        """Return the exchange of the models at a step's start; the update waits for it."""
+        # D-PSGD, algorithm 1: the mean and the gradient both use the model at the start of the
+        # step, so neither waits for the other.
         (whole,) = whole_model(model, program, "gossip")
         return (CollectiveCall(whole.name, whole.nbytes, 0, program.end, "gossip", "models"),)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """An exchange of whole models after the optimiser's step."""
+        """Return an exchange of whole models after the optimiser's step."""
         return whole_model(model, program, "gossip")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """One exchange for each turn of the graph."""
+        """Return one exchange for each turn of the graph."""
         from dpsim.network import FlowsModel, RoundsModel
 
         turns = self.turns(setting.cluster.ranks, setting.seed)
@@ -73,27 +73,27 @@ class GossipConfig(Aggregation):
         return {"gossip": models}
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
-        """One of each neighbour where payloads do not add up."""
+        """Return one payload for each neighbour where payloads do not add up."""
         from dpsim.collectives import most_neighbours
 
         return 1 if sums_in_flight else max(most_neighbours(turn) for turn in self.turns(workers))
 
     def turns(self, workers: int, seed: int = 0) -> tuple[Schedule, ...]:
-        """The exchanges of successive steps, which then begin again."""
+        """Return the exchanges of successive steps, which repeat in turn."""
         from dpsim.collectives import gossip_turns
 
         return gossip_turns(self.graph, workers, seed)
 
     def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
-        """One message each way for every worker that has a partner, over those of the turn."""
-        # A synchronous turn has a message along every edge. Alone, each worker picks one neighbour,
-        # and models go there and back.
+        """Return one message each way per worker with a partner, over the messages of the turn."""
+        # A synchronous turn has a message along every edge. An asynchronous worker picks one
+        # neighbour, and exchanges models with it.
         phases = self.turns(workers, seed)[turn].phases
         heard = np.concatenate([phase.destination.at(0) for phase in phases])
         return 2 * len(np.unique(heard)) / len(heard)
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:
-        """Seconds of a ring all-reduce, after which all hold the mean of all models."""
+        """Return the seconds of a ring all-reduce, after which all hold the mean of all models."""
         if setting.cluster.ranks == 1:
             return 0.0
         return setting.timed("ring").time_together(model_bytes)

@@ -34,7 +34,7 @@ class HostConfig(Aggregation):
     """Gradients meet on the CPU, or on GPU 0 of a single process."""
 
     through_host: ClassVar[bool] = True
-    timed_by_flows: ClassVar[bool] = True  # copies share what leads to the processor
+    timed_by_flows: ClassVar[bool] = True  # copies share the links to the processor
 
     kind: Literal["host"] = Field(
         description="Gradients meet on the CPU, or on GPU 0 of a single process."
@@ -61,19 +61,18 @@ class HostConfig(Aggregation):
 
     @property
     def adding_rate(self) -> AddingRate | None:
-        """The processors', where gradients are copied to them."""
+        """The processors' summing rate, where gradients are copied to them."""
         if self.single_process:
             return None
         return AddingRate("sum_rate", self.sum_rate, "the CPUs' summing rate")
 
     @property
     def single_process(self) -> bool:  # type: ignore[override]
-        """Where the scenario says so."""
         return self.way == "single-process"
 
     @property
     def moves_alone(self) -> bool:
-        """A single GPU copies to the CPU and back all the same.
+        """Whether a single worker communicates: a GPU still copies to the CPU and back.
 
         A single process with one GPU has nothing to copy.
         """
@@ -82,10 +81,10 @@ class HostConfig(Aggregation):
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """Gradients by way of the CPU; of a single process, all that GPU 0 hands out and gathers.
+        """Return the copies of gradients by way of the CPU, or the transfers of GPU 0.
 
-        Samples and weights go out before a pass; outputs come in after forward, and gradients after
-        backward.
+        A single process sends samples and weights before a pass, and gathers outputs after forward
+        and gradients after backward.
         """
         if self.way == "copies":
             return gradients(model, program, "host-path")
@@ -99,8 +98,8 @@ class HostConfig(Aggregation):
             begin = program.begin(number)
             turn = program.turn(number)
             end = program.begin(number + 1)
-            # As torch.nn.parallel.DataParallel.forward does it: scatter, replicate, gather. The
-            # backward of its replication adds the replicas' gradients up on GPU 0.
+            # Scatter, replicate, gather, as in torch.nn.parallel.DataParallel.forward. The backward
+            # of its replication adds the replicas' gradients on GPU 0.
             passes += [
                 CollectiveCall("samples", samples, begin, begin, "scatter", "samples"),
                 CollectiveCall("replicate", weights, begin, begin, "broadcast", "weights"),
@@ -110,13 +109,13 @@ class HostConfig(Aggregation):
         return tuple(passes)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Whole models by way of the CPU."""
+        """Return the copies of whole models by way of the CPU."""
         return whole_model(model, program, "host-path")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """The way through the CPU; of a single process, trees from and to GPU 0.
+        """Return the path through the CPU, or for a single process, trees from and to GPU 0.
 
-        Raises DpsimError for one on several nodes.
+        Raises DpsimError for a single process on several nodes.
         """
         if self.way == "single-process":
             if setting.cluster.nodes > 1:
@@ -141,10 +140,10 @@ class HostConfig(Aggregation):
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
-        """What a single process hands out and gathers is that of all workers."""
+        """Return the stages; a single process scatters and gathers the payloads of all workers."""
         shares = mesh.ranks if collective in ("scatter", "gather") else 1
         return tuple((collective, shares * nbytes) for nbytes in encoded)
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
-        """A worker decodes the sum."""
+        """Return 1: a worker decodes the sum."""
         return 1

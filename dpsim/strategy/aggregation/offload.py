@@ -1,4 +1,4 @@
-"""What sharded training keeps in the host's memory, or on its drives, instead of the GPU's.
+"""Offloading: state that sharded training keeps in host memory or on drives, instead of the GPU.
 
 DeepSpeed calls it ZeRO-Offload and ZeRO-Infinity (Ren et al., USENIX ATC 2021; Rajbhandari et al.,
 SC 2021), torch CPUOffloadPolicy.
@@ -16,7 +16,7 @@ from dpsim.base.units import BytesPerSecond
 
 
 class HostCopies(NamedTuple):
-    """Bytes by layer that a worker copies: its shards of weights before, gradients after passes."""
+    """Bytes per layer that a worker copies: shards of weights before passes, gradients after."""
 
     forward: FloatArray
     backward: FloatArray
@@ -24,7 +24,7 @@ class HostCopies(NamedTuple):
 
 
 class OffloadConfig(Config):
-    """What is kept outside the GPUs' memory, and where."""
+    """The state that is kept outside the GPUs' memory, and where."""
 
     optimizer: Literal["none", "cpu", "nvme"] = Field(
         "none",
@@ -58,7 +58,7 @@ class OffloadConfig(Config):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What is kept elsewhere."""
+        """The parts that are kept elsewhere."""
         places = {
             "optimizer": self.optimizer,
             "parameters": self.parameters,

@@ -39,11 +39,11 @@ _COLLECTIVE = "push-pull"
 
 
 class ParameterServerConfig(Aggregation):
-    """Servers hold the parameters: workers push gradients and pull what has become of them."""
+    """Servers hold the parameters: workers push gradients and pull updated parameters."""
 
     meeting: ClassVar[Meeting] = Meeting.AT_SERVERS
     updates_elsewhere: ClassVar[bool] = True
-    moves_alone: ClassVar[bool] = True  # servers take the update of a single worker, too
+    moves_alone: ClassVar[bool] = True  # servers apply the update of a single worker, too
     timed_by_flows: ClassVar[bool] = True  # pushes and pulls share the servers' links
     also_called: ClassVar[tuple[str, ...]] = ("ps",)
 
@@ -81,32 +81,31 @@ class ParameterServerConfig(Aggregation):
 
     @property
     def adding_rate(self) -> AddingRate:
-        """The servers'."""
+        """The servers' update rate."""
         return AddingRate("update_rate", self.update_rate, "the servers' update rate")
 
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
-        """In turn those of the workers, or hosts of their own."""
+        """Return the workers' hosts in turn, or hosts of the servers' own."""
         first = 0 if self.colocated else hosts
         servers = range(self.servers or hosts)
         return tuple(first + (server % hosts if self.colocated else server) for server in servers)
 
     @property
     def compresses_replies(self) -> bool:
-        """Where the scenario says so."""
         return self.compress_pull
 
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """One push and pull per parameter tensor, in the order in which gradients become ready."""
+        """Return a push and pull per parameter tensor, in the order of ready gradients."""
         return gradients(model, program, _COLLECTIVE)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """A push and pull of the whole model."""
+        """Return a push and pull of the whole model."""
         return whole_model(model, program, _COLLECTIVE)
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """The two ways."""
+        """Return the push and the pull."""
         from dpsim.network import ServersModel
 
         servers = self.place(setting)
@@ -121,27 +120,28 @@ class ParameterServerConfig(Aggregation):
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
-        """A push of what the codec makes, then a pull of parameters."""
+        """Return a push of the encoded payload, then a pull of parameters."""
         if collective != _COLLECTIVE:
             return tuple((collective, nbytes) for nbytes in encoded)
-        # Parameters come back, not gradients: what a codec may lose of a gradient is made good by
-        # its feedback, what it loses of parameters is not. So they come whole unless told.
+        # Parameters come back, not gradients. Feedback makes up for what a codec loses of a
+        # gradient, not of parameters. So they are sent uncompressed unless the scenario asks
+        # otherwise.
         back = sum(encoded) if self.compress_pull else plain
         return (("push", sum(encoded)), ("pull", back))
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
-        """A worker decodes what it pulls, if that is compressed; servers decode what is pushed."""
+        """Return 1 where replies are compressed, else 0; servers decode what is pushed."""
         return int(self.compress_pull)
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
-        """Every worker pulls the model; the optimiser's state stays at the servers."""
+        """Return the seconds of a pull of the model; the optimiser's state stays on the servers."""
         from dpsim.network import ServersModel
 
         pull = ServersModel(self.place(setting), "pull")
         return pull.time_together(model.parameters * model.parameter_bytes)
 
     def place(self, setting: Setting) -> Servers:
-        """The servers on the cluster's CPUs, the same ones whenever they are asked for.
+        """Return the servers on the cluster's CPUs, the same objects on every call.
 
         Raises DpsimError where the network has no place for them.
         """
@@ -158,6 +158,6 @@ class ParameterServerConfig(Aggregation):
         hosts = Hosts(setting.config, 0 if self.colocated else count)
         chosen = hosts.cpus[np.array(self.server_hosts(nodes))]
         conditions = setting.conditions(hosts.network, hosts.workers)
-        # With servers left out there may be fewer nodes than replicas.
+        # With fewer servers requested there may be fewer nodes than replicas.
         replicas = min(self.replicas, count)
         return Servers(hosts.network, hosts.workers, chosen, self.update_rate, replicas, conditions)

@@ -1,4 +1,4 @@
-"""What an aggregation may know when it builds the models of its collectives."""
+"""The input from which an aggregation builds the models of its collectives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ASKED = "as asked for"
 
 @dataclass(frozen=True, slots=True)
 class LibraryChoice:
-    """Whose collectives are timed, and why in words."""
+    """The library whose collectives are timed, and the reason in words."""
 
     library: str
     why: str
@@ -38,15 +38,15 @@ class LibraryChoice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """The cluster, what messages cost on it, and how collectives are to be timed.
+    """The cluster, the costs of messages on it, and how collectives are timed.
 
-    ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
-    ``disturbances(network, workers)`` are the other traffic and the link changes on a network in
-    which worker i is rank ``workers[i]``; None where there are none, or a model need not know them.
-    ``disturbed``: whether there are any. ``groups``: those that meet, where that is not all.
-    ``libraries`` gathers what was chosen for the scenario, and ``cautions`` what no machine does of
-    it. ``models`` are those that were made on this very cluster, for other scenarios, too;
-    ``placed`` are servers that stand on it.
+    ``config`` is the cluster as described, ``cluster`` as built, ``transport`` the measured
+    messages. ``disturbances(network, workers)`` returns the background traffic and link changes on
+    a network in which worker i is rank ``workers[i]``; None where there are none, or where models
+    can ignore them. ``disturbed``: whether there are any. ``groups``: the groups that exchange,
+    unless all workers do. ``libraries`` collects the scenario's library choices, and ``cautions``
+    its unrealistic assumptions. ``models`` are the models already built on this cluster, also for
+    other scenarios; ``placed`` are the servers already placed on it.
     """
 
     config: ClusterConfig
@@ -71,12 +71,12 @@ class Setting:
         library: str = "ideal",
         groups: Groups | None = None,
     ) -> CollectiveModel:
-        """The model of one collective operation of all workers, as the scenario wants it timed.
+        """Return the model of one collective operation of all workers, timed as the scenario asks.
 
-        With ``groups``, or those of the setting, of one in each of them, all at once.
+        With ``groups``, or the setting's groups, the operation runs in each of them at once.
         """
         groups = groups or self.groups
-        # Models that are kept are of the cluster as it is built, undisturbed and not measured.
+        # Only models of the undisturbed cluster, without measured messages, are cached.
         if self.transport is not None or self._conditions_of(library):
             return self._timed(algorithm, operation, library, groups)
         asked = self._key(algorithm, operation, library, groups)
@@ -85,14 +85,14 @@ class Setting:
         return self.models[asked]
 
     def _key(self, *asked: Hashable) -> Hashable:
-        """All that a model depends on besides the cluster, whose models these are."""
+        """Return all that a model depends on besides the cluster, which owns the cache."""
         return self.kind, self.costs, *asked
 
     def _conditions_of(self, library: str) -> Conditions | None:
-        """What a model by ``library`` must know of the other traffic and the link changes, if any.
+        """Return the background traffic and link changes that a model by ``library`` needs, if any.
 
-        A library's says what its collective takes alone. What else is on the links it meets there,
-        as a bundle.
+        A library's model gives the time of its collective alone. Other traffic on its links is
+        simulated separately, with the collective as a bundle.
         """
         if self.disturbances is None or (library != "ideal" and self.kind == "auto"):
             return None
@@ -102,8 +102,8 @@ class Setting:
         self, algorithm: str, operation: str, library: str, groups: Groups | None
     ) -> CollectiveModel:
         conditions = self._conditions_of(library)
-        # What was measured holds for an undisturbed network only, and has no say where the scenario
-        # asks for a model by name.
+        # Measured times hold only for an undisturbed network, and are not used where the scenario
+        # names a network model.
         undisturbed = self.kind == "auto" and not conditions
         if self.transport is not None and undisturbed and groups is None:
             from dpsim.network import transport_model
@@ -130,21 +130,21 @@ class Setting:
         )
 
     def conditions(self, network: Cluster, workers: IntArray | None = None) -> Conditions:
-        """The other traffic and the link changes on ``network``.
+        """Return the background traffic and the link changes on ``network``.
 
-        Worker i is its rank ``workers[i]``; left out, rank i.
+        Worker i is its rank ``workers[i]``; rank i if left out.
         """
         if self.disturbances is None:
             return Conditions()
         return self.disturbances(network, self.workers if workers is None else workers)
 
     def broadcast(self) -> CollectiveModel:
-        """The model of a broadcast from rank 0: the library's where it has one, else a tree."""
+        """Return the model of a broadcast from rank 0: the library's if it has one, else a tree."""
         if self.library != "ideal":
             try:
                 return self.timed("auto", "broadcast", self.library)
             except DpsimError:
-                pass  # Gloo and MPI have a model of the all-reduce alone.
+                pass  # Gloo and MPI have only a model of the all-reduce.
         return self.timed("tree", "broadcast")
 
     def library_for(
@@ -154,11 +154,11 @@ class Setting:
         operation: str = "all-reduce",
         groups: Groups | None = None,
     ) -> tuple[str, CollectiveModel | None]:
-        """``library``, or what "auto" is here for an algorithm ("auto" too if none is asked for).
+        """Return ``library``, or the library that "auto" selects for an algorithm ("auto": any).
 
-        With it the model of the operation, where that was made to find the library. Measured
-        messages, links that are cut and a network model that is asked for are for no library. Which
-        it was, and why, goes to the ``libraries``.
+        Also returns the model of the operation, where it was built to find the library. "auto"
+        selects no library where messages were measured, links are cut, or a network model is
+        requested. The choice and its reason are appended to ``libraries``.
         """
         found = AutomaticLibrary(library, _ASKED)
         if library == "auto":
@@ -171,7 +171,7 @@ class Setting:
         return found.library, found.model
 
     def _beside_ideal(self) -> list[str]:
-        """What to say where links are asked to be ideal though a library serves the GPUs."""
+        """Return the cautions on ideal links where a library serves the GPUs."""
         found = automatic_library("auto", self.cluster).library
         if found == "ideal" or self.transport is not None:
             return []
@@ -182,7 +182,7 @@ class Setting:
         ]
 
     def _automatic(self, algorithm: str, operation: str, groups: Groups | None) -> AutomaticLibrary:
-        """What "auto" is, and why."""
+        """Return the library that "auto" selects, and why."""
         if self.transport is not None:
             why = "auto: messages are as the calibration has measured them"
             return AutomaticLibrary("ideal", why)
@@ -191,7 +191,7 @@ class Setting:
         if any(change.factor == 0 for change in self.conditions(self.cluster).changes):
             why = "auto: around links that are cut messages go other ways, by no library"
             return AutomaticLibrary("ideal", why)
-        # The model that answers is the one that will be asked for.
+        # The model that is checked here is the one that is used later.
         asked = self._key(algorithm, operation, "nccl", groups)
         chosen = automatic_library(
             algorithm,
@@ -206,17 +206,17 @@ class Setting:
 
     @property
     def library(self) -> str:
-        """Whose collectives they are; "ideal" where no library is chosen."""
+        """The library of the collectives; "ideal" where none is chosen."""
         return self.libraries[0].library if self.libraries else "ideal"
 
     @property
     def by_messages(self) -> bool:
-        """Whether the messages of all collectives are known: a library's are its own matter."""
+        """Whether the messages of all collectives are known; a library hides its own."""
         return all(each.library == "ideal" for each in self.libraries)
 
     @property
     def mesh(self) -> Mesh:
-        """The workers that meet: all, or those of a group."""
+        """The workers that exchange: all, or the workers of a group."""
         mesh = self.cluster.mesh
         return mesh if self.groups is None else Mesh(self.groups.members(mesh.ranks).shape[1], None)
 

@@ -1,4 +1,4 @@
-"""Sharded data parallelism: workers divide among them what all-reduce keeps m times over.
+"""Sharded data parallelism: workers divide the state that all-reduce replicates m times.
 
 These are ZeRO's stages 1 to 3, FSDP being stage 3. Stage 1 divides the optimiser's state, 2 the
 gradients too, 3 the weights too. Gradients are reduce-scattered, so that each worker updates its
@@ -138,7 +138,7 @@ class ShardedConfig(Aggregation):
     @field_validator("backward_prefetch", mode="before")
     @classmethod
     def _in_torchs_words(cls, when: object) -> object:
-        """BACKWARD_PRE is pre."""
+        """Return torch's BACKWARD_PRE as "pre"."""
         return when.lower().removeprefix("backward_") if isinstance(when, str) else when
 
     @model_validator(mode="after")
@@ -162,42 +162,40 @@ class ShardedConfig(Aggregation):
 
     @property
     def kept_away(self) -> OffloadConfig:  # type: ignore[override]
-        """The scenario's."""
         return self.offload
 
     @property
     def shards_in_part(self) -> bool:  # type: ignore[override]
-        """In groups that hold replicas."""
+        """Whether shards are divided in groups that each hold a full replica."""
         return self.shard_group != "all"
 
     def between_groups(self) -> Aggregation:
-        """An all-reduce of each shard with its replicas, by the same library."""
+        """Return an all-reduce of each shard with its replicas, by the same library."""
         from dpsim.strategy.aggregation.allreduce import AllReduceConfig
 
         return AllReduceConfig(kind="allreduce", library=self.library)
 
     @property
     def units_ahead(self) -> int | None:  # type: ignore[override]
-        """Those on their way; None, all of them, where nothing waits for units to be freed."""
+        """Units gathered ahead; None, for all, where nothing waits for units to be freed."""
         frees = self.limit_all_gathers and self.reshard_after_forward
         return self.prefetch if frees else None
 
     @property
     def sharding_stage(self) -> int:  # type: ignore[override]
-        """The scenario's."""
         return self.stage
 
     def shard_size(self, mesh: Mesh) -> int:
-        """The workers of a shard group."""
+        """Return the number of workers in a shard group."""
         return mesh.size(self.shard_group, "strategy.aggregation.shard_group")
 
     @property
     def reduces_each_pass(self) -> bool:  # type: ignore[override]
-        """The scenario's: without, whole gradients add up over a step's passes."""
+        """Whether each pass reduces gradients; otherwise they add up over a step's passes."""
         return self.gradients.sync_each_pass
 
     def host_copies(self, model: Model, mesh: Mesh) -> HostCopies:
-        """Shards of weights before each unit's passes, and of gradients after backward."""
+        """Return shards of weights before each unit's passes, and of gradients after backward."""
         shards = self.shard_size(mesh)
         forward, backward, gradients = np.zeros((3, len(model.layers)))
         if self.offload.optimizer != "none":
@@ -211,22 +209,23 @@ class ShardedConfig(Aggregation):
         return HostCopies(forward, backward, gradients)
 
     def copied_bytes(self, model: Model) -> tuple[float, float]:
-        """Weights are written where they are gathered; gradients are laid out in one piece.
+        """Return the bytes that write gathered weights, and that lay out gradients in one piece.
 
-        That reads and writes them in half precision; a cast to what they travel in does so again.
+        Laying out reads and writes gradients in half precision; a cast to the format in which they
+        are sent reads and writes them again.
         """
         width = self.gradients.width(model)
         cast = width + _HALF if width != _HALF else 0
         gradients = (2.0 * _HALF + cast) * model.trained
         if self.stage < 3:
             return 0.0, gradients
-        # Weights that backward gathers once more are written once more.
+        # Weights that backward gathers again are written again.
         weights = float(self._gathered(model) * model.parameters)
         again = weights if self.reshard_after_forward else 0.0
         return weights, again + gradients
 
     def _gathered(self, model: Model) -> int:
-        """Bytes of a weight as it is gathered: no more than it is kept in."""
+        """Return the bytes of a gathered weight, at most those of the stored one."""
         return min(self.weight_bytes, model.parameter_bytes)
 
     @property
@@ -235,25 +234,26 @@ class ShardedConfig(Aggregation):
         return self.stage < 3 and self.owners == "tensors"
 
     def updated_part(self, model: Model, mesh: Mesh) -> float:
-        """A worker's share; of tensors with owners what the one with the most has."""
+        """Return a worker's share, or with owners of tensors the largest share of an owner."""
         if not self._has_owners:
             return super().updated_part(model, mesh)
-        # Whoever has most sets the pace: the others wait for its tensors at the next step's start.
+        # The worker with the most sets the pace: the others wait for its tensors at the next step's
+        # start.
         most = max(owned(model, self.shard_size(mesh)), default=0)
         return most / max(model.trained, 1)
 
     def calls(
         self, model: Model, program: Program, batch: int, mesh: Mesh
     ) -> tuple[CollectiveCall, ...]:
-        """Reduce-scatters of gradients, and all-gathers of weights.
+        """Return reduce-scatters of gradients, and all-gathers of weights.
 
         Weights are gathered at the start of a step, in stage 3 before each unit's passes. Where
-        whole tensors have owners, each of those broadcasts its own.
+        whole tensors have owners, each owner broadcasts its own.
         """
         scatters = self._scatters(model, program)
         if self.stage == 3:
             return (*self._gathers(model, program), *scatters)
-        # Weights are whole between steps: what each worker has updated is sent once.
+        # Weights are complete between steps: each worker sends the part that it updated once.
         if self._has_owners:
             parts, collective, name = owned(model, self.shard_size(mesh)), "broadcast", "owner"
         else:
@@ -263,17 +263,17 @@ class ShardedConfig(Aggregation):
         return (*sent, *scatters)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """An all-gather, which the table of combinations does not let it come to.
+        """Return an all-gather; the table of combinations excludes this case.
 
-        Nobody holds a whole model to average.
+        No worker holds a whole model to average.
         """
         return whole_model(model, program, "all-gather")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """A reduce-scatter and an all-gather in each shard group; an all-reduce of replicas.
+        """Return a reduce-scatter and all-gather in each shard group, and replicas' all-reduce.
 
-        Or an all-reduce of whole gradients by all, instead of the first and the last; and where
-        tensors have owners, their broadcasts.
+        With whole gradients, an all-reduce by all workers replaces the first and the last. Where
+        tensors have owners, their broadcasts are added.
         """
         ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
         from dpsim.collectives import Groups
@@ -284,8 +284,8 @@ class ShardedConfig(Aggregation):
         timed = partial(setting.timed, default_algorithm(library), library=library)
         found: dict[str, Turns] = {"all-gather": (timed("all-gather", groups=inside),)}
         if self._has_owners:
-            # Pipelined along a ring a broadcast takes as long as a ring that gathers as many bytes:
-            # as many hops until the first byte is there, and as many bytes on each link.
+            # Pipelined along a ring, a broadcast takes as long as a ring all-gather of the same
+            # bytes: as many hops until the first byte arrives, and as many bytes on each link.
             chain = "broadcast" if TRAITS[library].broadcasts_in_groups else "all-gather"
             found["broadcast"] = (timed(chain, groups=inside),)
         if reduction == "all-reduce":
@@ -304,7 +304,7 @@ class ShardedConfig(Aggregation):
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
-        """A reduce-scatter in the group; then an all-reduce of each shard with its replicas."""
+        """Return a reduce-scatter in the group, then an all-reduce among each shard's replicas."""
         carried = tuple((collective, nbytes) for nbytes in encoded)
         size = self.shard_size(mesh)
         if collective != "reduce-scatter" or size == mesh.ranks:
@@ -312,11 +312,11 @@ class ShardedConfig(Aggregation):
         return carried + tuple((_REPLICAS, math.ceil(nbytes / size)) for nbytes in encoded)
 
     def communicator(self, collective: str) -> Group:
-        """Replicas have their own, as FSDP has an all-reduce stream beside that of the group."""
+        """Return the communicator; replicas have their own, like FSDP's all-reduce stream."""
         return "replicas" if collective == _REPLICAS else "all"
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
-        """The weights are broadcast (in stage 3 scattered), the optimiser's state is scattered."""
+        """Return the seconds to broadcast weights (scatter in stage 3) and scatter the state."""
         workers = setting.cluster.ranks
         if workers == 1:
             return 0.0
@@ -333,15 +333,15 @@ class ShardedConfig(Aggregation):
         return broadcast + scattered
 
     def _scatters(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Reductions of gradients: of each tensor, or of each unit that is a block."""
+        """Return the reductions of gradients: of each tensor, or of each unit that is a block."""
         width, each_pass = self.gradients.width(model), self.gradients.sync_each_pass
         if self.stage < 3 or self.wrap == "size":
             collective = self.gradients.collective
             return gradients(model, program, collective, width=width, each_pass=each_pass)
         calls = []
-        # Without a reduction in each pass gradients add up in place, and travel after the last.
+        # Without a reduction in each pass gradients add up in place, and are sent after the last.
         for number in range(program.passes) if each_pass else (program.last,):
-            # Backwards, as their gradients become ready: a unit's with its first layer's.
+            # Backwards, as gradients become ready: a unit's with the gradient of its first layer.
             for index, (first, after, _) in reversed([*enumerate(self.units(model))]):
                 trained = sum(layer.trained_weights for layer in model.layers[first:after])
                 if not trained:
@@ -354,10 +354,10 @@ class ShardedConfig(Aggregation):
         return tuple(calls)
 
     def _gathers(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """All-gathers of the units in every pass.
+        """Return the all-gathers of the units in every pass.
 
-        They go in order for its forward pass, and back for its backward pass where weights are
-        freed in between.
+        They run in order for the forward pass, and in reverse for the backward pass where weights
+        are freed in between.
         """
         units = self.units(model)
         gathers: list[CollectiveCall] = []
@@ -384,18 +384,18 @@ class ShardedConfig(Aggregation):
         return tuple(gathers)
 
     def _asked_for(self, index: int, needed: list[int], forward: int) -> int:
-        """Where gather ``index`` of a pass is asked for; the first ``forward`` are of its forward.
+        """Return the position that triggers gather ``index``; the first ``forward`` are forward's.
 
-        It is asked for as the unit so many before it is about to compute, so that this many more
-        units are in memory (FSDP's forward_prefetch and BACKWARD_PRE).
+        It is triggered when the unit so many places before it is about to compute, so that this
+        many units more are in memory (FSDP's forward_prefetch and BACKWARD_PRE).
         """
         if index > forward and self.backward_prefetch != "pre":
             return needed[index]
-        # Without a limit the host asks for all gathers of a pass at once, where the first is asked
-        # for.
+        # Without a limit the host issues all gathers of a pass at once, together with the first
+        # one.
         ahead = self.prefetch if self.limit_all_gathers else index
         return needed[max(index - ahead, 0)]
 
     def units(self, model: Model) -> list[Unit]:
-        """Runs of layers that are gathered together."""
+        """Return the runs of layers that are gathered together."""
         return units_of_blocks(model) if self.wrap == "block" else units_of(model, self.unit_size)

@@ -1,4 +1,4 @@
-"""How the gradients of sharded training travel."""
+"""The format and the collective of gradients in sharded training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsim.workload import Model
 
 
 class GradientsConfig(Config):
-    """How gradients travel, and what becomes of them in passes before the last."""
+    """How gradients are sent, and whether passes before the last reduce them."""
 
     dtype: Literal["fp32", "bf16"] | None = Field(
         default=None,
@@ -33,5 +33,5 @@ class GradientsConfig(Config):
     )
 
     def width(self, model: Model) -> int:
-        """Bytes of an element of ``model``'s gradients on its way."""
+        """Return the bytes of an element of ``model``'s gradients as they are sent."""
         return model.parameter_bytes if self.dtype is None else 4 if self.dtype == "fp32" else 2

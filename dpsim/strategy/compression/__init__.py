@@ -1,6 +1,6 @@
-"""What is done to payloads before they travel: codecs, with size, cost and the encoding itself.
+"""Gradient compression: codecs with their payload size, cost and encoding.
 
-It knows neither networks nor other strategies.
+Depends neither on networks nor on other strategies.
 """
 
 from __future__ import annotations

@@ -34,35 +34,35 @@ class CastConfig(LossyCodec):
     )
 
     def wire_bytes(self, elements: int) -> int:
-        """2 bytes an element."""
+        """Return 2 bytes per element."""
         return _HALF * elements
 
     def encode_traffic(self, elements: int) -> float:
-        """One pass in, half a pass out."""
+        """Return the bytes: one pass in, half a pass out."""
         return (FLOAT + _HALF) * elements + self.residual_traffic(elements)
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """Half a pass in, one pass out."""
+        """Return the bytes: half a pass in, one pass out."""
         return float((FLOAT + _HALF) * elements)
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """One part: float16, or the upper halves of float32 as uint16."""
+        """Return one part: float16, or the upper halves of float32 as uint16."""
         return Encoded((self._narrow(vector),))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """The elements as float32, exactly."""
+        """Return the elements as float32, exactly."""
         return self._widen(encoded.parts[0])
 
     def add(self, first: Encoded, second: Encoded) -> Encoded:
-        """Each sum is rounded to the format, as the network's reduction does."""
+        """Return the sum rounded to the format, as the network's reduction does."""
         total = self._widen(first.parts[0]) + self._widen(second.parts[0])
         return Encoded((self._narrow(total),))
 
     def _narrow(self, vector: Floats) -> NDArray[np.float16] | NDArray[np.uint16]:
         if self.format == "fp16":
-            # Beyond 65504 elements become infinite, as they do on a GPU: that is no error here.
+            # Beyond 65504 elements become infinite, as on a GPU: not an error here.
             with np.errstate(over="ignore"):
                 return vector.astype(np.float16)
         return _bf16(vector)
@@ -74,10 +74,10 @@ class CastConfig(LossyCodec):
 
 
 def _bf16(vector: Floats) -> NDArray[np.uint16]:
-    """The upper halves, rounded to nearest even; not-a-number stays one."""
-    # Half of what is cut off, less one, plus the lowest bit that stays: a tie goes to the even one.
-    # In 64 bits, since the carry may leave 32; a NaN's carry could make an infinity or a zero of
-    # it.
+    """Return the upper halves, rounded to nearest even; NaN stays NaN."""
+    # Half of the cut-off part, less one, plus the lowest kept bit: a tie goes to the even number.
+    # In 64 bits, since the carry may overflow 32; the carry of a NaN could make it an infinity or a
+    # zero.
     bits = np.ascontiguousarray(vector, dtype=np.float32).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(vector), 0x7FC0, rounded).astype(np.uint16)

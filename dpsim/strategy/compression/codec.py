@@ -1,10 +1,10 @@
-"""What a codec is: how many bytes a payload becomes, what that costs, and the encoding itself.
+"""The base of all codecs: encoded size, cost, and the encoding itself.
 
 Time is a memory-traffic model: the bytes that the codec's kernels read and write in device memory
 over its bandwidth, or its FLOP over the peak rate where that is more (only low-rank codecs come
-near). A pass is one read or write of all elements as float32, 4 bytes each; each codec states its
-passes. Kernel launches are not in it, and the bandwidth is what the caller says it is. Codecs do
-few operations per byte, so memory binds them, and many passes can cost what compression saves on
+close). A pass is one read or write of all elements as float32, 4 bytes each; each codec states its
+passes. Kernel launches are not included, and the caller gives the bandwidth. Codecs do few
+operations per byte, so they are memory-bound, and many passes can cost what compression saves on
 the wire: Agarwal et al., "On the utility of gradient compression in distributed training systems",
 MLSys 2022. The passes are counted from the algorithms, not measured.
 """
@@ -25,31 +25,30 @@ from dpsim.base.config import Config
 Floats = NDArray[np.float32]
 
 FLOAT = 4  # bytes of a float32 element, and of an index or a scale
-SECTOR = 32  # bytes that a GPU's memory moves at least, so that one scattered element costs as much
+SECTOR = 32  # smallest memory transaction of a GPU, so that one scattered element costs as much
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """A payload as it travels.
+    """A payload as it is sent.
 
-    ``parts`` are sent; ``known`` is what every worker draws from common randomness and nobody
-    sends.
+    ``parts`` are sent; ``known`` is drawn by every worker from common randomness and not sent.
     """
 
     parts: tuple[NDArray[Any], ...]
     known: tuple[NDArray[Any], ...] = ()
 
     def to_bytes(self) -> bytes:
-        """What is on the wire."""
+        """Return the bytes on the wire."""
         return b"".join(part.tobytes() for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedMean:
-    """The mean of all workers' vectors, as they decode it.
+    """The mean of all workers' vectors, as the workers decode it.
 
-    ``mean``: what every worker holds afterwards. ``locals``: what of each worker's vector went into
-    it, (workers, elements).
+    ``mean``: the result on every worker. ``locals``: the part of each worker's vector that went
+    into it, (workers, elements).
     """
 
     mean: Floats
@@ -58,15 +57,15 @@ class DecodedMean:
 
 
 class Codec(Config):
-    """How payloads are rewritten before they travel.
+    """A codec that encodes payloads before they are sent.
 
     Vectors are flat, float32, of at least one element.
 
     ``sums_in_flight``: encoded payloads add up, so an all-reduce carries them; otherwise they are
     gathered and each is decoded. ``common_randomness``: generators given to `encode` must be in the
-    same state on every worker. ``exact``: nothing is done to a payload. ``chained``: a
-    later payload is made of the whole mean of an earlier one. ``takes_more_steps``:
-    training may take more steps than with uncompressed gradients.
+    same state on every worker. ``exact``: payloads are not changed. ``chained``: a later payload
+    depends on the complete mean of an earlier one. ``takes_more_steps``: training may take more
+    steps than with uncompressed gradients.
     """
 
     sums_in_flight: ClassVar[bool]
@@ -77,15 +76,15 @@ class Codec(Config):
 
     @property
     def feeds_back(self) -> bool:
-        """Whether what encoding lost is added to the next vector."""
+        """Whether the encoding error is added to the next vector."""
         return False
 
     @abstractmethod
     def wire_bytes(self, elements: int) -> int:
-        """Bytes that `encode` produces for that many float32 elements."""
+        """Return the bytes that `encode` produces for that many float32 elements."""
 
     def stages(self, elements: int) -> tuple[int, ...]:
-        """Bytes of each collective that carries the payload; one starts when the last has ended.
+        """Return the bytes of each collective that carries the payload, one after the other.
 
         They add up to `wire_bytes`.
         """
@@ -93,37 +92,37 @@ class Codec(Config):
 
     @abstractmethod
     def encode_traffic(self, elements: int) -> float:
-        """Bytes that encoding reads and writes in device memory."""
+        """Return the bytes that encoding reads and writes in device memory."""
 
     @abstractmethod
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """Bytes that decoding reads and writes in device memory.
+        """Return the bytes that decoding reads and writes in device memory.
 
-        What is decoded is one sum, or ``payloads`` gathered ones into one mean.
+        It decodes one sum, or ``payloads`` gathered payloads into one mean.
         """
 
     def encode_flop(self, elements: int) -> float:
-        """FLOP of encoding where they may matter beside memory."""
+        """Return the FLOP of encoding where they may exceed the time of memory traffic."""
         return 0.0
 
     def decode_flop(self, elements: int, payloads: int = 1) -> float:
-        """FLOP of decoding where they may matter beside memory."""
+        """Return the FLOP of decoding where they may exceed the time of memory traffic."""
         return 0.0
 
     def encode_seconds(self, elements: int, *, memory_bandwidth: float, peak: float) -> float:
-        """Seconds that encoding takes on a GPU.
+        """Return the seconds that encoding takes on a GPU.
 
-        It moves ``memory_bandwidth`` B/s and computes ``peak`` FLOP/s in float32.
+        The GPU moves ``memory_bandwidth`` B/s and computes ``peak`` FLOP/s in float32.
         """
         moving = self.encode_traffic(elements) / memory_bandwidth
         computing = self.encode_flop(elements) / peak
-        # A kernel reads while it computes, the longer of the two counts.
+        # A kernel reads while it computes: the longer of the two counts.
         return max(moving, computing)
 
     def decode_seconds(
         self, elements: int, *, memory_bandwidth: float, peak: float, payloads: int = 1
     ) -> float:
-        """The same for decoding one sum, or ``payloads`` gathered ones."""
+        """Return the seconds that decoding one sum, or ``payloads`` gathered payloads, takes."""
         moving = self.decode_traffic(elements, payloads) / memory_bandwidth
         computing = self.decode_flop(elements, payloads) / peak
         return max(moving, computing)
@@ -132,19 +131,19 @@ class Codec(Config):
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """The payload of ``vector``.
+        """Return the payload of ``vector``.
 
         ``previous`` is the last payload, for codecs that start from it.
         """
 
     @abstractmethod
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """The vector that a payload stands for."""
+        """Return the vector that a payload encodes."""
 
     def add(self, first: Encoded, second: Encoded) -> Encoded:
-        """The sum of two payloads, as an all-reduce forms it; for codecs that sum in flight."""
+        """Return the sum of two payloads, as in an all-reduce; for codecs that sum in flight."""
         assert self.sums_in_flight, f"payloads of {self!r} do not add up"
-        # Values at places that differ would be added to one another without anybody noticing.
+        # Otherwise values at different places would be added up silently.
         same = all(np.array_equal(a, b) for a, b in zip(first.known, second.known, strict=True))
         assert same, "randomness was not common"
         parts = tuple(a + b for a, b in zip(first.parts, second.parts, strict=True))
@@ -156,7 +155,7 @@ class Codec(Config):
         generators: Sequence[np.random.Generator],
         previous: Sequence[Encoded] | None = None,
     ) -> DecodedMean:
-        """The mean of all workers' ``vectors``, (workers, elements), summed or gathered."""
+        """Return the mean of all workers' ``vectors``, (workers, elements), summed or gathered."""
         workers, elements = vectors.shape
         last: Sequence[Encoded | None] = previous or [None] * workers
         encoded = tuple(self.encode(*each) for each in zip(vectors, generators, last, strict=True))
@@ -164,7 +163,7 @@ class Codec(Config):
         if not self.sums_in_flight:
             mean = decoded.mean(axis=0, dtype=np.float32)
             return DecodedMean(mean, decoded, encoded)
-        # Payloads are added, and only their sum is decoded: an all-reduce knows no codec.
+        # Payloads are added, and only their sum is decoded: an all-reduce is unaware of the codec.
         total = encoded[0]
         for payload in encoded[1:]:
             total = self.add(total, payload)
@@ -173,7 +172,7 @@ class Codec(Config):
 
 
 class LossyCodec(Codec):
-    """A codec that loses something, which may be fed back."""
+    """A lossy codec, whose error may be fed back."""
 
     error_feedback: bool = Field(
         default=False, description="What encoding lost is added to the next step's vector."
@@ -181,13 +180,13 @@ class LossyCodec(Codec):
 
     @property
     def feeds_back(self) -> bool:
-        """Whether what encoding lost is added to the next vector."""
+        """Whether the encoding error is added to the next vector."""
         return self.error_feedback
 
     def residual_traffic(self, elements: int) -> float:
-        """Bytes that error feedback adds to a kernel that reads the vector once.
+        """Return the bytes that error feedback adds to a kernel that reads the vector once.
 
-        It reads the old residual and writes the new one.
+        The kernel reads the old residual and writes the new one.
         """
         return 2.0 * FLOAT * elements if self.error_feedback else 0.0
 
@@ -195,15 +194,15 @@ class LossyCodec(Codec):
 class QuantisingCodec(LossyCodec):
     """A codec that gives each element fewer bits.
 
-    Payloads are gathered, and one kernel each way does it all.
+    Payloads are gathered; encoding and decoding take one kernel each.
     """
 
     sums_in_flight: ClassVar[bool] = False
 
     def encode_traffic(self, elements: int) -> float:
-        """One pass in, the payload out."""
+        """Return the bytes: one pass in, the payload out."""
         return FLOAT * elements + self.wire_bytes(elements) + self.residual_traffic(elements)
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """All payloads in, added up in registers, one pass out."""
+        """Return the bytes: all payloads in, added up in registers, one pass out."""
         return float(payloads * self.wire_bytes(elements) + FLOAT * elements)

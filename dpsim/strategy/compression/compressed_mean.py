@@ -1,7 +1,7 @@
-"""Workers that exchange compressed vectors step after step, each with its residual: error feedback.
+"""Workers that exchange compressed vectors step after step, with error feedback.
 
-What encoding lost of a worker's vector is kept and added to its next one, so that over time
-everything arrives: the sum of what was sent is the sum of the vectors less the last residual.
+The encoding error of a worker's vector is kept and added to its next one, so that nothing is lost
+over time: the sum of the sent vectors is the sum of the vectors less the last residual.
 Source: Seide et al., "1-bit stochastic gradient descent", Interspeech 2014; proof of convergence
 for contractions: Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019.
 """
@@ -18,14 +18,14 @@ from dpsim.strategy.compression.codec import Codec, Encoded, Floats
 class CompressedMean:
     """The state of ``workers`` that average vectors of ``elements`` through ``codec``.
 
-    It is their residuals, random streams and last payloads. Each worker's stream is spawned from
-    ``seed``; codecs with common randomness get the same stream everywhere.
+    The state is their residuals, random streams and last payloads. Each worker's stream is spawned
+    from ``seed``; codecs with common randomness use the same stream on every worker.
     """
 
     def __init__(self, codec: Codec, workers: int, elements: int, seed: int) -> None:
         self.codec = codec
         self.residuals: Floats = np.zeros((workers, elements), dtype=np.float32)
-        # Philox streams of one seed are independent by their spawn keys, in any order of workers.
+        # Philox streams of one seed are independent for different spawn keys.
         keys = [0] * workers if codec.common_randomness else range(workers)
         self._generators = [
             np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(k,))))
@@ -34,14 +34,15 @@ class CompressedMean:
         self._previous: Sequence[Encoded] | None = None
 
     def mean(self, vectors: Floats) -> Floats:
-        """What every worker holds after a step, (elements,).
+        """Return the result on every worker after a step, (elements,).
 
-        ``vectors``, (workers, elements), are what each has before it.
+        ``vectors``, (workers, elements), are the workers' vectors before it.
         """
         corrected = vectors + self.residuals if self.codec.feeds_back else vectors
         done = self.codec.exchange(corrected, self._generators, self._previous)
         if self.codec.feeds_back:
-            # Of its own vector, not of the mean: what others lost is in their own residuals.
+            # The error of the worker's own vector, not of the mean: others' errors are in their
+            # residuals.
             self.residuals = corrected - done.locals
         self._previous = done.encoded
         return done.mean

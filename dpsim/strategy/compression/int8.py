@@ -30,22 +30,22 @@ class Int8Config(QuantisingCodec):
     bucket: PositiveInt = Field(default=2048, description="Elements that share a scale.")
 
     def wire_bytes(self, elements: int) -> int:
-        """1 byte an element, 4 a bucket."""
+        """Return 1 byte per element, 4 per bucket."""
         return elements + FLOAT * ceil_div(elements, self.bucket)
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts: a float32 scale per bucket, an int8 per element."""
+        """Return two parts: a float32 scale per bucket, an int8 per element."""
         rows = in_buckets(vector, self.bucket)
         scales = np.abs(rows).max(axis=1) / _STEPS
-        # A scale that was rounded down puts the largest element past 127, which would wrap.
+        # A scale that was rounded down puts the largest element past 127, which would wrap around.
         exact = safe_divide(rows, scales[:, None])
         steps = np.rint(exact).clip(-_STEPS, _STEPS).astype(np.int8)
         return Encoded((scales, steps.reshape(-1)[: len(vector)]))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Steps times scales."""
+        """Return the steps times the scales."""
         scales, steps = encoded.parts
         decoded: Floats = steps.astype(np.float32) * np.repeat(scales, self.bucket)[:elements]
         return decoded

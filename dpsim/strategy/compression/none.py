@@ -20,24 +20,24 @@ class NoCompressionConfig(Codec):
     kind: Literal["none"] = Field(description="Gradients travel as they are.")
 
     def wire_bytes(self, elements: int) -> int:
-        """4 bytes an element."""
+        """Return 4 bytes per element."""
         return FLOAT * elements
 
     def encode_traffic(self, elements: int) -> float:
-        """Nothing is done."""
+        """Return 0: payloads are sent as they are."""
         return 0.0
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """Nothing is done."""
+        """Return 0: payloads are sent as they are."""
         return 0.0
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """The vector itself."""
+        """Return the vector itself."""
         return Encoded((vector,))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """The vector itself."""
+        """Return the vector itself."""
         values: Floats = encoded.parts[0]
         return values

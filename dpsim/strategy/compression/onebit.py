@@ -1,4 +1,4 @@
-"""1-bit: of each element only the sign, of each column the means for plus and for minus.
+"""1-bit: the sign of each element, and the means of each column's plus and minus elements.
 
 The means make the column's squared error smallest, so that an encoded vector is never further from
 its own than 0 is; what is lost is fed back. 1 bit an element and 8 bytes a column. Columns of a
@@ -20,7 +20,7 @@ from dpsim.strategy.compression.packing import ceil_div, in_buckets, packed_byte
 
 
 class OneBitConfig(QuantisingCodec):
-    """Signs travel, and two means a column."""
+    """Signs are sent, and two means per column."""
 
     kind: Literal["onebit"] = Field(
         description="Signs travel, and two means per column, with error feedback; gathered."
@@ -31,25 +31,25 @@ class OneBitConfig(QuantisingCodec):
     )
 
     def wire_bytes(self, elements: int) -> int:
-        """1 bit an element, 8 bytes a column."""
+        """Return 1 bit per element, 8 bytes per column."""
         return packed_bytes(elements, 1) + 2 * FLOAT * ceil_div(elements, self.column)
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts: float32 means of minus and plus, (columns, 2), and packed signs.
+        """Return two parts: float32 means of minus and plus, (columns, 2), and packed signs.
 
         A sign is 1 for elements of at least 0.
         """
         rows = in_buckets(vector, self.column)
-        # Zeros that fill the last row up are no elements: they must not draw its mean to 0.
+        # Padding zeros of the last row are not elements: they must not pull its mean towards 0.
         inside = in_buckets(np.ones_like(vector), self.column) > 0
         plus = (rows >= 0) & inside
         means = np.stack([_means(rows, inside & ~plus), _means(rows, plus)], axis=1)
         return Encoded((means, np.packbits(vector >= 0)))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Each element's column mean of its sign."""
+        """Return the column mean of each element's sign."""
         means, signs = encoded.parts
         columns = np.arange(elements) // self.column
         decoded: Floats = means[columns, np.unpackbits(signs, count=elements)]
@@ -57,7 +57,7 @@ class OneBitConfig(QuantisingCodec):
 
 
 def _means(rows: Floats, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
-    """Each row's mean over its chosen elements, 0 where there are none."""
+    """Return each row's mean over its chosen elements, 0 where there are none."""
     sums = rows.sum(axis=1, where=chosen, dtype=np.float64)
     counts = np.maximum(chosen.sum(axis=1), 1)
     means: Floats = (sums / counts).astype(np.float32)

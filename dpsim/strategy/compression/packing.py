@@ -1,4 +1,4 @@
-"""Flat vectors in buckets, and small integers in as many bits as they need."""
+"""Flat vectors in buckets, and small integers packed into bits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dpsim.strategy.compression.codec import Floats
 
 
 def ceil_div(a: int, b: int) -> int:
-    """``a / b`` rounded up."""
+    """Return ``a / b`` rounded up."""
     return -(-a // b)
 
 
 def in_buckets(vector: Floats, size: int) -> Floats:
-    """``vector`` as rows of ``size`` elements, the last one filled up with zeros."""
+    """Return ``vector`` as rows of ``size`` elements, the last one padded with zeros."""
     rows = ceil_div(len(vector), size)
     padded = np.zeros(rows * size, dtype=np.float32)
     padded[: len(vector)] = vector
@@ -22,20 +22,20 @@ def in_buckets(vector: Floats, size: int) -> Floats:
 
 
 def packed_bytes(count: int, bits: int) -> int:
-    """Bytes of ``count`` numbers of ``bits`` each, without gaps."""
+    """Return the bytes of ``count`` numbers of ``bits`` each, without gaps."""
     return ceil_div(count * bits, 8)
 
 
 def pack(numbers: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Numbers below 2**bits, without gaps; the first takes the highest bits of the first byte."""
-    # (numbers, bits): a row is a number, its highest bit first.
+    """Pack numbers below 2**bits without gaps, the first in the first byte's highest bits."""
+    # (numbers, bits): each row is a number, highest bit first.
     shifts = np.arange(bits - 1, -1, -1, dtype=np.uint8)
     flags = (numbers[:, None] >> shifts) & np.uint8(1)
     return np.packbits(flags)
 
 
 def unpack(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
-    """The ``count`` numbers of ``bits`` each that `pack` packed."""
+    """Return the ``count`` numbers of ``bits`` each that `pack` packed."""
     flags = np.unpackbits(packed, count=count * bits).reshape(count, bits)
     weights = (1 << np.arange(bits - 1, -1, -1)).astype(np.uint8)
     numbers: NDArray[np.uint8] = (flags * weights).sum(axis=1, dtype=np.uint8)
@@ -43,8 +43,8 @@ def unpack(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8
 
 
 def safe_divide(above: Floats, below: Floats) -> Floats:
-    """``above / below``, 0 where ``below`` is 0."""
-    # Buckets of zeros have the scale 0, and come back as zeros.
+    """Return ``above / below``, 0 where ``below`` is 0."""
+    # Buckets of zeros have the scale 0, and decode to zeros.
     shape = np.broadcast_shapes(above.shape, below.shape)
     quotients = np.zeros(shape, np.float32)
     return np.divide(above, below, out=quotients, where=below != 0)

@@ -47,39 +47,39 @@ class PowerSgdConfig(LossyCodec):
     )
 
     def shape(self, elements: int) -> tuple[int, int]:
-        """Rows and columns of the matrix that a flat vector becomes."""
-        # The root, rounded up without a float between.
+        """Return the rows and columns of the matrix that a flat vector becomes."""
+        # The integer square root, rounded up without floats.
         rows = math.isqrt(elements - 1) + 1
         return rows, ceil_div(elements, rows)
 
     def stages(self, elements: int) -> tuple[int, ...]:
-        """Bytes of P, then of Q; of the vector itself where that is no more."""
+        """Return the bytes of P, then of Q; of the vector itself where that is no more."""
         factors = tuple(FLOAT * self.rank * side for side in self.shape(elements))
         return factors if sum(factors) < FLOAT * elements else (FLOAT * elements,)
 
     def wire_bytes(self, elements: int) -> int:
-        """4 rank (rows + columns), at most 4 an element."""
+        """Return 4 rank (rows + columns), at most 4 per element."""
         return sum(self.stages(elements))
 
     def _factored(self, elements: int) -> bool:
         return len(self.stages(elements)) == 2
 
     def encode_traffic(self, elements: int) -> float:
-        """Two passes in, the factors out and in; 3 passes more with feedback."""
+        """Return the bytes: two passes in, the factors out and in; 3 more with feedback."""
         if not self._factored(elements):
             return 0.0
         passes = 5 if self.error_feedback else 2
         return float(passes * FLOAT * elements + 2 * self.wire_bytes(elements))
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """The factors in, one pass out; with feedback the residual in and out."""
+        """Return the bytes: the factors in, one pass out; with feedback the residual in and out."""
         if not self._factored(elements):
             return 0.0
         passes = 3 if self.error_feedback else 1
         return float(passes * FLOAT * elements + self.wire_bytes(elements))
 
     def encode_flop(self, elements: int) -> float:
-        """Two products with the matrix and the orthonormal columns."""
+        """Return the FLOP of two products with the matrix, and of the orthonormal columns."""
         if not self._factored(elements):
             return 0.0
         rows, _ = self.shape(elements)
@@ -88,20 +88,20 @@ class PowerSgdConfig(LossyCodec):
         return 4.0 * elements * self.rank + orthonormal
 
     def decode_flop(self, elements: int, payloads: int = 1) -> float:
-        """One product of the factors."""
+        """Return the FLOP of one product of the factors."""
         return 2.0 * elements * self.rank if self._factored(elements) else 0.0
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts, of this vector alone: orthonormal P (rows, rank) and Q (columns, rank).
+        """Return two parts, of this vector alone: orthonormal P (rows, rank) and Q (columns, rank).
 
-        Where they are no smaller, one part: the vector.
+        Returns one part, the vector, where the factors are no smaller.
         """
         return self._joint(vector[None], generator, previous)
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """P Q', flat."""
+        """Return P Q', flat."""
         if len(encoded.parts) == 1:
             vector: Floats = encoded.parts[0]
             return vector
@@ -115,14 +115,14 @@ class PowerSgdConfig(LossyCodec):
         generators: Sequence[np.random.Generator],
         previous: Sequence[Encoded] | None = None,
     ) -> DecodedMean:
-        """The mean's factors.
+        """Return the factors of the mean.
 
-        What was lost of a worker's vector is its distance from the mean that came back.
+        The error of a worker's vector is its distance from the decoded mean.
         """
         workers, elements = vectors.shape
         encoded = self._joint(vectors, generators[0], previous[0] if previous else None)
         mean = self.decode(encoded, elements)
-        # Algorithm 2 of the paper: e = vector - decompressed mean, since no worker ever sees what
+        # Algorithm 2 of the paper: e = vector - decompressed mean, since no worker knows which part
         # of its own vector went into the two averages.
         own = np.broadcast_to(mean, vectors.shape) if self._factored(elements) else vectors
         return DecodedMean(mean, own, (encoded,) * workers)
@@ -130,14 +130,14 @@ class PowerSgdConfig(LossyCodec):
     def _joint(
         self, vectors: Floats, generator: np.random.Generator, previous: Encoded | None
     ) -> Encoded:
-        """The factors of the workers' mean by the two averages of the algorithm."""
+        """Return the factors of the workers' mean, from the two averages of the algorithm."""
         elements = vectors.shape[1]
         if not self._factored(elements):
             return Encoded((vectors.mean(axis=0),))
         columns = self.shape(elements)[1]
         matrices = [in_buckets(vector, columns) for vector in vectors]
-        # Warm start: gradients change slowly, so that the steps of training together are the power
-        # iterations that one step does not take.
+        # Warm start: gradients change slowly, so successive training steps act as the power
+        # iterations that one step skips.
         if previous:
             q = previous.parts[1]
         else:

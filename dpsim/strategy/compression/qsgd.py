@@ -50,13 +50,13 @@ class QsgdConfig(QuantisingCodec):
         return (2 * self.levels).bit_length()
 
     def wire_bytes(self, elements: int) -> int:
-        """``bits`` an element, 4 bytes a bucket."""
+        """Return ``bits`` per element, 4 bytes per bucket."""
         return packed_bytes(elements, self.bits) + FLOAT * ceil_div(elements, self.bucket)
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts: a float32 norm per bucket, packed numbers level + s or s - level."""
+        """Return two parts: a float32 norm per bucket, packed numbers level + s or s - level."""
         rows = in_buckets(vector, self.bucket)
         if self.norm == "max":
             norms = np.abs(rows).max(axis=1)
@@ -64,13 +64,13 @@ class QsgdConfig(QuantisingCodec):
             norms = np.linalg.norm(rows, axis=1).astype(np.float32)
         shares = safe_divide(rows, norms[:, None])
         exact = (shares * self.levels).reshape(-1)[: len(vector)]
-        # The floor of x + u, u uniform in [0, 1), has the expectation x, below 0 as well. A norm
-        # that was rounded down can put an element just past the last level.
+        # The floor of x + u, u uniform in [0, 1), has the expectation x, also below 0. A norm that
+        # was rounded down can put an element just past the last level.
         rounded = np.floor(exact + generator.random(len(vector))).clip(-self.levels, self.levels)
         return Encoded((norms, pack((rounded + self.levels).astype(np.uint8), self.bits)))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Levels times norms."""
+        """Return the levels times the norms."""
         norms, packed = encoded.parts
         levels = unpack(packed, self.bits, elements).astype(np.float32) - np.float32(self.levels)
         decoded: Floats = (

@@ -40,35 +40,35 @@ class RandomKConfig(LossyCodec):
     )
 
     def wire_bytes(self, elements: int) -> int:
-        """4 bytes a kept element."""
+        """Return 4 bytes per kept element."""
         return FLOAT * kept(self.density, elements)
 
     def encode_traffic(self, elements: int) -> float:
-        """Scattered elements in (at most a pass) and out.
+        """Return the bytes: scattered elements in (at most a pass) and out.
 
-        With feedback 3 passes form the sum, and kept places are cleared.
+        With feedback, 3 passes form the sum, and kept places are cleared.
         """
         touched = min(SECTOR * kept(self.density, elements), FLOAT * elements)
         residual = 3 * FLOAT * elements + touched if self.error_feedback else 0
         return float(touched + self.wire_bytes(elements) + residual)
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """One pass out, the sum in, scattered elements out."""
+        """Return the bytes: one pass out, the sum in, scattered elements out."""
         touched = min(SECTOR * kept(self.density, elements), FLOAT * elements)
         return float(FLOAT * elements + self.wire_bytes(elements) + touched)
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """One part: float32 values; the places are known to all."""
+        """Return one part: float32 values; all workers know the places."""
         count = kept(self.density, len(vector))
         places = generator.choice(len(vector), size=count, replace=False, shuffle=False)
-        # Feedback needs a contraction, which a vector that is scaled up is not (Stich et al.).
+        # Feedback requires a contraction, which scaling up would prevent (Stich et al.).
         scale = 1.0 if self.error_feedback else len(vector) / count
         return Encoded((vector[places] * np.float32(scale),), (places,))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Values at the places, 0 elsewhere."""
+        """Return the values at their places, 0 elsewhere."""
         vector = np.zeros(elements, dtype=np.float32)
         vector[encoded.known[0]] = encoded.parts[0]
         return vector

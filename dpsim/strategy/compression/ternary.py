@@ -39,13 +39,13 @@ class TernaryConfig(QuantisingCodec):
     )
 
     def wire_bytes(self, elements: int) -> int:
-        """2 bits an element, 4 bytes a scale."""
+        """Return 2 bits per element, 4 bytes per scale."""
         return packed_bytes(elements, _BITS) + FLOAT * ceil_div(elements, self.bucket or elements)
 
     def encode_traffic(self, elements: int) -> float:
-        """One pass in for the rounding, the payload out.
+        """Return the bytes: one pass in for the rounding, the payload out.
 
-        Finding the scale is another pass in where it is of the whole payload.
+        Finding a scale of the whole payload takes another pass in.
         """
         passes = 1 if self.bucket else 2
         # Without buckets the residual is added before the scale is known: the sum is written and
@@ -56,17 +56,17 @@ class TernaryConfig(QuantisingCodec):
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts: float32 scales, packed 0 (minus), 1 (zero) or 2 (plus)."""
+        """Return two parts: float32 scales, packed 0 (minus), 1 (zero) or 2 (plus)."""
         rows = in_buckets(vector, self.bucket or len(vector))
         scales = np.abs(rows).max(axis=1)
         chances = safe_divide(np.abs(rows), scales[:, None]).reshape(-1)[: len(vector)]
         travels = generator.random(len(vector)) < chances
-        # With chance |x| / s an element becomes s or -s, so that its expectation is x.
+        # With chance |x| / s an element becomes s or -s, so its expectation is x.
         signs = np.where(travels, np.sign(vector), 0)
         return Encoded((scales, pack((signs + 1).astype(np.uint8), _BITS)))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Signs times scales."""
+        """Return the signs times the scales."""
         scales, packed = encoded.parts
         signs = unpack(packed, _BITS, elements).astype(np.float32) - 1
         decoded: Floats = signs * np.repeat(scales, self.bucket or elements)[:elements]

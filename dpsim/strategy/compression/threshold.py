@@ -56,39 +56,39 @@ class ThresholdConfig(LossyCodec):
         return self
 
     def expected_count(self, elements: int) -> int:
-        """How many elements are expected to travel."""
+        """Return the number of elements that are expected to be sent."""
         # P(|x| > bound) of a normal variable in units of its standard deviation.
         density = math.erfc(self.bound / math.sqrt(2)) if self.density is None else self.density
         return round(density * elements)
 
     def wire_bytes(self, elements: int) -> int:
-        """8 bytes an element that is expected to travel: no other codec's is an expectation."""
+        """Return 8 bytes per element that is expected to be sent; other codecs are exact."""
         return 2 * FLOAT * self.expected_count(elements)
 
     def encode_traffic(self, elements: int) -> float:
-        """One pass in to collect, the payload out.
+        """Return the bytes: one pass in to collect, the payload out.
 
-        The root mean square is another pass, and with feedback 3 more form the sum.
+        The root mean square takes another pass, and with feedback 3 more form the sum.
         """
         passes = 1 + (self.unit == "rms") + (3 if self.error_feedback else 0)
         return float(passes * FLOAT * elements + self.wire_bytes(elements))
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """One pass out, then payloads in and scattered additions."""
+        """Return the bytes: one pass out, then payloads in and scattered additions."""
         scattered_bytes = 2 * SECTOR * self.expected_count(elements)
         return float(FLOAT * elements + payloads * (self.wire_bytes(elements) + scattered_bytes))
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts: uint32 places in ascending order, float32 values."""
+        """Return two parts: uint32 places in ascending order, float32 values."""
         unit = 1.0
         if self.unit == "rms":
-            # In float64: squares of small gradients are below what float32 holds.
+            # In float64: squares of small gradients underflow float32.
             unit = math.sqrt(np.mean(np.square(vector, dtype=np.float64)))
         places = np.flatnonzero(np.abs(vector) > self.bound * unit)
         return Encoded((places.astype(np.uint32), vector[places]))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Values at their places, 0 elsewhere."""
+        """Return the values at their places, 0 elsewhere."""
         return scattered(encoded, elements)

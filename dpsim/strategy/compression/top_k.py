@@ -25,7 +25,7 @@ _SELECT_PASSES = 6
 
 
 def kept(density: float, elements: int) -> int:
-    """How many of ``elements`` a density keeps: rounded up, at least one."""
+    """Return how many of ``elements`` a density keeps: rounded up, at least one."""
     return max(1, min(elements, math.ceil(density * elements)))
 
 
@@ -45,37 +45,37 @@ class TopKConfig(LossyCodec):
     )
 
     def wire_bytes(self, elements: int) -> int:
-        """8 bytes a kept element."""
-        # A value, and its place, which is as wide.
+        """Return 8 bytes per kept element."""
+        # A value, and its place, which has the same width.
         return 2 * FLOAT * kept(self.density, elements)
 
     def encode_traffic(self, elements: int) -> float:
-        """6 passes in, 3 more with feedback, the payload out."""
+        """Return the bytes: 6 passes in, 3 more with feedback, the payload out."""
         passes = _SELECT_PASSES + (3 if self.error_feedback else 0)
         return float(passes * FLOAT * elements + self.wire_bytes(elements))
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """One pass out, then payloads in and scattered additions."""
+        """Return the bytes: one pass out, then payloads in and scattered additions."""
         scattered_bytes = 2 * SECTOR * kept(self.density, elements)
         return float(FLOAT * elements + payloads * (self.wire_bytes(elements) + scattered_bytes))
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts: uint32 places in ascending order, float32 values."""
+        """Return two parts: uint32 places in ascending order, float32 values."""
         smaller = len(vector) - kept(self.density, len(vector))
-        # A partition finds the largest in linear time, but leaves them in no particular order.
+        # A partition finds the largest in linear time, but in no particular order.
         largest = np.argpartition(np.abs(vector), smaller)[smaller:]
         places = np.sort(largest)
         return Encoded((places.astype(np.uint32), vector[places]))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:
-        """Values at their places, 0 elsewhere."""
+        """Return the values at their places, 0 elsewhere."""
         return scattered(encoded, elements)
 
 
 def scattered(encoded: Encoded, elements: int) -> Floats:
-    """A vector of zeros with the values of (places, values) put in."""
+    """Return a vector of zeros with the values of (places, values) inserted."""
     places, values = encoded.parts
     vector = np.zeros(elements, dtype=np.float32)
     vector[places] = values

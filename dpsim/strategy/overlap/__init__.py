@@ -1,6 +1,6 @@
-"""When communication runs beside the backward pass: each policy merges and orders calls.
+"""Overlap of communication with the backward pass: policies that merge and order calls.
 
-What a collective costs is handed to it.
+The caller provides the costs of collectives.
 """
 
 from __future__ import annotations

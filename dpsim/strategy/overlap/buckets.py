@@ -34,21 +34,21 @@ class BucketsConfig(Overlap):
 
     @property
     def size_of_buckets(self) -> float:
-        """Of all but the first."""
+        """The size of all buckets but the first."""
         return self.bucket_size
 
     def most_calls(self, model: Model) -> int:
-        """As many as are filled, and the first."""
+        """Return the number of filled buckets, and the first."""
         filled = ceil(model.parameter_bytes * model.trained / self.bucket_size)
         return min(len(model.layers), 1 + filled)
 
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """The calls merged to buckets, in order.
+        """Return the calls merged into buckets, in order.
 
-        torch fills the buckets that it does not rebuild in the order of parameters, so that the
-        first, small one is the last to be ready (torch/nn/parallel/distributed.py).
+        Without rebuilding, torch fills buckets in the order of parameters, so that the first, small
+        one is the last to become ready (torch/nn/parallel/distributed.py).
         """
         filled = self._filled(calls if outlook.rebuilt else calls[::-1])
         if not outlook.rebuilt:
@@ -56,7 +56,7 @@ class BucketsConfig(Overlap):
         return tuple(merged(f"bucket{number}", each) for number, each in enumerate(filled))
 
     def _filled(self, calls: tuple[CollectiveCall, ...]) -> list[tuple[CollectiveCall, ...]]:
-        """The calls of each bucket; the last one is closed however little it holds."""
+        """Return the calls of each bucket; the last one is closed however little it holds."""
         buckets: list[tuple[CollectiveCall, ...]] = []
         inside: list[CollectiveCall] = []
         for call in calls:

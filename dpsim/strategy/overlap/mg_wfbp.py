@@ -34,7 +34,7 @@ class MgWfbpConfig(Overlap):
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """The calls, merged."""
+        """Return the merged calls."""
         cut = _greedy if self.merge == "greedy" else _exact
         ends = cut(calls, outlook)
         starts = [0, *ends[:-1]]
@@ -43,14 +43,14 @@ class MgWfbpConfig(Overlap):
 
 
 def _greedy(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
-    """Where merged calls end: before which call each next one starts, and at the end of all."""
+    """Return the index of the call after each merged one."""
     cuts: list[int] = []
     free, inside = 0.0, 0
     for number, call in enumerate(calls, 1):
         inside += call.nbytes
         start = max(outlook.ready(call), free)
         last = number == len(calls)
-        # A start-up is saved by merging, and the wait for the next gradient is lost.
+        # Merging saves a start-up, and costs the wait for the next gradient.
         if last or outlook.ready(calls[number]) >= start + outlook.alpha:
             cuts.append(number)
             free, inside = start + outlook.seconds(inside), 0
@@ -58,7 +58,7 @@ def _greedy(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
 
 
 def _exact(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
-    """The cuts with which the last call ends earliest."""
+    """Return the cuts with which the last call ends earliest."""
     # ends[j] is t(j) of the module's formula, best[j] the i that gives it; before[j] is the bytes
     # of the first j calls.
     sizes = [call.nbytes for call in calls]
@@ -71,7 +71,7 @@ def _exact(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
         finish = starts + outlook.alpha + outlook.beta * nbytes
         best[number] = int(finish.argmin())
         ends[number] = finish[best[number]]
-    # Back from the last call, by where each merged call began.
+    # Backtrack from the last call, by the start of each merged call.
     cuts = [len(calls)]
     while best[cuts[-1]]:
         cuts.append(int(best[cuts[-1]]))

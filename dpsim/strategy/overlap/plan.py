@@ -1,4 +1,4 @@
-"""What an overlap policy is, and what it may know: when calls become ready, and what they cost."""
+"""The base of overlap policies, and their input: ready times of calls, and costs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dpsim.workload import Model, Program
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What a policy may know: when operations become ready, and what a collective costs.
+    """The input of a policy: when operations become ready, and how long a collective takes.
 
     ``positions`` are seconds of computing up to each position of a step of ``passes`` passes, the
-    last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s, which is told to
-    those alone that mind times. ``number`` is the pass whose gradients are planned. ``rebuilt``:
-    buckets follow the order in which gradients become ready, not that of parameters.
+    last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s; only policies that
+    mind times get these. ``number`` is the pass whose gradients are planned. ``rebuilt``: buckets
+    follow the order in which gradients become ready, not the order of parameters.
     """
 
     positions: FloatArray
@@ -33,30 +33,30 @@ class Outlook:
     @cached_property
     def program(self) -> Program:
         """The positions of the step."""
-        # A pass has each layer twice; besides there are the start, and the end of the update.
+        # A pass has each layer twice; the start and the end of the update are two more positions.
         return Program((len(self.positions) - 2) // 2 // self.passes, self.passes)
 
     @cached_property
     def pass_end(self) -> int:
-        """Where the backward pass ends that makes the gradients ready."""
+        """The position at the end of the backward pass that makes the gradients ready."""
         return self.program.begin(self.number + 1)
 
     def ready(self, call: CollectiveCall) -> float:
-        """Seconds from the start of a step until ``call`` can start."""
+        """Return the seconds from the start of a step until ``call`` can start."""
         return float(self.positions[call.ready])
 
     def seconds(self, nbytes: int) -> float:
-        """How long a collective on ``nbytes`` takes."""
+        """Return the seconds that a collective on ``nbytes`` takes."""
         return self.alpha + self.beta * nbytes
 
 
 class Overlap(Config):
-    """Merges and orders the calls of a step on gradients.
+    """Merges and orders the calls on gradients of a step.
 
-    ``overlaps``: whether communication runs beside computation at all. ``front_first``: front
-    layers overtake, so that the next step can start before the others have arrived.
+    ``overlaps``: whether communication overlaps with computation at all. ``front_first``: gradients
+    of front layers overtake, so that the next step can start before the others have arrived.
     ``minds_times``: whether a plan depends on how long layers compute and collectives take.
-    ``merges_nothing``: whether every tensor's gradient travels by itself, as soon as it is there.
+    ``merges_nothing``: whether every tensor's gradient is sent separately, as soon as it is ready.
     """
 
     overlaps: ClassVar[bool] = True
@@ -70,11 +70,11 @@ class Overlap(Config):
         return None
 
     def most_calls(self, model: Model) -> int:
-        """How many calls on gradients a step of ``model`` has, about: one a layer."""
+        """Return about how many calls on gradients a step of ``model`` has: one per layer."""
         return len(model.layers)
 
     @abstractmethod
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """The ``calls`` on gradients of one pass, merged and in order."""
+        """Return the ``calls`` on gradients of one pass, merged and in order."""

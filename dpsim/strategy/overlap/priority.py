@@ -43,10 +43,10 @@ class PriorityConfig(Overlap):
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """The slices in the order in which the network takes them."""
+        """Return the slices in the order in which the network sends them."""
         waiting = deque(sorted(calls, key=lambda call: call.ready))
         order: list[CollectiveCall] = []
-        # A heap by the place where slices are needed, then by arrival.
+        # A heap ordered by the position where slices are needed, then by arrival.
         ready: list[tuple[int, int, deque[CollectiveCall]]] = []
         free, arrivals = 0.0, count()
         seconds = cache(outlook.seconds)
@@ -54,7 +54,7 @@ class PriorityConfig(Overlap):
         while waiting or ready:
             check()
             if not ready:
-                # The network stands idle until the next gradient is there.
+                # The network is idle until the next gradient is ready.
                 free = max(free, next_ready)
             while next_ready <= free:
                 slices = self._slices(waiting.popleft(), outlook)
@@ -68,14 +68,14 @@ class PriorityConfig(Overlap):
         return tuple(order)
 
     def _slices(self, call: CollectiveCall, outlook: Outlook) -> deque[CollectiveCall]:
-        """Equal slices, each needed where the layer's forward pass of the next step begins."""
+        """Return equal slices, needed where the next step's forward pass of the layer begins."""
         check()
         layer = outlook.pass_end - call.ready
         needed = outlook.program.next_step(layer)
         slices = max(min(math.ceil(call.nbytes / self.slice_size), _MOST_SLICES), 1)
         if slices == 1:
             return deque([replace(call, needed=needed)])
-        # Differences of rounded bounds, so that the slices add up to the gradient to the byte.
+        # Differences of rounded bounds, so that the slices add up to the gradient exactly.
         bounds = [call.nbytes * i // slices for i in range(slices + 1)]
         sizes = [end - begin for begin, end in pairwise(bounds)]
         return deque(call.parts(sizes, needed))

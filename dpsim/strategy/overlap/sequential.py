@@ -22,13 +22,13 @@ class SequentialConfig(Overlap):
     )
 
     def most_calls(self, model: Model) -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """All calls as one, ready when the backward pass ends."""
+        """Return all calls as one, ready when the backward pass ends."""
         everything = merged("all", calls)
-        # Layers without parameters in front are still to be passed after the last gradient.
+        # After the last gradient, backward still passes front layers without parameters.
         return (replace(everything, ready=outlook.pass_end),)

@@ -25,5 +25,5 @@ class WfbpConfig(Overlap):
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """The calls as they are."""
+        """Return the calls unchanged."""
         return calls

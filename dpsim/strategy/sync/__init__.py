@@ -1,4 +1,4 @@
-"""When workers meet: who takes part in a step, and who waits for whom."""
+"""Synchronisation of workers: who takes part in a step, and who waits for whom."""
 
 from typing import Annotated
 

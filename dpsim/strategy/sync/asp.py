@@ -28,6 +28,6 @@ class AspConfig(Sync):
     kind: Literal["asp"] = Field(description="No worker ever waits for another.")
 
     def gate(self, workers: int) -> Gate:
-        """The first is enough: each gradient is an update."""
+        """Return a gate with a quorum of one: each gradient is an update."""
         # A quorum of one is a solo collective over an all-reduce, and a push at servers.
         return QuorumGate(workers, 1)

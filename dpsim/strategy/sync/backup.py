@@ -30,11 +30,11 @@ class BackupConfig(Sync):
 
     @property
     def difference(self) -> str:  # type: ignore[override]
-        """Late ones are, where there is somebody to spare."""
+        """The difference from plain training: late gradients are dropped if there are backups."""
         return "gradients are dropped" if self.backups else ""
 
     def gate(self, workers: int) -> Gate:
-        """All but the backups are an update. Raises DpsimError where none are left."""
+        """Return a gate of all but the backups. Raises DpsimError where no worker is left."""
         if self.backups >= workers and self.backups:
             raise DpsimError(
                 f"strategy.sync.backups: must be below the {workers} workers, but got "

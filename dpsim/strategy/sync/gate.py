@@ -1,17 +1,17 @@
-"""The rule of a run: who may begin, which gradient counts, who may go on, what a version is.
+"""The synchronisation rule of a run: who may begin, which gradients count, who may go on.
 
-A gate is told what happened, in the order in which it happened: a worker handed over its gradient,
-went on, or left. It answers from that alone. It knows no time, network or thread, so that simulated
-servers, emulated ones on threads and servers that train all ask the same object.
+A gate receives events in the order in which they happened: a worker handed over its gradient, went
+on, or left. Its answers depend on these alone. It uses no time, network or threads, so that
+simulated servers, emulated ones on threads and servers that train can all use the same object.
 
-Version v of the parameters is there when the updates 0 to v - 1 are applied. What a gradient
-belongs to is an update: it is *applied* with the last gradient that its update needs, *held* until
-then, and *dropped* where its update was made without it. A worker reads a version as it begins an
-iteration, hands over its gradient at the end of it, and goes on when the gate lets it.
+Version v of the parameters exists when the updates 0 to v - 1 are applied. Each gradient belongs to
+an update: it is *applied* with the last gradient that its update needs, *held* until then, and
+*dropped* where its update was made without it. A worker reads a version as it begins an iteration,
+hands over its gradient at the end of it, and goes on when the gate permits.
 
-A collective makes an update of each of its rounds. There the same rule is read off vectors over
-the workers (`Gate.takes_part`, `Gate.versions`): who begins a round (`quorum`), how far a worker
-may run ahead of the rounds (`lag`), and which gradients are lost (`Gate.counts`).
+With a collective, each round is an update. There the same rule is evaluated on vectors over the
+workers (`Gate.takes_part`, `Gate.versions`): how many workers begin a round (`quorum`), how far a
+worker may run ahead of the rounds (`lag`), and which gradients are lost (`Gate.counts`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 
 DROPPED = -1  # the update of a gradient that is part of none
-# A kind that changes one of these has a rule of its own, which collectives may not know.
+# A kind that overrides one of these has its own rule, which collectives may not follow.
 _TOLD = frozenset({"hand_over", "may_go_on", "go_on", "leave", "update_of", "staleness"})
 _READ_OFF = frozenset({"enough_at", "takes_part", "versions", "versions_behind", "stalenesses"})
 
 
 class GradientOutcome(Enum):
-    """What becomes of a gradient when it is handed over."""
+    """The fate of a gradient when it is handed over."""
 
     APPLIED = "applied"
     HELD = "held"
@@ -42,7 +42,7 @@ class GradientOutcome(Enum):
 
 
 class Clocks:
-    """How many iterations each of ``workers`` workers has done; `slowest` costs nothing to ask."""
+    """The iterations that each of ``workers`` workers has done; `slowest` is kept up to date."""
 
     def __init__(self, workers: int) -> None:
         self.slowest = 0
@@ -57,22 +57,22 @@ class Clocks:
         return self._clocks[worker]
 
     def tick(self, worker: int) -> None:
-        """``worker`` has done one more iteration."""
+        """Count one more iteration of ``worker``."""
         self._workers_at[self._clocks[worker]] -= 1
         self._clocks[worker] += 1
         self._workers_at[self._clocks[worker]] += 1
         self._advance()
 
     def leave(self, worker: int) -> None:
-        """``worker`` does no more: the others are no longer compared with it."""
+        """Remove ``worker``: the others are no longer compared with it."""
         self._workers_at[self._clocks[worker]] -= 1
         self.living -= 1
         self._advance()
 
     def _advance(self) -> None:
-        """Move on to the first clock that somebody is at; where nobody is left, stay."""
-        # Clocks only grow, so that all calls together take as many rounds as there are iterations;
-        # a minimum over all workers at every tick would take workers times as many.
+        """Advance `slowest` to the first clock with a worker; stay where no worker is left."""
+        # Clocks only grow, so all calls together take as many rounds as there are iterations; a
+        # minimum over all workers at every tick would take workers times as many.
         while self.living and not self._workers_at[self.slowest]:
             del self._workers_at[self.slowest]
             self.slowest += 1
@@ -81,10 +81,10 @@ class Clocks:
 class Gate(ABC):
     """The rule for ``workers`` workers, all of which have begun on version 0.
 
-    ``gradients``: how many make an update where each worker goes its own way. ``quorum``: how many
-    workers must be there for a collective to begin; the others take part with what they have.
-    ``lag``: steps that a worker may run ahead of what it communicated in a collective. ``drops``: a
-    gradient that comes after its update is lost, instead of part of a later one.
+    ``gradients``: how many make an update where workers are asynchronous. ``quorum``: how many
+    workers must be ready for a collective to begin; the others take part with what they have.
+    ``lag``: steps that a worker may run ahead of the collectives. ``drops``: a gradient that comes
+    after its update is lost, instead of part of a later one.
     """
 
     in_rounds: ClassVar[bool] = False
@@ -120,8 +120,8 @@ class Gate(ABC):
 
     @property
     def barrier(self) -> bool:
-        """Whether all workers end each step together, also where each could go its own way."""
-        # A single one has nobody to meet, and goes its way as it would beside others.
+        """Whether all workers end each step together, also where they could be asynchronous."""
+        # A single worker has no one to wait for, and runs as it would beside others.
         return 1 < len(self.clocks) == self.gradients
 
     @property
@@ -131,26 +131,26 @@ class Gate(ABC):
 
     @property
     def gathers(self) -> bool:
-        """Whether an update is of several workers, where each goes its own way, or of one."""
+        """Whether an asynchronous update takes gradients of several workers."""
         return self.gradients > 1 or self.drops
 
     @property
     @abstractmethod
     def turn(self) -> int:
-        """What those wait for that may not go on: when it grows, some of them may."""
+        """A counter that waiting workers watch: when it grows, some of them may go on."""
 
     def counts(self, read: int | IntArray, update: int | IntArray) -> bool | NDArray[np.bool_]:
-        """Whether a gradient computed on version ``read`` may be part of ``update``, the next one.
+        """Return whether a gradient computed on ``read`` may be part of ``update``, the next one.
 
-        Asked of numbers or of arrays of them, of equal shapes.
+        Takes numbers, or arrays of equal shapes.
         """
-        # Its update was made without it, as soon as a version is there that it had not read.
+        # Its update was made without it once there is a version that it had not read.
         return (not self._late_are_lost) | (read == update)
 
     def hand_over(self, worker: int) -> GradientOutcome:
-        """What becomes of the gradient that ``worker`` has handed over, which ticks its clock."""
+        """Tick the clock of ``worker``, and return what becomes of the gradient it hands over."""
         self.clocks.tick(worker)
-        # With too few workers left no update is ever complete: to hold it would be to wait forever.
+        # With too few workers left no update ever completes: a held gradient would wait forever.
         hopeless = self.clocks.living < self.gradients
         if hopeless or not self.counts(self._read[worker], self.version):
             self._update[worker] = DROPPED
@@ -165,17 +165,17 @@ class Gate(ABC):
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
-        """Whether ``worker``, which has handed over its gradient, may begin its next iteration."""
+        """Return whether ``worker``, its gradient handed over, may begin its next iteration."""
 
     def go_on(self, worker: int) -> int:
-        """``worker`` begins its next iteration, on the version that is the answer."""
+        """Begin the next iteration of ``worker``, and return the version that it reads."""
         self._read[worker] = self.version
         return self.version
 
     def leave(self, worker: int) -> None:
-        """``worker`` begins no further iteration: nobody may wait for it.
+        """Remove ``worker``, which begins no further iteration: others do not wait for it.
 
-        What is held is dropped, if too few are left to make an update of it.
+        Held gradients are dropped where too few workers are left to complete their update.
         """
         self.clocks.leave(worker)
         if self.clocks.living < self.gradients:
@@ -184,25 +184,25 @@ class Gate(ABC):
             self._held.clear()
 
     def update_of(self, worker: int) -> int:
-        """The update that its last gradient is part of, `DROPPED` for none."""
+        """Return the update that the worker's last gradient is part of, `DROPPED` for none."""
         return self._update[worker]
 
     def staleness(self, worker: int) -> int:
-        """Updates between what its last gradient was computed on and its own, or `DROPPED`.
+        """Return the updates between the version of its last gradient and its own, or `DROPPED`.
 
-        Ask before it goes on, which makes another version the one that it has read.
+        Call this before `go_on`, which replaces the version that the worker has read.
         """
         update = self._update[worker]
         return DROPPED if update == DROPPED else update - self._read[worker]
 
     def enough_at(self, there: FloatArray) -> float:
-        """When enough workers are there, of which worker i is there at ``there[i]``."""
-        # A partition finds the time of the last who is waited for without sorting all.
+        """Return the time at which enough workers are ready; worker i is ready at ``there[i]``."""
+        # A partition finds the time of the last required worker without sorting all.
         last = self.quorum - 1
         return float(np.partition(there, last)[last])
 
     def takes_part(self, there: FloatArray) -> FloatArray:
-        """When each worker takes part in a collective: those that come late, from its begin on."""
+        """Return when each worker takes part in a collective: late ones from its beginning on."""
         # A late worker's communication thread takes part for it, with zeros or an older gradient:
         # a partial collective (Li et al., PPoPP 2020).
         return np.minimum(there, self.enough_at(there))
@@ -210,13 +210,13 @@ class Gate(ABC):
     def versions(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
     ) -> tuple[IntArray, IntArray]:
-        """The version that each gradient is computed on and the update that it is part of.
+        """Return the version that each gradient is computed on, and the update that it is part of.
 
-        ``starts`` and ``done``, both (steps, workers), are when its worker began to compute and
-        when it was there; ``rounds`` the begin and end of each step's collective, an update each. A
-        gradient goes into the first that begins when it is there, if it still `counts`. A worker
-        has read whatever it waits for, all but the last ``lag`` rounds, even where it has them
-        before the others do or only as it comes to the layer that needs them.
+        ``starts`` and ``done``, both (steps, workers), are when the worker began to compute and
+        when its gradient was ready; ``rounds`` holds the begin and end of each step's collective,
+        an update each. A gradient goes into the first collective that begins after it is ready, if
+        it still `counts`. A worker has read all rounds that it waits for, all but the last ``lag``,
+        even if it receives them before others do or only when it reaches the layer that needs them.
         """
         read, update = self._in_rounds(starts, done, rounds)
         counted = self.counts(*self._going_on(read, update, starts, done, rounds))
@@ -225,14 +225,14 @@ class Gate(ABC):
     def _in_rounds(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
     ) -> tuple[IntArray, IntArray]:
-        """The version that each gradient is computed on and the first update that it comes to."""
-        # Collectives of one communicator run in order, but what real ranks stamp may cross by the
-        # time that their threads take to wake up; a search needs it ascending.
+        """Return the version that each gradient is computed on, and its first possible update."""
+        # Collectives of one communicator run in order, but time stamps of real ranks may cross by
+        # the time that their threads take to wake up; the search needs ascending times.
         begins = np.maximum.accumulate(np.array([begin for begin, _ in rounds]))
         ends = np.maximum.accumulate(np.array([end for _, end in rounds]))
         own = np.arange(len(starts))[:, None]
-        # Shapes are (steps, workers): as many rounds as begin before a gradient is there, it has
-        # missed. One that is there early still waits for that of its own step.
+        # Shapes are (steps, workers). A gradient has missed the rounds that began before it was
+        # ready. An early gradient still waits for the round of its own step.
         update = np.maximum(np.searchsorted(begins, done, side="left"), own)
         read = np.maximum(np.searchsorted(ends, starts, side="right"), own - self.lag)
         return read, update
@@ -245,16 +245,16 @@ class Gate(ABC):
         done: FloatArray,
         rounds: Sequence[tuple[float, float]],
     ) -> tuple[IntArray, IntArray]:
-        """``read`` and ``update``, were there more rounds.
+        """Return ``read`` and ``update`` as if there were more rounds.
 
-        Where workers need not keep pace, the slow ones still work when the last round is over. The
-        others would go on, so that rounds would come as often as before: what is handed over then
-        is as many of them late.
+        Where workers need not keep pace, slow ones still work when the last round is over. The
+        others would go on, so rounds would continue at the same rate: gradients handed over then
+        are late by as many rounds.
         """
         if self.quorum == starts.shape[1]:
             return read, update
         begins, ends = (np.array(times) for times in zip(*rounds, strict=True))
-        # Seconds from one round to the next, were the fast workers to go on.
+        # Seconds from one round to the next, if the fast workers went on.
         each = float(begins.max() - starts.min()) / len(rounds)
         if each <= 0:
             return read, update
@@ -266,10 +266,9 @@ class Gate(ABC):
     def stalenesses(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
     ) -> tuple[IntArray, IntArray]:
-        """How many iterations ahead each worker begins one, and its `versions_behind`.
+        """Return how many iterations ahead each worker begins one, and its `versions_behind`.
 
-        Without ``rounds``, of workers with models of their own, those are as many versions old as
-        steps.
+        Without ``rounds`` workers have their own models, and gradients are zero versions behind.
         """
         gaps = _clock_gaps(starts, done)
         behind = self.versions_behind(starts, done, rounds) if rounds else np.zeros_like(gaps)
@@ -278,9 +277,9 @@ class Gate(ABC):
     def versions_behind(
         self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
     ) -> IntArray:
-        """Updates between the reading and the applying of each gradient, `DROPPED` where it is not.
+        """Return the updates between reading and applying each gradient, `DROPPED` if lost.
 
-        The arguments are those of `versions`.
+        The arguments are the same as of `versions`.
         """
         rounds_of = self._in_rounds(starts, done, rounds)
         read, update = self._going_on(*rounds_of, starts, done, rounds)
@@ -289,28 +288,28 @@ class Gate(ABC):
 
 
 def _clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
-    """How many iterations each worker is ahead of the slowest as it begins one.
+    """Return how many iterations each worker is ahead of the slowest as it begins one.
 
-    ``starts`` and ``done`` are (steps, workers): when it began to compute and when its gradient was
-    there.
+    ``starts`` and ``done`` are (steps, workers): when the worker began to compute and when its
+    gradient was ready.
     """
-    # By step, when the last worker had its gradient: as many steps as that lies before a start, the
-    # slowest had done by then.
+    # By step, when the last worker's gradient was ready. The number of these times before a start
+    # is the number of steps that the slowest had done by then.
     slowest = np.maximum.accumulate(done.max(axis=1))
     finished = np.searchsorted(slowest, starts, side="right")
     return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
 
 
 def _rounds_since(last: float, times: FloatArray, each: float) -> IntArray:
-    """How many rounds would have come from the ``last`` one to ``times``, one in ``each`` s."""
+    """Return how many rounds would follow the ``last`` one up to ``times``, one per ``each`` s."""
     return np.asarray(np.maximum(np.floor((times - last) / each), 0).astype(np.int64))
 
 
 class QuorumGate(Gate):
-    """``quorum`` gradients together are an update; who gave one goes on when it is applied.
+    """``quorum`` gradients together are an update; their workers go on when it is applied.
 
     With ``drops`` a gradient counts only if it was computed on the newest version; without, it is
-    part of the next update. With fewer workers left than a quorum there are no updates any more.
+    part of the next update. With fewer workers left than a quorum there are no more updates.
     """
 
     in_rounds: ClassVar[bool] = True
@@ -320,11 +319,11 @@ class QuorumGate(Gate):
 
     @property
     def turn(self) -> int:
-        """The next update."""
+        """The version, which grows with each update."""
         return self.version
 
     def may_go_on(self, worker: int) -> bool:
-        """When its gradient is applied; at once if that is dropped."""
+        """Return whether its gradient is applied or dropped."""
         # `DROPPED` is below every version.
         return self._update[worker] < self.version
 

@@ -62,7 +62,7 @@ class LocalSgdConfig(Sync):
     @model_validator(mode="before")
     @classmethod
     def _groups_meet(cls, data: Any) -> Any:
-        """Groups have an outer step, also where nothing is said of it."""
+        """Add an outer step to groups that have none."""
         if not isinstance(data, dict) or data.get("group", "all") == "all":
             return data
         return data if data.get("outer") is not None else {**data, "outer": {}}
@@ -81,48 +81,46 @@ class LocalSgdConfig(Sync):
 
     @property
     def outer_step(self) -> OuterConfig | None:  # type: ignore[override]
-        """The scenario's."""
         return self.outer
 
     @property
     def in_step(self) -> bool:
-        """Where a group, from the first step on, exchanges gradients in each."""
+        """Whether the workers of a group exchange gradients in each step, from the first one on."""
         each_step = self.unit == "steps" and self.every == 1
         return self.outer is not None and each_step and self.switch_after == 0
 
     @property
     def first_own_step(self) -> int:  # type: ignore[override]
-        """After the switch."""
+        """The first step after the switch."""
         return self.switch_after
 
     @property
     def has_groups(self) -> bool:  # type: ignore[override]
-        """Where the scenario names them."""
         return self.group != "all"
 
     def group_size(self, mesh: Mesh) -> int:
-        """The workers of a group."""
+        """Return the number of workers in a group."""
         return mesh.size(self.group, "strategy.sync.group")
 
     def exchanges(self, step: int, period: int) -> Exchanged:
-        """Gradients until the switch; models at the end of each period after it.
+        """Return gradients until the switch, and models at the end of each period after it.
 
-        On two levels, groups that meet in every step exchange gradients.
+        On two levels, groups that average in every step exchange gradients.
         """
         if step < self.switch_after or (self.outer is not None and period == 1):
             return "gradients"
         return "nothing" if (step - self.switch_after + 1) % period else "models"
 
     def fragments(self, step: int, period: int) -> tuple[int, ...]:
-        """Those that are due after the averaging of ``step``."""
+        """Return the fragments that are due after the averaging of ``step``."""
         averaging, rest = divmod(step - self.switch_after + 1, period)
-        # Nothing is due before the switch, nor amid a period.
+        # Nothing is due before the switch, nor within a period.
         if self.outer is None or averaging < 1 or rest:
             return ()
         return self.outer.due(averaging)
 
     def period(self, samples_per_step: int, epoch: int | None) -> int:
-        """In steps, at least 1. Raises DpsimError for epochs of a data set that is not given."""
+        """Return the period in steps, at least 1. Raises DpsimError for epochs without data set."""
         if self.unit == "steps":
             return self.every
         if self.unit == "samples":

@@ -1,4 +1,4 @@
-"""The outer step of groups of workers: DiLoCo's, at rates and times of its own."""
+"""The outer step of groups of workers, as in DiLoCo, with its own learning rate and period."""
 
 from __future__ import annotations
 
@@ -53,36 +53,36 @@ class OuterConfig(Config):
 
     @property
     def states(self) -> int:
-        """Numbers that it keeps for each parameter: the weights that it moves, and momenta."""
+        """Numbers kept for each parameter: the outer weights, and momenta if any."""
         return 2 if self.optimizer in _WITH_MOMENTA else 1
 
     @property
     def state_bytes(self) -> int:
-        """Bytes that it keeps for each parameter."""
+        """Bytes kept for each parameter."""
         return _FLOAT * self.states
 
     @property
     def rate(self) -> float:
-        """The learning rate, its optimiser's own where none is given."""
+        """The learning rate, by default that of the optimiser."""
         return self.learning_rate or _RATES[self.optimizer]
 
     @property
     def momentum_factor(self) -> float:
-        """The momentum, 0 of an optimiser that keeps none."""
+        """The momentum, 0 for an optimiser without one."""
         return self.momentum if self.optimizer in _WITH_MOMENTA else 0.0
 
     def parts(self, elements: int) -> list[slice]:
-        """Where each fragment of so many elements is."""
+        """Return the slice of each fragment of a model of that many elements."""
         # Differences of rounded bounds, so that the fragments add up to the model.
         bounds = [elements * number // self.fragments for number in range(self.fragments + 1)]
         return [slice(*ends) for ends in pairwise(bounds)]
 
     def due(self, averaging: int) -> tuple[int, ...]:
-        """The fragments that set out after an averaging (counted from 1).
+        """Return the fragments that are sent after an averaging (counted from 1).
 
-        Fragment i goes (i + 1) K / F averagings into each period, rounded up.
+        Fragment i is sent (i + 1) K / F averagings into each period, rounded up.
         """
         place = (averaging - 1) % self.every
-        # In whole numbers: a rounded fraction might send a fragment twice, or never.
+        # In integers: a rounded fraction might send a fragment twice, or never.
         first = place * self.fragments // self.every
         return tuple(range(first, (place + 1) * self.fragments // self.every))

@@ -37,5 +37,5 @@ class SmaConfig(Sync):
     )
 
     def exchanges(self, step: int, period: int) -> Exchanged:
-        """Models, after every step."""
+        """Return models, after every step."""
         return "models"

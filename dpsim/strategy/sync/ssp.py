@@ -28,34 +28,35 @@ class SspConfig(Sync):
 
     @property
     def difference(self) -> str:  # type: ignore[override]
-        """Others may be applied in between, unless nobody may be ahead."""
+        """The difference from plain training: gradients are stale, unless the staleness is 0."""
         return "gradients are stale" if self.staleness else ""
 
     @property
     def lag(self) -> int:  # type: ignore[override]
-        """The staleness."""
+        """The steps that a worker may run ahead."""
         return self.staleness
 
     def gate(self, workers: int) -> Gate:
-        """Clocks are bounded; where nobody may be ahead, all meet in each step."""
+        """Return a gate that bounds clocks; with staleness 0 a barrier in each step."""
         return StalenessGate(workers, self.staleness) if self.staleness else BarrierGate(workers)
 
 
 class StalenessGate(Gate):
     """Every gradient is an update as it comes; clocks are at most ``staleness`` apart.
 
-    A collective of all workers is the same rule for whole steps: it may lag as many steps behind.
+    With a collective of all workers the rule applies to whole steps: it may lag as many steps
+    behind.
     """
 
     in_rounds: ClassVar[bool] = True
 
     def __init__(self, workers: int, staleness: int) -> None:
-        # SSP bounds who may go on, never what counts: nobody's gradient waits for another's.
+        # SSP bounds who may go on, not what counts: no gradient waits for another.
         super().__init__(workers, 1, workers, lag=staleness)
 
     @property
     def barrier(self) -> bool:
-        """Never: a worker waits for clocks, not for updates."""
+        """False: workers wait for clocks, not for updates."""
         return False
 
     @property
@@ -64,7 +65,7 @@ class StalenessGate(Gate):
         return self.clocks.slowest
 
     def may_go_on(self, worker: int) -> bool:
-        """While it is not too far ahead of the slowest."""
-        # A clock counts iterations that are done. With c of them done it would begin iteration c,
-        # for which the slowest must have done iteration c - s - 1, its (c - s)-th.
+        """Return whether the worker is not too far ahead of the slowest."""
+        # A clock counts finished iterations. With c finished, the worker would begin iteration c,
+        # for which the slowest must have finished iteration c - s - 1, its (c - s)-th.
         return self.clocks[worker] - self.clocks.slowest <= self.lag

@@ -1,4 +1,4 @@
-"""What every way to synchronise says of itself."""
+"""The base of all kinds of synchronisation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Exchanged = Literal["gradients", "models", "nothing"]
 
 
 class Sync(Config):
-    """When workers meet. The defaults are those of bulk-synchronous steps.
+    """When workers synchronise. The defaults are those of bulk-synchronous steps.
 
-    What a kind is like stands in class variables. Where its fields decide, it has a property of
-    that name.
+    Class variables hold the properties of a kind. Where one depends on its fields, the kind defines
+    a Python property of the same name.
     """
 
     waits: ClassVar[bool] = True
@@ -42,48 +42,48 @@ class Sync(Config):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
-        """Say of a kind what follows from its gate, and from whose models there are."""
+        """Derive the properties of a kind that follow from its gate and its models."""
         super().__pydantic_init_subclass__(**arguments)
         cls.barrier = cls.gate is Sync.gate
-        # A kind may have better words for it.
+        # A kind may describe it better itself.
         if "difference" not in vars(cls):
             late = "" if cls.barrier else "gradients are late or dropped"
             cls.difference = late if cls.one_version else "models differ"
 
     def gate(self, workers: int) -> Gate:
-        """The rule by which ``workers`` workers wait for one another, at the start of a run.
+        """Return the rule by which ``workers`` workers wait for one another, at the start of a run.
 
-        Raises DpsimError where it cannot be kept by so many.
+        Raises DpsimError where the rule is impossible with so many workers.
         """
         return BarrierGate(workers, lag=self.lag)
 
     @property
     def in_step(self) -> bool:
-        """Whether those who exchange do so in each step, and hold one model."""
+        """Whether workers that exchange do so in each step, and hold one model."""
         return self.barrier and self.one_version
 
     def exchanges(self, step: int, period: int) -> Exchanged:
-        """What the workers exchange in step ``step`` (from 0).
+        """Return the payload that the workers exchange in step ``step`` (from 0).
 
         Models are averaged every ``period`` steps.
         """
         return "gradients"
 
     def period(self, samples_per_step: int, epoch: int | None) -> int:
-        """Steps between two averagings of models.
+        """Return the steps between two averagings of models.
 
-        ``epoch`` is the steps of one, where the data set is known.
+        ``epoch`` is the steps of an epoch, where the data set is known.
         """
         return 1
 
     def group_size(self, mesh: Mesh) -> int:
-        """How many workers exchange in a step where they are `grouped`."""
+        """Return how many workers exchange in a step where they are `grouped`."""
         return mesh.ranks
 
     def grouped(self, step: int) -> bool:
-        """Whether workers exchange in ``step`` with those of their group alone."""
+        """Return whether workers exchange in ``step`` only inside their group."""
         return self.has_groups and step >= self.first_own_step
 
     def fragments(self, step: int, period: int) -> tuple[int, ...]:
-        """Parts of the model that groups send one another from the end of ``step`` on."""
+        """Return the parts of the model that groups exchange from the end of ``step`` on."""
         return ()

@@ -1,4 +1,4 @@
-"""What to change in a program whose step was traced: its buckets, or how it shards."""
+"""Advice for a traced program: its buckets, or its sharding."""
 
 from dpsim.studies.advise.advice import Advice, advise
 

@@ -1,4 +1,4 @@
-"""From the profile of a traced step to what to change in the program, and what that gains."""
+"""Derive changes to the program, and their gain, from the profile of a traced step."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from dpsim.studies.advise.line import through
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile
 
 _REDUCE, _GATHER, _SCATTER = "allreduce", "allgather", "reducescatter"
-_LEAST_ERROR = 0.005  # of a step: traces of two runs differ by as much
-_LAGS = 0.5  # of a gather's worth of scatters: more gathers than scatters are of a second time
+_LEAST_ERROR = 0.005  # of a step: two traces of one program differ by as much
+_LAGS = 0.5  # of the number of scatters: this many more gathers mean a second gather for backward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to change, in seconds of a ``step_s`` and in code; ``strategy`` is ddp or fsdp.
+    """The recommended change, as times, settings and code; ``strategy`` is ddp or fsdp.
 
-    ``gain`` is the share of the step that it saves, by the model of both; ``error`` how far that
-    model is off on the traced step, as a share of it. Of DistributedDataParallel the two sizes are
-    in MiB; of FSDP a unit's weights as gathered, units ahead, and whether they are freed.
+    ``step_s`` is the step time now, ``best_s`` after the change, both by the model; ``gain`` is the
+    share of the step saved. ``error`` is the model's relative error on the traced step.
+    DistributedDataParallel uses the two bucket sizes (MiB); FSDP the unit size (MiB of gathered
+    weights), the number of units prefetched, and whether weights are freed after forward.
     """
 
     strategy: str
@@ -40,7 +41,7 @@ class Advice:
 
     @property
     def gain(self) -> float:
-        """Of the step; 0 where nothing is better."""
+        """The share of the step that is saved; 0 if nothing is better."""
         return max(0.0, 1 - self.best_s / self.step_s)
 
     @property
@@ -49,16 +50,16 @@ class Advice:
         return self.gain <= self.error
 
     def to_json(self) -> dict[str, Any]:
-        """The object of ``dpsim advise --json``, without its schema version."""
+        """Return the object of ``dpsim advise --json``, without its schema version."""
         values = asdict(self)
         notes = list(values.pop("notes"))
         return {**values, "gain": self.gain, "within_error": self.within_error, "notes": notes}
 
 
 def advise(profile: ModelProfile) -> Advice:
-    """What to change in the program whose step ``profile`` holds.
+    """Recommend a change to the program whose step ``profile`` holds.
 
-    Raises DpsimError where the trace has no collectives, or no times of layers.
+    Raises DpsimError if the trace has no collectives, or no layer times.
     """
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
@@ -76,7 +77,7 @@ def advise(profile: ModelProfile) -> Advice:
 
 
 def _called(kind: str, calls: Sequence[MeasuredCollective]) -> list[MeasuredCollective]:
-    """The calls of one kind, as traces name them: allreduce, _allgather_base, reduce_scatter."""
+    """Return the calls of a kind, by traces' names: allreduce, _allgather_base, reduce_scatter."""
     return [call for call in calls if call.operation.replace("_", "").startswith(kind)]
 
 
@@ -86,32 +87,31 @@ def _of_buckets(
     line = through(calls)
     sizes = [call.payload_bytes for call in calls]
     notes: list[str] = []
-    # DistributedDataParallel sends every gradient once: what all calls carry is what all layers
-    # have.
+    # DistributedDataParallel sends every gradient once: the calls carry all layers' gradients.
     weights = _weights(profile, sum(sizes), notes)
     ready = measured.gradient_ready_s[0]
 
     end = max(*ready, sum(measured.backward_s[0]))
     gradients = tuple(
         buckets.Gradient(nbytes, when)
-        # Layers stand in forward order, and gradients become ready from the last layer on.
+        # Layers are in forward order; gradients become ready from the last layer on.
         for nbytes, when in reversed([*zip(weights, ready, strict=True)])
         if nbytes
     )
     backward = buckets.Backward(gradients, end, line)
 
-    # Neither runs beside communication: forward needs the new weights, the update all gradients.
+    # Neither overlaps with communication: forward needs the new weights, the update all gradients.
     rest = sum(measured.forward_s[0]) + (measured.optimizer() or 0.0)
     traced = max(end, *(call.start_s + call.duration_s for call in calls))
     now, best = backward.as_measured(sizes), backward.best()
-    # The traced buckets need not be among the choices, and to keep them is always possible.
+    # The traced buckets may not be among the choices, but can always be kept.
     after = min(now, backward.with_buckets(best))
     step = rest + now
     error = max(_LEAST_ERROR, abs(now - traced) / (rest + traced))
     if line.smallest == line.largest:
         notes.append("all calls have one size: what a call costs beside its bytes cannot be told")
-        # Calls of one size leave open how much of a call is latency. How far the answer would move
-        # if it were half is the doubt that this adds.
+        # Calls of a single size do not determine the latency. The error grows by how far the answer
+        # would move if half of a call were latency.
         half = replace(backward, line=line.half_latent())
         error += abs(half.with_buckets(best) - after) / step
     return Advice(
@@ -133,13 +133,13 @@ def _of_units(
     scatters: list[MeasuredCollective],
 ) -> Advice:
     ranks = gathers[0].ranks or 1
-    # A gather says the bytes of one rank's shard, a scatter those of the whole input.
+    # A gather reports the bytes of one rank's shard, a scatter those of the whole input.
     whole = [
         call.model_copy(update={"payload_bytes": call.payload_bytes * ranks}) for call in gathers
     ]
 
-    # Weights that were freed after forward are gathered a second time for backward, whereas
-    # gradients are scattered once: then there are about twice as many gathers.
+    # Weights freed after forward are gathered a second time for backward, whereas gradients are
+    # scattered once: then there are about twice as many gathers.
     again = len(gathers) - len(scatters) > _LAGS * len(scatters)
     gathered = sum(call.payload_bytes for call in whole) / (2 if again else 1)
     reduced = sum(call.payload_bytes for call in scatters)
@@ -147,11 +147,11 @@ def _of_units(
     weights = _weights(profile, gathered, notes)
     layers = _layers(measured, weights, reduced / max(gathered, 1))
     passes = units.Passes(layers, through(whole), through(scatters))
-    # Units of a program are seldom all alike; the median stands for the size that it asked for.
+    # Units of a program are seldom all alike; the median stands for the requested size.
     size = median(call.payload_bytes for call in whole)
     traced = _span(measured, [*whole, *scatters])
-    # How far ahead units were gathered, no call says: as far as makes the step that was traced,
-    # and where that tells nothing as torch does by itself.
+    # Calls do not show how far ahead units were gathered: take the value that best matches the
+    # traced step, and torch's default if several match.
     used = min(
         (units.Sharding(size, ahead, again) for ahead in (1, 0, 2)),
         key=lambda choice: max(_LEAST_ERROR * traced, abs(passes.seconds(choice) - traced)),
@@ -178,9 +178,9 @@ def _of_units(
 def _layers(
     measured: MeasuredTimes, weights: Sequence[float], share: float
 ) -> tuple[units.Unit, ...]:
-    """The layers as units, each with the bytes of its weights and ``share`` of them of gradients.
+    """Return the layers as units; gradients have ``share`` times the bytes of the weights.
 
-    Weights and gradients may travel in different precisions, in all layers alike.
+    Weights and gradients may travel in different precisions, the same ones for all layers.
     """
     passes = zip(measured.forward_s[0], measured.backward_s[0], weights, strict=True)
     return tuple(
@@ -189,15 +189,15 @@ def _layers(
 
 
 def _width(profile: ModelProfile, gathered: float) -> float:
-    """Bytes of a weight on its way, of which ``gathered`` are all."""
+    """Return the bytes of a weight as it is sent; ``gathered`` is the total of all weights."""
     elements = sum(sum(layer.parameters) for layer in profile.layers)
-    # Without shapes in the trace a weight counts as one of fp32.
+    # Without shapes in the trace, assume fp32.
     return gathered / elements if elements else 4.0
 
 
 def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float:
-    """Seconds from the first of forward or gathers to the last of backward or scatters."""
-    # Times of a trace count from the start of the backward pass, so forward lies below 0.
+    """Return the time (s) from the start of forward and gathers to the end of the step."""
+    # Trace times count from the start of the backward pass, so forward lies below 0.
     begin = min(0.0, *(call.start_s for call in calls))
     forward = sum(measured.forward_s[0])
     end = max(sum(measured.backward_s[0]), *(call.start_s + call.duration_s for call in calls))
@@ -205,9 +205,9 @@ def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float
 
 
 def _weights(profile: ModelProfile, total: float, notes: list[str]) -> list[float]:
-    """Bytes that each layer sends, ``total`` in all.
+    """Return the bytes that each layer sends, ``total`` in all.
 
-    They are in proportion to its parameters, or to its backward time where the trace has no shapes.
+    They are proportional to its parameters, or to its backward time if the trace has no shapes.
     """
     parts = [float(sum(layer.parameters)) for layer in profile.layers]
     if not any(parts):

@@ -1,4 +1,4 @@
-"""What a collective of so many bytes takes, by a line through the calls of a trace."""
+"""The time of a collective by its bytes: a line through the calls of a trace."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dpsim.workload import MeasuredCollective
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``latency + per_byte n`` seconds for n bytes; ``error`` is how far calls lie off, relative.
+    """A line ``latency + per_byte n`` (s) for n bytes; ``error`` is the calls' relative deviation.
 
-    ``smallest`` and ``largest`` are the bytes of the calls that it goes through.
+    ``smallest`` and ``largest`` are the bytes of the calls that were fitted.
     """
 
     latency: float
@@ -24,23 +24,24 @@ class Line:
     largest: int
 
     def half_latent(self) -> Line:
-        """The line on which half of what the largest call takes is latency.
+        """Return the line on which latency is half of the largest call's time.
 
-        How much it is, calls of one size do not tell.
+        Calls of a single size do not determine the latency.
         """
         whole = self.seconds(self.largest)
         return replace(self, latency=whole / 2, per_byte=whole / 2 / self.largest)
 
     def seconds(self, nbytes: float) -> float:
-        """Of a call on ``nbytes``."""
+        """Return the time of a call on ``nbytes``, in s."""
         return self.latency + self.per_byte * nbytes
 
 
 def through(calls: Sequence[MeasuredCollective]) -> Line:
-    """The line through the ``calls``, all of some bytes and seconds; neither part below zero.
+    """Fit a line through the ``calls``, all with bytes and seconds; neither part is below zero.
 
-    Calls of one size count once, by their median: some waited for other ranks. Of a single size the
-    latency cannot be told and is taken as zero. Sizes are weighted so that relative errors count.
+    Calls of one size count once, by their median, since some waited for other ranks. With a single
+    size the latency cannot be determined and is taken as zero. Sizes are weighted so that relative
+    errors count.
     """
     sizes = sorted({call.payload_bytes for call in calls})
     taken = [
@@ -50,11 +51,11 @@ def through(calls: Sequence[MeasuredCollective]) -> Line:
     x, y = np.array(sizes, dtype=float), np.array(taken)
     latency, per_byte = 0.0, float(np.median(y / x))
     if len(sizes) > 1:
-        # Solves (latency + per_byte x) / y = 1 for all sizes: what is left over of each row is its
-        # relative error, so that small messages count as much as large ones.
+        # Solves (latency + per_byte x) / y = 1 for all sizes: each row's residual is its relative
+        # error, so that small messages count as much as large ones.
         weighted = np.stack([1 / y, x / y], axis=1)
         solved = np.linalg.lstsq(weighted, np.ones(len(y)), rcond=None)[0]
-        # If only the latency came out below zero, the line through the origin from above stays.
+        # If only the latency came out below zero, keep the line through the origin from above.
         if solved.min() >= 0:
             latency, per_byte = map(float, solved)
         elif solved[1] < 0:  # larger calls took no longer

@@ -1,8 +1,8 @@
-"""Which units, how far ahead and what is freed suits a step of fully sharded data parallelism.
+"""Choose units, prefetching and resharding for a step of fully sharded data parallelism.
 
-A unit's weights are gathered before its forward pass and, where they were freed after it, again
-before its backward pass, ``ahead`` units early; its gradients are scattered after that. In the
-forward pass the host asks for a unit early in any case. Computing and communication are two
+A unit's weights are gathered before its forward pass and, if they were freed after it, again before
+its backward pass, ``ahead`` units early; its gradients are scattered after that. In the forward
+pass the host always launches the next unit's gather early. Computing and communication are two
 streams, each in order.
 """
 
@@ -15,14 +15,14 @@ from itertools import product
 from dpsim.studies.advise.buckets import MIB
 from dpsim.studies.advise.line import Line
 
-_SIZES = (16, 32, 64, 100, 128, 256, 512, 1024, 2048)  # MiB of weights as they are gathered
-_AHEAD = (1, 0, 2)  # torch's own first: of choices alike it is taken
+_SIZES = (16, 32, 64, 100, 128, 256, 512, 1024, 2048)  # MiB of gathered weights
+_AHEAD = (1, 0, 2)  # torch's default first: it wins among equal choices
 _SAME = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """How a model is sharded: ``size`` bytes of a unit, units ``ahead``, whether they are freed."""
+    """How a model is sharded: ``size`` bytes per unit, units gathered ``ahead``, freed or not."""
 
     size: float
     ahead: int
@@ -31,7 +31,7 @@ class Sharding:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a unit computes (s) and how many bytes its weights and its gradients are."""
+    """A unit's computing times (s) and the bytes of its weights and gradients."""
 
     forward: float
     backward: float
@@ -41,14 +41,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """The layers of a step as units of their own, and what gathering and scattering takes."""
+    """The layers of a step, each as a unit, and the times of gathering and scattering."""
 
     layers: tuple[Unit, ...]
     gather: Line
     scatter: Line
 
     def seconds(self, sharding: Sharding) -> float:
-        """From the start of forward to the end of both streams."""
+        """Return the time from the start of forward to the end of both streams, in s."""
         units = list(grouped(self.layers, sharding.size))
         count = len(units)
         places = [*range(count), *reversed(range(count))]
@@ -60,7 +60,7 @@ class Passes:
             ahead = sharding.ahead if place >= count else max(sharding.ahead, 1)
             wanted = min(place + ahead + 1, len(gathers))
             for each in gathers[len(there) : wanted]:
-                # Launched by the unit whose turn it is: never before the unit before has computed.
+                # Launched by the unit whose turn it is, after the unit before has computed.
                 free = max(free, computed) + self.gather.seconds(units[each].weights)
                 there.append(free)
             if place < len(gathers):
@@ -74,14 +74,14 @@ class Passes:
         return max(computed, free)
 
     def best(self, used: Sharding) -> Sharding:
-        """The fastest; of those alike, the one that changes least and holds least."""
+        """Return the fastest choice; of equal ones, the one that changes and holds least."""
         sizes = (used.size, *(float(size) * MIB for size in self._sizes()))
         choices = [
             used,
             *(Sharding(*each) for each in product(sizes, _AHEAD, (True, False))),
         ]
-        # Computed by the model for `used` as well, and not taken from the trace: what the model
-        # gets wrong then cancels out between the choices.
+        # The model also times `used`, instead of taking the trace's time, so that its errors cancel
+        # out between the choices.
         found = {choice: self.seconds(choice) for choice in choices}
         least = min(found.values()) * (1 + _SAME)
         alike = [choice for choice, taken in found.items() if taken <= least]
@@ -96,16 +96,16 @@ class Passes:
         )
 
     def _sizes(self) -> Iterator[int]:
-        """Those not far below the smallest gather measured: there the line says nothing."""
+        """Yield the sizes, except those far below all measured gathers, where the line fails."""
         yield from (size for size in _SIZES if size * MIB >= self.gather.smallest / 2)
 
 
 def grouped(layers: Sequence[Unit], size: float) -> Iterator[Unit]:
-    """Layers in a row as units of at least ``size`` bytes of weights."""
+    """Group consecutive layers into units of at least ``size`` bytes of weights."""
     parts: list[Unit] = []
     for index, layer in enumerate(layers, 1):
         parts.append(layer)
-        # What is left at the end is a unit too, however small.
+        # The rest at the end is a unit too, however small.
         if sum(part.weights for part in parts) < size and index < len(layers):
             continue
         yield Unit(
@@ -118,7 +118,7 @@ def grouped(layers: Sequence[Unit], size: float) -> Iterator[Unit]:
 
 
 def code(sharding: Sharding, width: float) -> str:
-    """The lines of torch code that ask for it; ``width`` is the bytes of a weight as gathered."""
+    """Return the torch code for a sharding; ``width`` is the bytes of a gathered weight."""
     elements = max(1, round(sharding.size / width))
     strategy = "FULL_SHARD" if sharding.reshard else "SHARD_GRAD_OP"
     prefetch = "BackwardPrefetch.BACKWARD_PRE" if sharding.ahead else "None"

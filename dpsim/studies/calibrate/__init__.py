@@ -1,4 +1,4 @@
-"""Step constants of a cluster from measured steps, and which steps to measure.
+"""Fit step constants of a cluster to measured steps, and propose steps to measure.
 
 It knows the engine, and nothing of tables of published steps.
 """

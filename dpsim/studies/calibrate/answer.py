@@ -1,4 +1,4 @@
-"""A calibration as a whole: the fit to measured runs, and what follows for a scenario."""
+"""A calibration: the fit to measured runs, and its consequences for a scenario."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NO_NODES = (
     "no run went over several nodes, so nothing is known of the network between them: measure two "
     "full nodes before you believe a prediction beyond one"
 )
-_HIGH = 0.07  # residuals above this: the form does not describe the cluster
+_HIGH = 0.07  # with larger residuals, the model's form does not describe the cluster
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The constants ``found`` from measured runs, for predictions of ``target`` and its like.
+    """The constants ``found`` from measured runs, for predictions of ``target`` and similar runs.
 
     ``apart`` are the runs that were held out.
     """
@@ -37,7 +37,7 @@ class Calibration:
 
     @cached_property
     def profile(self) -> CalibrationProfile:
-        """The profile by which other runs are predicted."""
+        """The calibration profile that predicts other runs."""
         return profile_of(self.found, self.target.name, self.target.profile)
 
     @cached_property
@@ -47,7 +47,7 @@ class Calibration:
 
     @cached_property
     def held_out(self) -> tuple[dict[str, Any], ...]:
-        """The runs that were held out, as `dpsim run` predicts them with the profile."""
+        """The held-out runs with `dpsim run`'s predictions by the profile."""
         rows = []
         for run in self.apart:
             given = run.scenario.model_copy(update={"calibration": self.profile})
@@ -59,7 +59,7 @@ class Calibration:
 
     @property
     def held_out_errors(self) -> dict[str, Any]:
-        """How far off they are, absolute and relative."""
+        """The prediction errors of the held-out runs, absolute and relative."""
         return _errors([row["predicted_ms"] / row["measured_ms"] - 1 for row in self.held_out])
 
     @property
@@ -70,7 +70,7 @@ class Calibration:
 
     @property
     def warnings(self) -> list[str]:
-        """What the runs cannot tell, or do not fit."""
+        """Warnings about constants that the runs do not determine, and about a poor fit."""
         found, said = self.found, []
         several = sum(part.nodes for part in self.target.cluster.parts) > 1
         if several and not tell_network(run.known for run in found.runs):
@@ -84,7 +84,7 @@ class Calibration:
         return said
 
     def to_json(self, written: str | PathLike[str] | None = None) -> dict[str, Any]:
-        """The JSON of `dpsim calibrate`; ``written`` is the file that the profile went to."""
+        """Return the JSON of `dpsim calibrate`; ``written`` is the file of the profile."""
         return {
             "schema_version": 1,
             "kind": "calibrate",
@@ -113,7 +113,7 @@ class Calibration:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The runs that were fitted to, measured and predicted."""
+        """The fitted runs, measured and predicted."""
         found = self.found
         each = zip(found.runs, found.seconds, found.intervals, found.left_out, strict=True)
         return [
@@ -157,9 +157,9 @@ def _errors(errors: Sequence[float | None]) -> dict[str, Any]:
 
 
 def calibrate(runs: Sequence[MeasuredRun], target: Scenario) -> Calibration:
-    """Fit the constants to ``runs`` that are not held out, for ``target``.
+    """Fit the constants to the ``runs`` that are not held out, for ``target``.
 
-    Raises DpsimError where there are none.
+    Raises DpsimError if there are none.
     """
     known = [run for run in runs if not run.held_out]
     return Calibration(fitted(known), target, tuple(run for run in runs if run.held_out))

@@ -1,8 +1,8 @@
-"""Step constants of a cluster from a few measured steps: maximum a posteriori, by the engine.
+"""Fit step constants of a cluster to a few measured steps: maximum a posteriori, by the engine.
 
-Each measured run is a scenario; the engine predicts its step with trial constants, and the
-constants are those that make ln(predicted / measured) and the distances from the priors least. The
-posterior is a normal distribution around them (of logarithms), by the curvature there.
+Each measured run is a scenario; the engine predicts its step with trial constants. The fitted
+constants minimise the squares of ln(predicted / measured) and of the distances from the priors. The
+posterior is approximated by a normal distribution (of logarithms), from the curvature there.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ NINE_IN_TEN = 1.645  # standard deviations of a normal distribution
 _MOST_STEPS = 20  # of a disturbed run, in the fit
 _EVALUATIONS = 15
 _SHARES = ("overlap",)
-_ALONE = 0.2  # of a run's own noise: what others leave of it where it alone tells a constant
-_IDENTIFIED = 0.5  # of the prior's spread: what the runs leave of it
+_ALONE = 0.2  # of a run's own noise: with less left, the run alone determines a constant
+_IDENTIFIED = 0.5  # of the prior's spread: the most that an identified constant has left
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A run as a scenario, and the seconds that its step took.
+    """A run as a scenario, and its measured step time (s).
 
-    ``exposed`` are the seconds of exposed communication in it, and ``steps`` its steps one by one,
-    where they were measured. Nothing is fitted to a run that is ``held_out``.
+    ``exposed`` is its exposed communication (s) and ``steps`` are its single steps, if they were
+    measured. A ``held_out`` run is not fitted.
     """
 
     scenario: Scenario
@@ -44,7 +44,7 @@ class MeasuredRun:
 
     @property
     def known(self) -> KnownRun:
-        """Where it ran, and with which batch."""
+        """The nodes, GPUs per node and batch of the run."""
         parts, workload = self.scenario.cluster.parts, self.scenario.workload
         return KnownRun(
             nodes=sum(part.nodes for part in parts),
@@ -55,12 +55,12 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Constants with their posterior, and what they make of the runs.
+    """Fitted constants with their posterior, and their predictions of the runs.
 
-    ``free`` are the priors of the fitted constants, ``at`` the posterior's centre in their units
-    (logarithms, logits) and ``covariance`` its covariance; ``seconds`` are the predicted steps of
-    the ``runs`` and ``slopes`` their derivatives, of logarithms, by ``at``; ``noise`` is the spread
-    of a run that nothing explains.
+    ``free`` are the priors of the fitted constants, ``at`` is the posterior's centre in their units
+    (logarithms, logits) and ``covariance`` its covariance. ``seconds`` are the predicted steps of
+    the ``runs`` and ``slopes`` the derivatives of their logarithms by ``at``. ``noise`` is the
+    unexplained spread of a run.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -79,7 +79,7 @@ class Fitted:
 
     @property
     def _variances(self) -> FloatArray:
-        """Variance of each run's logarithm by the posterior."""
+        """The variance of each run's logarithm by the posterior."""
         return np.asarray(np.einsum("ij,jk,ik->i", self.slopes, self.covariance, self.slopes))
 
     @property
@@ -89,32 +89,32 @@ class Fitted:
 
     @property
     def left_out(self) -> FloatArray:
-        """ln(measured / predicted) of each run by a fit without it, linear around the posterior.
+        """The ln(measured / predicted) of each run, fitted without it, linear around the posterior.
 
-        NaN for a run that alone tells a constant: without it that is the prior's.
+        NaN for a run that alone determines a constant: without it, only the prior does.
         """
         left = 1 - self._variances / self.noise**2
         return np.where(left > _ALONE, self.residuals / np.maximum(left, _ALONE), np.nan)
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
-        """Where nine in ten steps of each run are expected (s), by the posterior and the noise."""
+        """The 90 % interval of each run's step (s), by the posterior and the noise."""
         wide = np.exp(NINE_IN_TEN * np.sqrt(self._variances + self.noise**2))
         return [(float(s / w), float(s * w)) for s, w in zip(self.seconds, wide, strict=True)]
 
     def interval(self, index: int) -> tuple[float, float]:
-        """Where nine in ten values of a fitted constant are."""
+        """Return the 90 % interval of a fitted constant."""
         prior, wide = self.free[index], NINE_IN_TEN * self.covariance[index, index] ** 0.5
         low, high = self.at[index] - wide, self.at[index] + wide
         return _decoded(prior.name, low), _decoded(prior.name, high)
 
     def is_identified(self, index: int) -> bool:
-        """Whether the runs tell a constant, more than its prior does."""
+        """Return whether the runs determine a constant much more closely than its prior."""
         return bool(self.covariance[index, index] ** 0.5 < _IDENTIFIED * self.free[index].spread)
 
 
 def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
-    """Fits the constants to ``runs``. Raises DpsimError where there is none."""
+    """Fit the constants to ``runs``. Raises DpsimError if there are none."""
     from scipy.optimize import least_squares
 
     if not runs:
@@ -134,7 +134,7 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
 
     def residuals(at: FloatArray) -> FloatArray:
         predicted, constants = logarithms(at), _constants(free, fixed, at)
-        # Over the step and not as logarithms: a run may expose nothing.
+        # Relative to the step and not as logarithms: a run may have no exposed communication.
         exposed = [
             (exposed_seconds(job, constants, step) - run.exposed) / run.step_time
             for run, job, step in zip(runs, jobs, np.exp(predicted), strict=True)
@@ -158,7 +158,7 @@ def fitted(runs: Sequence[MeasuredRun], noise: float | None = None) -> Fitted:
 
 
 def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:
-    """The predicted step (s) of another run, and its derivatives by the fitted constants."""
+    """Return the predicted step (s) of another run, and its derivatives by the fitted constants."""
     job = prepare(_plain(scenario))
 
     def logarithm(at: FloatArray) -> float:
@@ -173,7 +173,7 @@ def slopes_of(found: Fitted, scenario: Scenario) -> tuple[float, FloatArray]:
 
 
 def _plain(scenario: Scenario) -> Scenario:
-    """The scenario without step constants, and of few steps where none differs from another."""
+    """Return the scenario without step constants, and with one step if it is undisturbed."""
     profile, run = scenario.profile, scenario.run
     tuned = scenario.cluster.model_copy(update={"condition": "tuned"})
     changes: dict[str, Any] = {"cluster": tuned}
@@ -199,7 +199,7 @@ def _encoded(name: str, value: float) -> float:
 
 def _decoded(name: str, value: float) -> float:
     value = float(np.clip(value, -40, 40))
-    # Trial values may lie beyond what a constant may be.
+    # Trial values may exceed a constant's upper limit.
     most = next(
         each.le for each in StepConstants.model_fields[name].metadata if hasattr(each, "le")
     )

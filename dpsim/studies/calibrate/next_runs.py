@@ -1,4 +1,4 @@
-"""Which steps to measure: a plan for a cluster of which nothing is known, and what narrows most."""
+"""Propose steps to measure: a first plan for an unknown cluster, and the most informative runs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, slopes_of
 
 _MOST = 4
-_WORTH = 0.02  # of the spread: a run that narrows less is not proposed
+_WORTH = 0.02  # of the spread: a run that narrows it by less is not proposed
 
 
 class Proposed(NamedTuple):
-    """A run to measure, and what fraction of the target's spread is left with it (None: plan)."""
+    """A run to measure, and the share of the target's spread left after it (None in a plan)."""
 
     run: KnownRun
     left: float | None = None
 
     def to_json(self) -> dict[str, float | int | None]:
-        """Its fields by their paths in a scenario."""
+        """Return the fields by their paths in a scenario."""
         return {
             "cluster.nodes": self.run.nodes,
             "cluster.gpus_per_node": self.run.gpus_per_node,
@@ -35,10 +35,10 @@ class Proposed(NamedTuple):
 
 
 def plan(scenario: Scenario) -> tuple[Proposed, ...]:
-    """Four runs that tell most of a cluster.
+    """Return four runs that determine most about a cluster.
 
-    One GPU with the smallest and the largest batch, one full node and two full nodes with a middle
-    one. Of one node alone the fourth is half of its GPUs.
+    They are one GPU with the smallest and with the largest batch, then one full node and two full
+    nodes with a middle batch. On a single node, the last is half of its GPUs.
     """
     part, batch = scenario.cluster.parts[0], scenario.workload.batch_per_gpu
     full = part.gpus_per_node or part.node.gpus
@@ -52,7 +52,7 @@ def plan(scenario: Scenario) -> tuple[Proposed, ...]:
 
 
 def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
-    """Up to four runs that would narrow the prediction of ``target`` most, each after the other."""
+    """Return up to four runs that narrow the prediction of ``target`` most, chosen one by one."""
     _, slope = slopes_of(found, target)
     covariance = found.covariance
     slopes = {run: _slope(found, target, run) for run in _candidates(target)}
@@ -78,7 +78,7 @@ def measure_next(found: Fitted, target: Scenario) -> tuple[Proposed, ...]:
 
 
 def _updated(covariance: FloatArray, slope: FloatArray, noise: float) -> FloatArray:
-    """The covariance after a run of that slope (Kalman's update)."""
+    """Return the covariance after a run of that slope (Kalman's update)."""
     gain = covariance @ slope
     return covariance - np.outer(gain, gain) / (noise**2 + slope @ gain)
 
@@ -94,7 +94,7 @@ def _candidates(target: Scenario) -> Iterator[KnownRun]:
 
 
 def _slope(found: Fitted, target: Scenario, run: KnownRun) -> FloatArray | None:
-    """The slope of a run, None where the target's description does not allow it."""
+    """Return the slope of a run, None if the target's description does not allow it."""
     workload = target.workload
     if workload.global_batch is not None:
         return None

@@ -18,10 +18,10 @@ _FORMULA = "see dpsim.engine.step_constants"
 def profile_of(
     found: Fitted, name: str, base: CalibrationProfile | None = None
 ) -> CalibrationProfile:
-    """The profile of a cluster; ``base`` has what was measured of it before.
+    """Return the profile of a cluster; ``base`` is its earlier profile.
 
-    Each constant stands in ``step``, and in ``step_intervals`` with the interval of its posterior;
-    the jitter of runs that were logged step by step in ``spreads``.
+    Each constant is in ``step`` and, with the interval of its posterior, in ``step_intervals``; the
+    jitter of runs that were logged step by step is in ``spreads``.
     """
     errors = found.seconds / [run.step_time for run in found.runs] - 1
     residuals = Residuals.of(errors, "fitted rows")
@@ -40,7 +40,7 @@ def profile_of(
     spreads = () if jitter is None else (jitter,)
     if base is not None:
         changes: dict[str, Any] = {"step": step, "step_intervals": intervals, "known": known}
-        # Ranks that were timed apart say more than whole steps do.
+        # Ranks timed one by one are more precise than whole steps.
         changes["spreads"] = base.spreads or spreads
         changes |= {"kind": STEPS, "residuals": residuals} if base.kind in (STEPS, COMPUTE) else {}
         return base.model_copy(update=changes)
@@ -57,7 +57,7 @@ def profile_of(
 
 
 def spread_of(run: MeasuredRun) -> float | None:
-    """Half the distance of the 16th and 84th percentile of single steps, over their median."""
+    """Return half the 16th to 84th percentile range of single steps, over their median."""
     if not run.steps:
         return None
     low, middle, high = np.quantile(run.steps, [0.16, 0.5, 0.84])
@@ -65,10 +65,10 @@ def spread_of(run: MeasuredRun) -> float | None:
 
 
 def jitter_of(runs: Sequence[MeasuredRun]) -> RankSpread | None:
-    """The jitter of runs whose steps were logged one by one, as `dpsim fit-jitter` finds it.
+    """Fit the jitter of runs whose steps were logged one by one, as `dpsim fit-jitter` does.
 
-    None where no run has as many steps as a fit needs. Whole steps do not tell ranks apart: the
-    jitter is the job's, the same for every number of ranks.
+    None if no run has enough steps for a fit. Whole steps do not distinguish ranks: the jitter is
+    the job's, the same for every number of ranks.
     """
     logged = [run for run in runs if len(run.steps) >= STEPS_TO_FIT]
     if not logged:

@@ -1,9 +1,9 @@
-"""Measured steps of one's own cluster, as a table of scenarios' fields: how they become scenarios.
+"""Read measured steps of one's own cluster from a table of scenario fields.
 
-The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``), each row
-says their values and ``step_time_ms``, or the ``log`` of a training program that tells it, and
-``exposed_ms`` where its exposed communication was measured. ``placement`` is the GPUs of each node,
-``4+3+1``. A row is the scenario with those fields set; one that is ``held_out`` is not fitted to.
+The header names fields by their paths (``cluster.nodes``, ``workload.batch_per_gpu``). Each row has
+their values and ``step_time_ms`` or the ``log`` of a training program, and ``exposed_ms`` if its
+exposed communication was measured. ``placement`` is the GPUs of each node, ``4+3+1``. A row is the
+scenario with those fields set; a row marked ``held_out`` is not fitted.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from dpsim.studies.calibrate.fit import MeasuredRun
 STEP, LOG = "step_time_ms", "log"
 PLACEMENT = "placement"
 EXPOSED, HELD_OUT = "exposed_ms", "held_out"
-_OWN = (STEP, LOG, EXPOSED, HELD_OUT, "note")  # columns that are no fields of a scenario
+_OWN = (STEP, LOG, EXPOSED, HELD_OUT, "note")  # columns that are not fields of a scenario
 _MOST_BYTES = 16 * 2**20
 _MOST_ROWS = 1000
 _SHORTEST, _LONGEST = 1e-6, 1e6  # seconds of a step
 
 
 class TimedSteps(Protocol):
-    """What the log of a training program says of its steps, after warm-up (s)."""
+    """The steps in the log of a training program, after warm-up (s)."""
 
     @property
     def seconds(self) -> tuple[float, ...]:
-        """Readings in order."""
+        """The readings in order."""
 
     @property
     def median(self) -> float:
-        """Their median."""
+        """The median of the readings."""
 
     @property
     def single(self) -> bool:
@@ -45,7 +45,7 @@ class TimedSteps(Protocol):
 
     @property
     def counts_passes(self) -> bool:
-        """Whether it may be passes that were timed, and not steps."""
+        """Whether the readings may be passes instead of steps."""
 
 
 Load = Callable[[Sequence[str]], Scenario]  # the scenario with ``key=value`` overrides
@@ -55,9 +55,9 @@ ReadLog = Callable[[Path], TimedSteps]
 def measured_runs(
     scenario: Path, table: Path, overrides: Sequence[str] = (), read_log: ReadLog | None = None
 ) -> list[MeasuredRun]:
-    """The runs of ``table``, each the file ``scenario`` with a row's fields; see `runs_of_table`.
+    """Return the runs of ``table``, based on the file ``scenario``; see `runs_of_table`.
 
-    ``overrides`` hold for all of them.
+    ``overrides`` apply to all of them.
     """
     return runs_of_table(table, lambda sets: load_scenario(scenario, [*overrides, *sets]), read_log)
 
@@ -65,10 +65,10 @@ def measured_runs(
 def runs_of_table(
     table: Path, load: Load, read_log: ReadLog | None = None, most: int = _MOST_ROWS
 ) -> list[MeasuredRun]:
-    """The runs of ``table``, each the scenario that ``load`` gives with a row's fields set.
+    """Return the runs of ``table``, loading each by ``load`` with the row's fields set.
 
-    ``read_log`` reads a row's log, a path beside the table; None refuses logs. Raises DpsimError
-    with file, line and column for what cannot be used, and for more than ``most`` rows.
+    ``read_log`` reads a row's log, a path relative to the table; None refuses logs. Raises
+    DpsimError with file, line and column for invalid values, and for more than ``most`` rows.
     """
     rows = strict_csv_rows(table, _MOST_BYTES, ())
     if len(rows) > most:
@@ -80,7 +80,7 @@ def runs_of_table(
 
 
 class _Reader(NamedTuple):
-    """What makes runs of rows."""
+    """A reader that makes a run from each row."""
 
     folder: Path
     base: Scenario
@@ -107,7 +107,7 @@ class _Reader(NamedTuple):
     def _times(
         self, row: Mapping[str, str], scenario: Scenario, where: str
     ) -> tuple[float, tuple[float, ...]]:
-        """Seconds of the step, and of single steps where a log has them."""
+        """Return the seconds of the step, and of single steps if a log has them."""
         stated, log = row.get(STEP, "").strip(), row.get(LOG, "").strip()
         if bool(stated) == bool(log):
             but = "has both" if log else "has neither"
@@ -131,7 +131,7 @@ class _Reader(NamedTuple):
 
 
 def _exposed(text: str, step: float, where: str) -> float | None:
-    """Seconds of exposed communication, None where nobody measured them."""
+    """Return the seconds of exposed communication, None if they were not measured."""
     if not text.strip():
         return None
     value = _number(text) * 1e-3
@@ -148,7 +148,7 @@ def _is_held_out(text: str, where: str) -> bool:
 
 
 def _placed(base: Scenario, value: str, where: str) -> str:
-    """The cluster with so many GPUs on each of its nodes, as an override."""
+    """Return the override for a cluster with the given GPUs on each of its nodes."""
     counts = [part.strip() for part in value.split("+")]
     if not all(part.isdecimal() and int(part) for part in counts):
         raise DpsimError(f"{where}: must be GPUs of each node, such as 4+3+1, but got {value!r}")
@@ -164,7 +164,7 @@ def _placed(base: Scenario, value: str, where: str) -> str:
 
 
 def _within(seconds: float, where: str, given: str) -> float:
-    """A step's ``seconds``, unless nobody measures such a step."""
+    """Return a step's ``seconds`` if they are plausible. Raises DpsimError otherwise."""
     if not seconds > 0:
         raise DpsimError(f"{where}: must be a number above 0, but got {given!r}")
     if not _SHORTEST <= seconds <= _LONGEST:

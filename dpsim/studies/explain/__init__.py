@@ -1,7 +1,4 @@
-"""Why a step takes as long as it does.
-
-Its critical path, and what turning each knob would change.
-"""
+"""Explain what a step's time consists of: its critical path, and the effect of each knob."""
 
 from dpsim.studies.explain.changed import as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_path

@@ -1,7 +1,4 @@
-"""A scenario with some of its values changed, without its file.
-
-What ``--set`` does, on the checked model.
-"""
+"""Change values of a scenario without its file, as ``--set`` does, on the validated model."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ Values = Mapping[str, Any]
 
 
 def changed(scenario: Scenario, values: Values) -> Scenario:
-    """``scenario`` with ``values`` (plain JSON, by path) in their places.
+    """Return ``scenario`` with ``values`` (plain JSON, by path) set.
 
-    Raises DpsimError where it then is no scenario.
+    Raises DpsimError if the result is not a valid scenario.
     """
     for path, value in values.items():
         way = path.replace("[", ".").replace("]", "").split(".")
@@ -35,23 +32,23 @@ def changed(scenario: Scenario, values: Values) -> Scenario:
 
 
 def as_options(values: Values) -> list[str]:
-    """``values`` as ``--set`` takes them."""
+    """Return ``values`` as arguments of ``--set``."""
     return [f"{path}={json.dumps(value)}" for path, value in values.items()]
 
 
 def _put(model: M, way: list[str], value: Any) -> M:
     name, *rest = way
-    # Validated from what was given, and not copied with an update, so that the rules between fields
+    # Validated from the given values, not copied with an update, so that the rules between fields
     # hold for the new value too.
     content = _content(model)
     content[name] = _at(getattr(model, name), rest, value)
     if "testbed" in content:
-        content.pop("cluster")  # which follows from it
+        content.pop("cluster")  # derived from the testbed
     return type(model).model_validate(content)
 
 
 def _below(part: Any, way: list[str], value: Any) -> Any:
-    """``part`` of a model, a model or several, with the value in its place."""
+    """Set the value in ``part`` of a model, which is a model or a tuple of models."""
     if isinstance(part, BaseModel):
         return _put(part, way, value)
     place, *rest = way
@@ -65,15 +62,15 @@ def _at(part: Any, way: list[str], value: Any) -> Any:
 
 
 def _content(model: BaseModel) -> dict[str, Any]:
-    """What was given to make ``model``: parts that are models as they are, quantities as text."""
+    """Return the values that made ``model``; nested models unchanged, quantities as text."""
     plain = model.model_dump(
         mode="json",
         exclude_unset=True,
         exclude={name for name in model.model_fields_set if _is_whole(getattr(model, name))},
     )
     return {
-        # Models among the fields are handed on as they are. They were checked when they were made,
-        # and only those on the way to the value are made anew.
+        # Nested models are passed on unchanged: they were validated when they were made, and only
+        # those on the path to the value are made anew.
         **plain,
         **{
             name: getattr(model, name)
@@ -84,7 +81,7 @@ def _content(model: BaseModel) -> dict[str, Any]:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a value is checked as it is, models and tuples of them."""
+    """Return whether a value is a model or a tuple of models."""
     return isinstance(value, BaseModel) or (
         isinstance(value, tuple) and any(isinstance(each, BaseModel) for each in value)
     )

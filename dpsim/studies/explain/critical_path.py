@@ -1,8 +1,8 @@
-"""What a step waits for: the chain of intervals that each had to end before the next began.
+"""The critical path of a step: a chain of intervals in which each waits for the one before.
 
 From a worker's end of the step the path goes back through whatever ended last: computing, a
-transfer, or a wait. A collective of all workers began with the last of them, so there the path goes
-over to that one.
+transfer, or a wait. A collective of all workers begins with the last of them, so there the path
+moves to that worker.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dpsim.base.arrays import FloatArray
 from dpsim.engine import Interval, Run
 
 KINDS = ("compute", "input", "encode", "communication", "waiting")
-_CLOSE = 1e-9  # of the step, below which two times are one
+_CLOSE = 1e-9  # of the step: closer times are equal
 
 
 class Segment(NamedTuple):
-    """A piece of the path: ``worker`` spent ``seconds`` on ``name``.
+    """A segment of the path: ``worker`` spent ``seconds`` on ``name``.
 
     ``start`` is in s after the step began; ``kind`` is one of `KINDS`.
     """
@@ -47,19 +47,19 @@ class CriticalPath:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
+        """The length of the path, in s."""
         return sum(segment.seconds for segment in self.segments)
 
     @property
     def by_kind(self) -> dict[str, float]:
-        """Seconds of each kind."""
+        """The seconds of each kind."""
         return {
             kind: sum(segment.seconds for segment in self.segments if segment.kind == kind)
             for kind in KINDS
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The object ``critical_path`` of ``dpsim explain --json``."""
+        """Return the object ``critical_path`` of ``dpsim explain --json``."""
         return {
             "step": self.step,
             "worker": self.worker,
@@ -79,20 +79,21 @@ class CriticalPath:
 
 
 def critical_path(run: Run, step: int) -> CriticalPath:
-    """The path of step ``step`` of ``run``, one that it has recorded, of all workers.
+    """Return the critical path of the recorded step ``step`` of ``run``, over all workers.
 
-    It ends at the worker that ends last, or at a typical one where each goes its own way.
+    It ends at the worker that ends last, or at a typical one if workers do not wait for one
+    another.
     """
     number = run.scenario.run.warmup + step
     lengths = run.all_steps.step[number]
     ends = run.all_steps.step[: number + 1].sum(axis=0)
-    # Workers that act alone have no common end: the last to end is merely the slowest one, and no
-    # other waited for it.
+    # Asynchronous workers have no common end: the last one is merely the slowest, and no other
+    # waited for it.
     if run.job.acts_alone:
         chosen = int(np.abs(lengths - np.median(lengths)).argmin())
     else:
         chosen = int(ends.argmax())
-    # In gossip, transfers of one name are many meetings of neighbours, not one collective.
+    # In gossip, transfers of one name are meetings of neighbours, not one collective.
     of_neighbours = not run.scenario.strategy.aggregation.one_version
     segments = walk_back(
         run.intervals(step),
@@ -106,7 +107,7 @@ def critical_path(run: Run, step: int) -> CriticalPath:
 
 
 class _StepIntervals:
-    """The intervals of a step; times closer than ``close`` are one."""
+    """The intervals of a step; times closer than ``close`` are equal."""
 
     def __init__(self, intervals: Sequence[Interval], close: float) -> None:
         self.close = close
@@ -119,27 +120,27 @@ class _StepIntervals:
                 self._called.setdefault(each.name, []).append(each)
 
     def ending(self, worker: int, time: float) -> Interval | None:
-        """What of ``worker`` ended at ``time``: what it computed rather than what it sent."""
+        """Return the interval of ``worker`` that ended at ``time``, preferably computing."""
         there = []
         for each in self._of.get(worker, ()):
-            # Of those without length none leads back in time, and the walk would not end.
+            # An interval without length does not lead back in time: the walk would not end.
             if abs(each.end - time) <= self.close < time - each.start:
                 there.append(each)
         if not there:
             return None
 
-        # Of several that end together the one that began last, so that the walk takes short steps
-        # and skips nothing that happened in between.
+        # Of several that end together, take the one that began last, so that the walk takes short
+        # steps and skips nothing that happened in between.
         return min(there, key=lambda each: (each.stream == "communication", -each.start))
 
     def before(self, worker: int, time: float) -> float:
-        """When something of ``worker`` last ended before ``time``."""
+        """Return the last end of an interval of ``worker`` before ``time``."""
         ends = [each.end for each in self._of.get(worker, ())]
         return max((end for end in ends if end < time - self.close), default=-np.inf)
 
     def last_to_enter(self, collective: Interval) -> Interval:
-        """The worker for which a collective waited."""
-        # What began after it ended is another of the same name.
+        """Return the interval of the last worker to enter a collective."""
+        # An interval that begins after the end is another collective of the same name.
         latest = collective.end - self.close
         entered = [each for each in self._called[collective.name] if each.start < latest]
         return max(entered, key=lambda each: each.start, default=collective)
@@ -154,17 +155,17 @@ def walk_back(
     *,
     meets_all: bool,
 ) -> tuple[Segment, ...]:
-    """The path from ``time`` at ``worker`` back to the start of the step, earliest first.
+    """Return the path from ``time`` at ``worker`` back to the start of the step, earliest first.
 
-    Alike segments in a row are one.
+    Consecutive segments of one kind and name are merged.
 
-    ``starts`` (s): when each worker began the step. Times closer than ``close`` are one.
-    ``meets_all``: a transfer of a name is one collective of all workers.
+    ``starts`` (s): when each worker began the step. Times closer than ``close`` are equal.
+    ``meets_all``: transfers of one name are one collective of all workers.
     """
     step, found = _StepIntervals(intervals, close), list[Segment]()
     begin = float(starts.min())
 
-    # Each turn leads back in time by more than `close`, or to a worker's start: the walk ends.
+    # Each iteration leads back in time by more than `close`, or to a worker's start: the walk ends.
     while time > starts[worker] + step.close:
         ended = step.ending(worker, time)
         if ended is None:
@@ -174,7 +175,7 @@ def walk_back(
             continue
         if ended.stream == "communication" and meets_all:
             ended = step.last_to_enter(ended)
-        # A transfer may have begun in the step before; the path of this step begins with the step.
+        # A transfer may have begun in the step before; this step's path begins with the step.
         since = max(ended.start, float(starts[ended.worker]))
         found.append(Segment(_kind(ended), ended.name, ended.worker, since - begin, time - since))
         time, worker = since, ended.worker

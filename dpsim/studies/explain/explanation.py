@@ -1,6 +1,6 @@
-"""What limits a scenario: every knob turned, one at a time, with the same seed.
+"""Turn every knob of a scenario, one at a time, with the same seed.
 
-It says what each turn gains, and why not more.
+The answer states the gain of each knob, and the reason if there is none.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from dpsim.studies.explain.verdict import verdict
 
 Predict = Callable[[Scenario], Result]
 
-NOTHING = 0.005  # a change of less is none
+NOTHING = 0.005  # a smaller change counts as none
 _STEADY = 1e-9
-_FEW = 2  # steps, where all are alike
+_FEW = 2  # steps, if all are alike
 _SOME = 10
-_TRIAL = 4  # steps in which several ways to turn a knob are compared; the best is simulated in full
+_TRIAL = 4  # steps to compare several ways to turn a knob; the best is simulated in full
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One knob, turned: the best of its changes and its result.
+    """A turned knob: its best change and the result.
 
-    Both are None where there is nothing to turn; ``why`` says why it gains nothing.
+    Both are None if there is nothing to turn; ``why`` is the reason if nothing is gained.
     """
 
     name: str
@@ -63,14 +63,14 @@ class Turn:
 
     @property
     def step_change(self) -> float:
-        """Step time after over before, less 1; 0 where nothing is turned."""
+        """The relative change of the step time; 0 if nothing is turned."""
         return 0.0 if self.result is None else self.result.mean_step / self.base.mean_step - 1
 
     @property
     def change_per_sample(self) -> float:
-        """The change of the time that all workers take for a sample.
+        """The relative change of the time per sample over all workers.
 
-        That of the step, unless the batch or their pace differ.
+        Equal to the step's change, unless the batch or the workers' pace differ.
         """
         if self.result is None:
             return 0.0
@@ -78,19 +78,19 @@ class Turn:
 
     @property
     def nothing(self) -> float:
-        """The change of which less is none.
+        """The threshold below which a change counts as none.
 
-        Half a percent; where workers act alone, no less than the 95 % interval of the means.
+        Half a percent; for asynchronous workers at least the 95 % interval of the means.
         """
-        # Workers that act alone are chaotic: another seed gives other steps, and so does a knob
-        # that gains nothing.
+        # Asynchronous workers are chaotic: another seed gives other steps, and so does a knob
+        # without effect.
         if self.result is None or not self.base.alone:
             return NOTHING
         return max(NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
 
     @property
     def within_error(self) -> bool:
-        """Whether the models' errors leave open if it gains; what both runs share cancels."""
+        """Whether the gain is within the models' errors; errors common to both runs cancel."""
         if self.result is None:
             return False
         before, after = (1 / each.throughput_samples_per_s for each in (self.base, self.result))
@@ -98,12 +98,12 @@ class Turn:
 
     @property
     def gains(self) -> bool:
-        """Whether it makes training faster."""
+        """Whether the change makes training faster."""
         return self.change_per_sample <= -self.nothing
 
     @property
     def elasticity(self) -> float | None:
-        """Percent of step time per percent of the knob, over the whole change.
+        """The percentage of step time per percent of the knob, over the whole change.
 
         An arc elasticity: log(step after / before) / log(factor).
         """
@@ -112,7 +112,7 @@ class Turn:
         return math.log1p(self.step_change) / math.log(self.change.factor)
 
     def to_json(self) -> dict[str, Any]:
-        """A row of ``dpsim explain --json``."""
+        """Return a row of ``dpsim explain --json``."""
         return {
             "knob": self.name,
             "title": self.knob.title,
@@ -135,9 +135,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation(Shown):
-    """The answer: the path of a typical step of ``base``, and all knobs.
+    """The critical path of a typical step of ``base``, and all knobs, the largest gain first.
 
-    The knob that gains most comes first. ``uncertainty`` is there where it was asked for.
+    ``uncertainty`` is None unless it was asked for.
     """
 
     base: Result
@@ -152,13 +152,13 @@ class Explanation(Shown):
 
     @property
     def advice(self) -> list[str]:
-        """What to try, best first, then what gains nothing and why."""
+        """Advice on what to try, best first, then on what gains nothing, with the reason."""
         helps = [turn for turn in self.turns if turn.gains]
         rest = [turn for turn in self.turns if turn.change is not None and not turn.gains]
         return [*map(_gain, helps), *map(_no_gain, rest)]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim explain FILE``."""
+        """Return the JSON object of ``dpsim explain FILE``."""
         return {
             "schema_version": 1,
             "kind": "explain",
@@ -189,16 +189,17 @@ def explain(
     *,
     uncertainty: bool = False,
 ) -> Explanation:
-    """What limits ``scenario``; with ``uncertainty`` also what makes its interval.
+    """Explain what limits ``scenario``, with ``uncertainty`` also what determines its interval.
 
-    ``progress`` gets the number of knobs turned so far; ``tick`` is called at every step simulated.
-    ``say`` gets, where turning all knobs takes more than a few seconds, the step's time, how long
-    the rest will take, and then what each knob does, as soon as that is known. Knobs for which no
+    ``progress`` gets the number of knobs turned so far; ``tick`` is called at every simulated step.
+    If turning all knobs takes more than a few seconds, ``say`` gets the step time, a forecast of
+    the remaining time, and then the effect of each knob as soon as it is known. Knobs for which no
     time is left are not turned.
+
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
     """
-    # Most knobs leave the cluster as it is.
+    # Most knobs do not change the cluster.
     with prepared_by(KeptJobs().prepare):
         return _explained(scenario, progress, tick, say, uncertainty)
 
@@ -219,11 +220,11 @@ def _explained(
     begun = thread_time()
     with budget.part():
         run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
-    # All intervals of this one run are kept, since the critical path is read off them.
+    # This run keeps all intervals, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)
     fixed = changed(scenario, pinned)
     tried = _by_quick_engine(_shorter(fixed, _enough(base, fixed)), run)
-    # Turned knobs are compared with a run of as many steps, lest chance decides.
+    # Turned knobs are compared with a run of as many steps, so that chance does not decide.
     before = base
     if tried != fixed:
         begun = thread_time()
@@ -233,14 +234,14 @@ def _explained(
     if forecast is not None:
         say(f"a step takes {human(base.mean_step, TIME)}; turning knobs: {forecast}")
     turns: dict[str, Turn] = {}
-    # What takes least comes first: it is known first, and no time may be left for the rest.
+    # The quickest knobs come first: their answers are early, and there may be no time for the rest.
     for name in sorted(options, key=lambda name: _ways(options[name])):
         turn = turns[name] = _turn(name, options[name], tried, before, pinned, predict)
         if forecast is not None and turn.change is not None:
             say(f"{turn.change.words}: {_percent(turn.change_per_sample)} per sample")
         progress(len(turns))
 
-    # The most negative change gains most; knobs that cannot be turned stand behind all others.
+    # The most negative change gains most; knobs that cannot be turned come last.
     ranked = sorted(
         (turns[name] for name in KNOBS),
         key=lambda turn: (turn.change is None, turn.change_per_sample),
@@ -255,12 +256,12 @@ def _explained(
 
 
 def _ways(options: Options) -> int:
-    """How many ways there are to turn a knob."""
+    """Return the number of ways to turn a knob."""
     return 0 if isinstance(options, str) else len(options)
 
 
 def _by_quick_engine(scenario: Scenario, run: Run) -> Scenario:
-    """``scenario``, by the vector engine where that gives the steps of ``run`` exactly."""
+    """Return ``scenario`` with the vector engine if that is exact for ``run``."""
     if run.engine.name == "vector" or run.job.acts_alone or exact_for(run.job) is not None:
         return scenario
     by_choice = scenario.run.model_copy(update={"engine": "auto"})
@@ -268,17 +269,17 @@ def _by_quick_engine(scenario: Scenario, run: Run) -> Scenario:
 
 
 def _pinned(run: Run) -> Values:
-    """The fitted factor on compute times in place of the measured step."""
+    """Return the fitted factor of compute times, which replaces the measured step."""
     factor = fitted_factor(run.job)
     return {} if factor is None else {"calibration": factor}
 
 
 def _enough(base: Result, scenario: Scenario) -> int:
-    """How many steps tell what a knob does.
+    """Return the number of steps that shows the effect of a knob.
 
-    Few where all are alike, not all where each of them takes long to simulate.
+    Few if all steps are alike, not all if each takes long to simulate.
     """
-    # Each worker's steps beside one another: workers may differ, steps may not.
+    # Compared along each worker's steps: workers may differ, steps may not.
     times = base.steps.step
     if not base.alone and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
         return _FEW
@@ -303,11 +304,11 @@ def _turn(
     pinned: Values,
     predict: Predict,
 ) -> Turn:
-    """The best of the ways to turn one knob."""
+    """Turn one knob and return its best change."""
     knob = KNOBS[name]
     if isinstance(options, str):
         return Turn(name, knob, base, None, None, options)
-    # Where models are averaged now and then, steps differ by turns, and few of them tell nothing.
+    # If models are averaged periodically, steps differ, and a few of them are not representative.
     several = len(options) > 1 and scenario.strategy.sync.one_version
     trial = _shorter(scenario, _TRIAL, 1) if several else scenario
     found, refused = _simulated(options, trial, predict)
@@ -317,19 +318,19 @@ def _turn(
     if not found:
         return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
     best, result = _best(found)
-    # With the pinned scale among the values: whoever sets them by hand gets this very result.
+    # The pinned scale is among the values: setting them by hand gives the same result.
     return Turn(name, knob, base, replace(best, values={**pinned, **best.values}), result, None)
 
 
 def _simulated(
     options: Iterable[Change], scenario: Scenario, predict: Predict
 ) -> tuple[list[tuple[Change, Result]], str]:
-    """The changes that can be, with their results, and why the last of the others cannot."""
+    """Return the possible changes with their results, and why the last of the others is refused."""
     found, refused = [], ""
     for change in options:
         try:
             found.append((change, predict(changed(scenario, change.values))))
-        # FailedError too: a knob that takes too long or too much memory leaves others their answer.
+        # FailedError too: a knob that takes too much time or memory must not stop the others.
         except DpsimError as error:
             refused = without_ways_out(error).partition("\n")[0]
     return found, refused
@@ -340,16 +341,16 @@ def _best(found: Iterable[tuple[Change, Result]]) -> tuple[Change, Result]:
 
 
 def _typical(run: Run) -> int:
-    """The step whose length is nearest to the mean, of those whose intervals were kept."""
+    """Return the recorded step whose length is nearest to the mean."""
     lengths = run.steps.step.mean(axis=1)
     distance = np.abs(lengths - lengths.mean())
     return int(distance[: run.recorded.stop].argmin())
 
 
 def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
-    """The turns, those that gain nothing with the reason."""
+    """Add the reason to each turn that gains nothing."""
     listed = list(turns)
-    # From the last to the first, so that the one that gains most of a part is what remains.
+    # In reverse, so that the knob with the largest gain of a part is the one kept.
     helpers = {turn.knob.part: turn.knob.title for turn in reversed(listed) if turn.gains}
     found = []
     for turn in listed:
@@ -386,6 +387,6 @@ def _percent(change: float) -> str:
 
 
 def _scatter(result: Result) -> float:
-    """Half of the 95 % interval of the mean step, as a share of it."""
+    """Return half of the 95 % interval of the mean step, relative to the mean."""
     step = result.step_time_s
     return (step["high"] - step["low"]) / 2 / step["mean"]

@@ -1,6 +1,6 @@
-"""A knob: something about a scenario that can be turned.
+"""A knob: a property of a scenario that can be changed.
 
-It knows what to turn it to, and which part of a step it acts on.
+It states its possible changes, and the part of a step on which it acts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsim.studies.explain.changed import Values
 class Change:
     """One way to turn a knob: in words, and as values by path.
 
-    ``factor``: what multiplies the knob, None where it is no number.
+    ``factor`` multiplies the knob's number; None if it is not a number.
     """
 
     words: str
@@ -26,15 +26,15 @@ class Change:
     factor: float | None = None
 
 
-# The ways to turn a knob; or, in words, why there is nothing to turn.
+# The ways to turn a knob, or the reason, in words, why there is nothing to turn.
 Options = tuple[Change, ...] | str
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """What can be turned: its ``title``, the ``part`` of a step it acts on, the ``options``.
+    """A knob: its ``title``, the ``part`` of a step on which it acts, and its ``options``.
 
-    ``options`` gives the ways to turn it in a scenario.
+    ``options`` returns the ways to turn it in a scenario.
     """
 
     title: str

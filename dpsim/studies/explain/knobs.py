@@ -1,4 +1,4 @@
-"""Every knob of a scenario, by name: what a planner can buy, and what a strategy can choose."""
+"""All knobs of a scenario, by name: hardware that can be bought, and choices of strategy."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _IN_MEMORY = "samples wait in GPU memory"
 
 
 def _gpu_speed(scenario: Scenario) -> Options:
-    """GPUs of twice the figures; where compute times were measured, half of those times."""
+    """Double the figures of the GPUs; if compute times were measured, halve those times."""
     if _is_measured(scenario):
-        # Measured times have no figures of a GPU in them that could be doubled. A worker that is
-        # "slow" by a factor of one half takes half of them.
+        # Measured times contain no GPU figures to double. A worker that is "slow" by a factor of
+        # one half takes half of them.
         slow: list[Any] = [
             entry.model_dump(mode="json", exclude_unset=True) for entry in scenario.disturbance.slow
         ]
@@ -58,7 +58,7 @@ def _is_measured(scenario: Scenario) -> bool:
 
 
 def _gpus(scenario: Scenario, arithmetic: float, memory: float) -> dict[str, Any]:
-    """Every kind of GPU with its figures multiplied."""
+    """Return the values that multiply the figures of every kind of GPU."""
     cluster = scenario.cluster
     if cluster.node is not None:
         return {"cluster.gpu": _gpu(cluster.accelerator, arithmetic, memory)}
@@ -80,7 +80,7 @@ def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
         "memory_bandwidth": bandwidth,
     }
     if gpu.power is not None:
-        # A board with as many watts a FLOP, or it would not keep its clock.
+        # The power grows with the arithmetic rate, otherwise the board would not keep its clock.
         changed["power"] = {"value": exact(gpu.power.value * arithmetic, POWER), "source": SOURCE}
     return changed
 
@@ -89,15 +89,16 @@ def _batch(scenario: Scenario) -> Options:
     workload = scenario.workload
     doubled = {"workload.batch_per_gpu": 2 * workload.batch_per_gpu}
     if workload.global_batch is not None:
-        # First, since values are put in one by one, and the passes between must come out whole.
+        # First, since values are set one by one, and the number of passes must stay whole in
+        # between.
         doubled = {"workload.global_batch": 2 * workload.global_batch, **doubled}
     return (Change("2x the batch per GPU", doubled, 2.0),)
 
 
 def _jitter(scenario: Scenario) -> Options:
-    """Half the spread of the jitter.
+    """Halve the spread of the jitter.
 
-    A heavy tail and a measured histogram have no one spread: no change of them is offered.
+    A heavy tail and a measured histogram have no single spread; they can only be removed.
     """
     jitter = scenario.disturbance.jitter
     if jitter is None:
@@ -169,14 +170,14 @@ def _bucket_size(scenario: Scenario) -> Options:
 
 
 def _overlap(scenario: Scenario) -> Options:
-    """The other policies.
+    """Return the other overlap policies.
 
-    Of those that send hundreds of messages, none where each is timed flow by flow, which takes
-    minutes.
+    Policies that send hundreds of messages are left out if each message is timed flow by flow,
+    which takes minutes.
     """
     now = scenario.strategy.overlap.kind
     left_out = {"wfbp"} | ({"priority"} if scenario.strategy.aggregation.timed_by_flows else set())
-    # mg-wfbp does as wfbp where that pays.
+    # mg-wfbp does the same as wfbp if that pays off.
     names = [kind for kind in kinds_of(OverlapConfig) if kind not in left_out]
     return tuple(
         Change(f"overlap {now} -> {name}", {"strategy.overlap": {"kind": name}})

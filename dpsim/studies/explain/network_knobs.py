@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def network_bandwidth(scenario: Scenario) -> Options:
-    """Twice the rate of every link between nodes."""
+    """Double the rate of every link between nodes."""
     if _inside_one_node(scenario):
         return ONE_NODE
     if scenario.testbed is not None:
@@ -34,14 +34,14 @@ def network_bandwidth(scenario: Scenario) -> Options:
 
 
 def latency(scenario: Scenario) -> Options:
-    """Half the time that a message spends on every link, inside nodes too.
+    """Halve the latency of a message on every link, including those inside nodes.
 
-    Of a measured transport, half the latency that was measured.
+    For a measured transport, halve the measured latency.
     """
     measured = None if scenario.profile is None else scenario.profile.measured_transport
     if measured is not None and measured.latency:
         profile = _json(scenario.calibration)
-        # Half of what was measured, since the catalogue's latencies do not count beside it.
+        # The measured latency replaces those of the catalogue.
         profile["parameters"]["latency"]["value"] /= 2
         return (Change("half the latency", {"calibration": profile}, 0.5),)
     if scenario.testbed is not None:
@@ -59,7 +59,7 @@ def latency(scenario: Scenario) -> Options:
 
 
 def node_bandwidth(scenario: Scenario) -> Options:
-    """Twice the rate of the links inside nodes, and of what else limits traffic there."""
+    """Double the rate of the links inside nodes, and of other limits on traffic there."""
     if scenario.testbed is not None:
         return "each rank of the testbed has a host to itself"
     values = _nodes(scenario.cluster, lambda link: faster(link, 2.0), capacity=2.0)
@@ -67,7 +67,7 @@ def node_bandwidth(scenario: Scenario) -> Options:
 
 
 def faster(link: Link, factor: float) -> Json:
-    """``link`` with its rate multiplied."""
+    """Return ``link`` with its rate multiplied."""
     return {
         **_json(link),
         "rate": {"value": exact(link.rate.value * factor, RATE), "source": SOURCE},
@@ -75,7 +75,7 @@ def faster(link: Link, factor: float) -> Json:
 
 
 def sooner(link: Link, factor: float) -> Json:
-    """``link`` with its latency multiplied."""
+    """Return ``link`` with its latency multiplied."""
     return {
         **_json(link),
         "latency": {"value": exact(link.latency.value * factor, TIME), "source": SOURCE},
@@ -83,7 +83,7 @@ def sooner(link: Link, factor: float) -> Json:
 
 
 def _json(model: object) -> Json:
-    """A part of a scenario as plain values, without what is at its default."""
+    """Return a part of a scenario as plain values, without defaults."""
     assert isinstance(model, Config)
     found: Json = model.model_dump(mode="json", exclude_unset=True)
     return found
@@ -96,8 +96,8 @@ def _inside_one_node(scenario: Scenario) -> bool:
 
 
 def _cards(cluster: ClusterConfig, change: Callable[[Link], Json]) -> Json:
-    """Every network card's link, changed."""
-    # The narrower of several statements holds: a group's card, the network's, the node's own.
+    """Return the values that change the link of every network card."""
+    # The most specific setting holds: a group's card, the network's, the node's own.
     own = cluster.network.nic
     if cluster.node is not None:
         return {"cluster.network.nic": change(own or cluster.node.nics.link)}
@@ -106,7 +106,7 @@ def _cards(cluster: ClusterConfig, change: Callable[[Link], Json]) -> Json:
 
 
 def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0) -> Json:
-    """The rates and latencies that the network has beside those of its cards."""
+    """Return the values that scale the network's rates and latencies, other than the cards'."""
     network = cluster.network
     values: Json = {}
     for names, factor, dimension in (
@@ -115,7 +115,7 @@ def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0)
     ):
         for name in names if factor != 1.0 else ():
             now = getattr(network, name)
-            # One that is left out follows the cards.
+            # Unset values follow the cards.
             if now is not None:
                 values[f"cluster.network.{name}"] = exact(now * factor, dimension)
     if network.listed_edges:
@@ -126,12 +126,12 @@ def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0)
 
 
 def _edge(edge: Any, rate: float, latency: float) -> Json:
-    """An edge of a custom network."""
+    """Return an edge of a custom network with its rate and latency scaled."""
     found = _json(edge)
     if edge.link is not None:
         found["link"] = faster(edge.link, rate) if rate != 1.0 else sooner(edge.link, latency)
     else:
-        # Without a link of the catalogue an edge states its own rate.
+        # An edge without a catalogue link states its own rate.
         found["rate"] = exact(edge.rate * rate, RATE)
     if edge.latency is not None:
         found["latency"] = exact(edge.latency * latency, TIME)
@@ -139,7 +139,7 @@ def _edge(edge: Any, rate: float, latency: float) -> Json:
 
 
 def _nodes(cluster: ClusterConfig, change: Callable[[Link], Json], capacity: float = 1.0) -> Json:
-    """Every kind of node with the links inside it changed."""
+    """Return the values that change the links inside every kind of node."""
     if cluster.node is not None:
         return {"cluster.node": _node(cluster.node, change, capacity)}
     return {
@@ -158,7 +158,7 @@ def _node(node: Node, change: Callable[[Link], Json], capacity: float) -> Json:
 
 
 def _testbed(scenario: Scenario, factor: float) -> Json:
-    """The testbed with its limits multiplied."""
+    """Return the values that multiply the testbed's limits."""
     testbed = scenario.testbed
     assert testbed is not None
     rates = [exact(rate * factor, RATE) for rate in testbed.rates]

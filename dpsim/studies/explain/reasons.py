@@ -1,4 +1,4 @@
-"""Why turning a knob gains nothing, in words: where the time of a step went before and after."""
+"""Explain in words why a knob gains nothing: the parts of the step before and after."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Result
 from dpsim.studies.explain.knob import Change, Knob
 
-_LITTLE = 0.01  # of a step: a part below that is hardly one
-_MINOR = 0.1  # of a step: below that another part is worth naming
-_SAME = 1e-6  # of a step: what rounding may change
-_SHIFTED = 0.5  # of what one part saves, taken by another
+_LITTLE = 0.01  # of a step: a smaller part is negligible
+_MINOR = 0.1  # of a step: below this, the largest other part is named
+_SAME = 1e-6  # of a step: a smaller change may be rounding
+_SHIFTED = 0.5  # of the saving of one part: another part takes this much of it
 
 
 def reason(knob: Knob, change: Change, before: Result, after: Result, instead: str | None) -> str:
-    """Why ``after`` is no faster than ``before``.
+    """Explain why ``after`` is no faster than ``before``.
 
-    ``instead``: what else of the same part does help, if anything.
+    ``instead`` is another knob that shortens the same part, if there is one.
     """
     step = before.mean_step
     step_after = after.mean_step
-    # A knob without a factor chooses among algorithms: the one chosen may be the one there was.
+    # A knob without a factor chooses among algorithms; the choice may be the one in use.
     if change.factor is None and abs(step_after / step - 1) < _SAME:
         return _same(after)
     shifted = _shift(before, after, step)
@@ -30,11 +30,11 @@ def reason(knob: Knob, change: Change, before: Result, after: Result, instead: s
 
 def _same(after: Result) -> str:
     algorithms = ", ".join(after.traffic.algorithms)
-    return f"it comes to the same ({algorithms})" if algorithms else "it comes to the same"
+    return f"the step stays the same ({algorithms})" if algorithms else "the step stays the same"
 
 
 def _shift(before: Result, after: Result, step: float) -> str | None:
-    """Which part takes what another saves; None where no part takes more."""
+    """Return which part takes what another saves, None if no part takes more."""
     moved = {part: after.parts_s[part] - before.parts_s[part] for part in PARTS}
     saves = min(PARTS, key=lambda part: moved[part])
     takes = max(PARTS, key=lambda part: moved[part])
@@ -42,7 +42,7 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
     taken = moved[takes]
     least = _LITTLE * step / 2
     more = f"takes {human(taken, TIME, 2)} more"
-    # Parts add up to the step: if one saves and the step does not, others take what it saved.
+    # Parts add up to the step: if one shrinks and the step does not, others take what it saved.
     if saved > least and taken > _SHIFTED * saved:
         already = before.parts_s[takes] / step
         return (
@@ -53,7 +53,7 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
 
 
 def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
-    """How much of the step the knob could act on."""
+    """Return how much of the step the knob could act on."""
     share = before.parts_s[knob.part] / step
     words = PARTS[knob.part].words
     if share < _LITTLE:
@@ -68,7 +68,7 @@ def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
 
 
 def _hidden(knob: Knob, before: Result) -> str:
-    """How much communication runs beside computing, where the knob is about communication."""
+    """Return how much communication is overlapped, for a knob of communication."""
     if knob.part != "exposed_comm" or before.overlapped_comm_s <= 0:
         return ""
     hidden = human(before.overlapped_comm_s, TIME, 2)

@@ -1,4 +1,4 @@
-"""Knobs of the software: layout of images, launches of kernels, kernels of the update."""
+"""Knobs of the software: memory format, kernel launches, optimiser kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FUSED = ("fused", "sharded")
 
 
 def memory_format(scenario: Scenario) -> Options:
-    """Images with their channels last, as tensor cores want them."""
+    """Store images channels last, as tensor cores require."""
     workload, model = scenario.workload, scenario.build_model()
     if model.measured is not None:
         return _MEASURED
@@ -25,7 +25,7 @@ def memory_format(scenario: Scenario) -> Options:
 
 
 def condition(scenario: Scenario) -> Options:
-    """Links and hosts as benchmarks of their vendors find them."""
+    """Take links and hosts as tuned, like vendors' benchmarks."""
     if scenario.condition == "tuned":
         return "links and hosts are taken as tuned, or were measured"
     if scenario.profile is not None and scenario.profile.step is not None:
@@ -34,7 +34,7 @@ def condition(scenario: Scenario) -> Options:
 
 
 def execution(scenario: Scenario) -> Options:
-    """Kernels that a compiler fuses, or that the GPU launches itself."""
+    """Compile the model, or launch its kernels as a CUDA graph."""
     if scenario.build_model().measured is not None:
         return _MEASURED
     now = scenario.workload.words.execution
@@ -46,7 +46,7 @@ def execution(scenario: Scenario) -> Options:
 
 
 def optimizer_kernels(scenario: Scenario) -> Options:
-    """One kernel for the whole update."""
+    """Use one kernel for the whole optimiser step."""
     measured = scenario.build_model().measured
     if measured is not None and measured.optimizer() is not None:
         return _MEASURED

@@ -1,9 +1,8 @@
-"""What stragglers cost: how much is waited, for whom and why, and what other ways would make of it.
+"""The cost of stragglers: waiting times, the workers and causes behind them, and other strategies.
 
-A worker is waited for in a step when it is the one that waits least for the others: whoever comes
-last to a meeting waits for nobody. All that is waited in that step is put down to it. A cause costs
-what the step is longer than without it, with the same seed. Causes need not add up, since the
-slowest worker hides the others.
+A step's whole waiting time is attributed to the worker that waits least in it, since the last to
+arrive at a meeting does not wait. The cost of a cause is the change of the step without it, with
+the same seed. Costs of causes need not add up, since the slowest worker hides the others.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from dpsim.strategy import StrategyConfig, rule_against
 from dpsim.strategy.sync import SyncConfig
 from dpsim.studies.explain.changed import Values, changed
 
-_LEAST_WAIT = 0.001  # of the step: less is none
+_LEAST_WAIT = 0.001  # of the step: less waiting is ignored
 _MOST_NAMED = 5
-_STEPS = 15  # in which another way is tried, at most
+_STEPS = 15  # the most steps in which another strategy is tried
 _UNDISTURBED: Values = {
     "disturbance.jitter": None,
     "disturbance.slow": [],
@@ -34,7 +33,7 @@ _UNDISTURBED: Values = {
 
 @dataclass(frozen=True, slots=True)
 class WaitedFor:
-    """``name``: a worker or a node. ``share``: of all that is waited in the run."""
+    """A worker or a node (``name``), and its share of all waiting in the run."""
 
     name: str
     share: float
@@ -42,7 +41,7 @@ class WaitedFor:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A disturbance of the scenario, and the mean step (s) with all the others but without it."""
+    """A disturbance of the scenario, and the mean step (s) with all other disturbances only."""
 
     title: str
     path: str
@@ -53,10 +52,10 @@ class Cause:
 class Way:
     """Another way to synchronise under the same stragglers.
 
-    ``options`` are it as ``--set`` takes it. ``changes`` says what it does to the updates, None
-    where they are those of plain synchronous training. ``refused`` says why it cannot be, and then
-    there are no numbers; ``rule`` is the reason alone, the same for all ways that a rule of
-    `dpsim.strategy` forbids, and None where something else stands in the way.
+    ``options`` are its arguments for ``--set``. ``changes`` says how it affects the updates, None
+    if they equal those of synchronous training. ``refused`` is the reason why it is impossible;
+    then there are no numbers. ``rule`` is the reason alone, the same for all ways that a rule of
+    `dpsim.strategy` forbids, and None for other reasons.
     """
 
     title: str
@@ -71,9 +70,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class StragglerCost:
-    """Seconds are means over steps and workers.
+    """The cost of stragglers, in seconds as means over steps and workers.
 
-    ``without_s`` is the step with no disturbance of computing at all.
+    ``without_s`` is the step without any disturbance of computing.
     """
 
     step_time_s: float
@@ -86,11 +85,11 @@ class StragglerCost:
 
     @property
     def slow_down(self) -> float:
-        """The step over the one without stragglers, less 1."""
+        """The relative slowdown of the step by stragglers."""
         return self.step_time_s / self.without_s - 1
 
     def to_json(self) -> dict[str, Any]:
-        """The key ``stragglers`` of ``dpsim explain --json``."""
+        """Return the key ``stragglers`` of ``dpsim explain --json``."""
         return {
             **asdict(self),
             "slow_down": self.slow_down,
@@ -100,9 +99,9 @@ class StragglerCost:
 def straggler_cost(
     run: Run, scenario: Scenario, base: Result, predict: Callable[[Scenario], Result]
 ) -> StragglerCost | None:
-    """What stragglers cost in ``run``; None where nobody is slow and nobody waits for another.
+    """Return the cost of stragglers in ``run``, None if no worker is slow or waits for another.
 
-    What is changed is simulated by ``predict`` as ``scenario``, whose own result is ``base``.
+    Changed scenarios are simulated by ``predict`` from ``scenario``, whose own result is ``base``.
     """
     disturbances = dict(_disturbances(scenario))
     wait = float(run.steps.straggler_wait.mean())
@@ -113,7 +112,7 @@ def straggler_cost(
         without = predict(changed(scenario, _UNDISTURBED))
 
     def left_out(path: str, left: Any) -> Result:
-        # Without the only one there is none.
+        # Without the only disturbance, none is left.
         return without if len(disturbances) == 1 else predict(changed(scenario, {path: left}))
 
     causes = [
@@ -136,7 +135,7 @@ def straggler_cost(
 
 
 def _disturbances(scenario: Scenario) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Each disturbance of computing: its name, its path, and what is left there without it."""
+    """Yield each disturbance of computing: its name, its path, and the value left without it."""
     met = scenario.disturbance
     if met.jitter is not None:
         yield "jitter", ("disturbance.jitter", None)
@@ -149,23 +148,24 @@ def _disturbances(scenario: Scenario) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 
 def _waited_for(wait: FloatArray, compute: FloatArray) -> FloatArray:
-    """The seconds that are waited for each worker, of arrays of shape (steps, workers)."""
-    # Among those that wait as little, the one that computes longest is the one who came last.
-    # The last key of lexsort counts first. Each row of `order` ranks the workers of a step.
+    """Return the seconds waited for each worker; both arrays have shape (steps, workers)."""
+    # Of those that wait equally little, the one that computes longest arrived last. The last key of
+    # lexsort is the primary one. Each row of `order` ranks the workers of a step.
     order = np.lexsort((-compute, wait), axis=1)
     last = order[:, 0]
     waited = np.zeros(wait.shape[1])
-    # One worker may come last in many steps: a plain `waited[last] +=` would count one of them.
+    # A worker may be the last in many steps: a plain `waited[last] +=` would count only one of
+    # them.
     np.add.at(waited, last, wait.sum(axis=1))
     return waited
 
 
 def _most(waited: FloatArray, word: str) -> tuple[WaitedFor, ...]:
-    """Those who are waited for most, the most first."""
+    """Return the workers or nodes that are waited for most, in descending order."""
     total = float(waited.sum())
     if total == 0.0:
         return ()
-    # Stable, so that of workers alike the lowest number is named, on every machine.
+    # Stable, so that among equal workers the lowest number is named, on every machine.
     order = np.argsort(-waited, kind="stable")[:_MOST_NAMED]
     return tuple(
         WaitedFor(f"{word} {number}", float(waited[number]) / total)
@@ -175,14 +175,14 @@ def _most(waited: FloatArray, word: str) -> tuple[WaitedFor, ...]:
 
 
 def _ways(scenario: Scenario, base: Result, predict: Callable[[Scenario], Result]) -> Iterator[Way]:
-    """The scenario's own way first, then every other in fewer steps, with nothing but its name."""
+    """Yield the scenario's own way, then every other in fewer steps, set by its name only."""
     own = scenario.strategy
     steps = min(scenario.run.steps, _STEPS)
     yield _way(f"{own.sync.kind} (as it is)", (), scenario, base)
     for title, change in _other_ways(own):
         options = tuple(f"strategy.{part}.kind={kind}" for part, kind in change.items())
         named = {part: {"kind": kind} for part, kind in change.items()}
-        # Both parts at once, since one of them alone may not go with the rest.
+        # Both parts at once, since one of them alone may conflict with the rest.
         whole = own.model_dump(mode="json", exclude_unset=True) | named
         try:
             other = changed(scenario, {"strategy": whole, "run.steps": steps})
@@ -193,16 +193,16 @@ def _ways(scenario: Scenario, base: Result, predict: Callable[[Scenario], Result
 
 
 def _forbidden_by(own: StrategyConfig, change: Mapping[str, str]) -> str | None:
-    """The reason of the rule that forbids ``own`` with other kinds of some parts, if one does."""
+    """Return the reason of the rule that forbids ``own`` with the changed kinds, if one does."""
     shape = shape_of(StrategyConfig)
     parts = {part: shape.below(part).kinds()[kind](kind=kind) for part, kind in change.items()}
-    # A copy is not validated: validation would refuse it, in words alone.
+    # A copy is not validated: validation would refuse it with a message only.
     rule = rule_against(own.model_copy(update=parts))
     return None if rule is None else rule.why
 
 
 def _other_ways(own: StrategyConfig) -> Iterator[tuple[str, dict[str, str]]]:
-    """Title and kinds: of synchronisation where it is, and of gossip in step and out of step."""
+    """Yield title and kinds: other synchronisation, then synchronous and asynchronous gossip."""
     for kind in shape_of(SyncConfig).kinds():
         if kind != own.sync.kind:
             yield kind, {"sync": kind}

@@ -1,7 +1,7 @@
-"""Knobs of the strategy that are choices: library, sharding, codec, and how often models meet.
+"""Knobs of the strategy: library, sharding, codec, and how often models are averaged.
 
-Each way is tried in a few steps. Of many workers only the first ways are, lest one knob takes as
-long as all the others.
+Each way is tried in a few steps. With many workers only the first ways are tried, so that one knob
+does not take as long as all the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dpsim.scenario import Scenario, shape_of
 from dpsim.strategy.compression import Codec, CompressionConfig
 from dpsim.studies.explain.knob import Change, Options
 
-_AFFORDABLE = 2**16  # workers, over all ways that are tried
+_AFFORDABLE = 2**16  # workers times ways that are tried
 _PERIODS = (4, 16)  # steps between two averagings of models
 _STAGES = (1, 2, 3)
 
@@ -24,16 +24,16 @@ def _affordable(changes: list[Change], scenario: Scenario) -> Options:
 
 
 def library(scenario: Scenario) -> Options:
-    """The library that auto would take, or links without any."""
+    """Switch to the library that auto would choose, or to links without any."""
     aggregation = scenario.strategy.aggregation
     if "library" not in type(aggregation).model_fields:
         return "what is communicated is no library's collective"
-    # As resolved for these GPUs: the scenario may say auto.
+    # The library as resolved for these GPUs: the scenario may say auto.
     now = prepare(scenario).setting.library
     path = "strategy.aggregation.library"
     if now != "ideal":
         return (
-            Change(f"library {now} -> ideal: the algorithm alone on the links", {path: "ideal"}),
+            Change(f"library {now} -> ideal, without the library's overheads", {path: "ideal"}),
         )
     found = prepare(_with_library(scenario, "auto")).setting.library
     if found == "ideal":
@@ -48,7 +48,7 @@ def _with_library(scenario: Scenario, library: str) -> Scenario:
 
 
 def sharding(scenario: Scenario) -> Options:
-    """ZeRO's other stages, or any of them in place of an all-reduce."""
+    """Switch to another ZeRO stage, or from an all-reduce to any stage."""
     aggregation = scenario.strategy.aggregation
     now = aggregation.sharding_stage
     if now is None and aggregation.all_reduce is None:
@@ -68,26 +68,27 @@ def sharding(scenario: Scenario) -> Options:
 
 
 def codec(scenario: Scenario) -> Options:
-    """Every codec that loses so much that training may take more steps."""
+    """Switch to a codec whose loss may make training take more steps."""
     compression = scenario.strategy.compression
     if not compression.exact:
         return f"gradients are compressed already ({compression.kind})"
     models = cast("dict[str, type[Codec]]", shape_of(CompressionConfig).kinds())
     changes = [
         Change(
-            f"gradients by {kind}, which changes updates", {"strategy.compression": {"kind": kind}}
+            f"{kind} gradient compression (changes convergence)",
+            {"strategy.compression": {"kind": kind}},
         )
         for kind, model in models.items()
-        # With the others updates stay nearly as they are: those have a knob of their own.
+        # The other codecs hardly change the updates; they have a knob of their own.
         if model.takes_more_steps
     ]
     return _affordable(changes, scenario)
 
 
 def averaging(scenario: Scenario) -> Options:
-    """Models that are averaged now and then in place of gradients in every step.
+    """Average models periodically instead of gradients in every step.
 
-    Groups that do meet more rarely, and send while steps go on.
+    Groups that already do so meet less often, or overlap the exchange with steps.
     """
     sync = scenario.strategy.sync
     if sync.has_groups:
@@ -100,7 +101,7 @@ def averaging(scenario: Scenario) -> Options:
         )
     changes = [
         Change(
-            f"models averaged every {period} steps, which changes updates",
+            f"models averaged every {period} steps (changes convergence)",
             {"strategy.sync": {"kind": "local-sgd", "every": period}},
         )
         for period in _PERIODS
@@ -109,13 +110,13 @@ def averaging(scenario: Scenario) -> Options:
 
 
 def _whole_models_of_nodes(scenario: Scenario) -> list[Change]:
-    """Where workers divide a model, each node has one of its own, and nodes meet now and then."""
+    """Give each node a model of its own, sharded among its workers; nodes meet periodically."""
     if sum(part.nodes for part in scenario.cluster.parts) == 1:
         return []
     groups = {"kind": "local-sgd", "every": 1, "group": "node"}
     return [
         Change(
-            f"a model sharded in each node, nodes meet every {period} steps, which changes updates",
+            f"a model sharded in each node, nodes meet every {period} steps (changes convergence)",
             {"strategy.sync": {**groups, "outer": {"every": period}}},
         )
         for period in _PERIODS
@@ -123,16 +124,16 @@ def _whole_models_of_nodes(scenario: Scenario) -> list[Change]:
 
 
 def _between_groups(scenario: Scenario) -> list[Change]:
-    """Outer steps half as often, and beside steps of half a period."""
+    """Take outer steps half as often, or overlap them with half a period's steps."""
     outer = scenario.strategy.sync.outer_step
     assert outer is not None, "groups have an outer step"
     rarely = Change(
-        f"groups meet every {outer.every} -> {2 * outer.every} averagings, which changes updates",
+        f"groups meet every {outer.every} -> {2 * outer.every} averagings (changes convergence)",
         {"strategy.sync.outer.every": 2 * outer.every},
     )
     half = outer.every // 2
     if outer.overlap or not half:
         return [rarely]
     several = "s" if half > 1 else ""
-    words = f"groups meet beside {half} step{several}, which changes updates"
+    words = f"groups meet beside {half} step{several} (changes convergence)"
     return [rarely, Change(words, {"strategy.sync.outer.overlap": half})]

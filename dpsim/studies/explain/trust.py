@@ -1,4 +1,4 @@
-"""How far a prediction can be trusted: which sources of error there are, what would halve them."""
+"""How reliable a prediction is: the sources of its error, and measurements that reduce them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something to measure, and the interval that the prediction would then have."""
+    """A possible measurement, and the interval that the prediction would then have."""
 
     what: str
     how: str
     interval: PredictionInterval
 
     def to_json(self) -> dict[str, Any]:
-        """``narrows_to`` is high over low."""
+        """Return the fields as JSON; ``narrows_to`` is high over low."""
         return {
             "what": self.what,
             "how": self.how,
@@ -34,7 +34,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The interval of a step, what makes it, and what would narrow it, the narrowest first."""
+    """The interval of a step, its sources, and measurements to narrow it, the best first."""
 
     name: str
     step_time_s: float
@@ -43,7 +43,7 @@ class Trust:
     measures: tuple[Measure, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The object of ``dpsim trust --json``."""
+        """Return the object of ``dpsim trust --json``."""
         shares = {each.name: each.total for each in self.uncertainty.inputs}
         interval = self.interval.to_json()
         return {
@@ -62,7 +62,7 @@ class Trust:
 
 
 def trust(run: Run) -> Trust:
-    """What makes the interval of the run's mean step, and what to measure to narrow it."""
+    """Return the sources of the interval of the run's mean step, and measurements to narrow it."""
     interval = run.result.interval
     assert interval is not None
     found = sorted(_measures(run, interval.width), key=lambda each: each.interval.width)
@@ -70,7 +70,7 @@ def trust(run: Run) -> Trust:
 
 
 def _measures(run: Run, width: float) -> Iterator[Measure]:
-    """What narrows the interval, of what is not measured yet."""
+    """Yield measurements that narrow the interval and are not made yet."""
     job, doubts = run.job, step_doubts(run.job, run.steps)
     if job.model.measured is not None:
         return

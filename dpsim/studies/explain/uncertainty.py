@@ -1,7 +1,7 @@
-"""Which uncertain input makes the interval of a step.
+"""Attribute the interval of a step to uncertain inputs.
 
-The inputs are those that its interval is drawn from, with the same distributions, and the draws of
-jitter. How much each brings are Sobol's indices of the variance.
+The inputs are those from which the interval is drawn, with the same distributions, and the draws of
+jitter. The contribution of each is measured by Sobol's indices of the variance.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.doubt import CONFIDENCE, ENDS, Doubt
 from dpsim.engine import Job, Run, StepDoubts, step_doubts
 
-_SAMPLES = 2**13  # a power of 2, as the sequence wants; indices are right to about 0.01
-_NONE = 1e-12  # of a step: rounding
+_SAMPLES = 2**13  # a power of 2, as Sobol's sequence requires; indices are accurate to about 0.01
+_NONE = 1e-12  # of a step: less is rounding
 
 
 class _Distribution(Protocol):
@@ -26,12 +26,12 @@ class _Distribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UncertainInput:
-    """One input, and what it brings to the variance of the mean step.
+    """An uncertain input, and its contribution to the variance of the mean step.
 
-    ``low`` and ``high`` in ``unit``: between which it lies with a probability of 0.9. ``alone_s``:
-    the step's interval if it alone were uncertain; ``without_s`` if all others were.
-    ``first_order`` is the share of the variance that goes if it were known, ``total`` the share
-    that stays if all others were; None where nothing is uncertain.
+    ``low`` and ``high`` are its 90 % interval in ``unit``. ``alone_s`` is the step's interval if
+    only this input were uncertain, ``without_s`` if only all others were. ``first_order`` is the
+    share of the variance that vanishes if the input is known, ``total`` the share that remains if
+    all others are known; None if nothing is uncertain.
     """
 
     name: str
@@ -49,11 +49,11 @@ class UncertainInput:
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """What makes a step's interval, the input that brings most first.
+    """The sources of a step's interval, the largest contribution first.
 
-    ``low`` to ``high`` (s) is the interval with all of them, jitter's draws as well.
-    ``latency_share``: of communication's seconds, how many there are with next to nothing to send;
-    None where nothing is sent.
+    ``low`` to ``high`` (s) is the interval with all of them and the draws of jitter.
+    ``latency_share`` is the share of the communication time that remains with almost nothing to
+    send; None without communication.
     """
 
     step_time_s: float
@@ -63,7 +63,7 @@ class Uncertainty:
     latency_share: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """The object ``uncertainty`` of ``dpsim explain --json``."""
+        """Return the object ``uncertainty`` of ``dpsim explain --json``."""
         inputs = []
         for each in self.inputs:
             row = asdict(each)
@@ -82,7 +82,7 @@ class Uncertainty:
 
 
 def uncertainty_of(run: Run) -> Uncertainty:
-    """Which uncertain input makes the interval of the run's mean step.
+    """Attribute the interval of the run's mean step to its uncertain inputs.
 
     First-order and total indices (Sobol 2001; estimators of Saltelli et al. 2010, by scipy).
     """
@@ -99,7 +99,7 @@ def uncertainty_of(run: Run) -> Uncertainty:
         replace(each, first_order=first[i], total=total[i], alone_s=alone[i], without_s=without[i])
         for i, each in enumerate(inputs)
     ]
-    # Stable: inputs that bring nothing keep their order.
+    # Stable: inputs without a contribution keep their order.
     found.sort(key=lambda each: -(each.total or 0.0))
     low, high = _ends(model(_sampled(distributions)))
     share = _latency_share(run.job) if len(doubts.parts) > 1 else None
@@ -108,7 +108,7 @@ def uncertainty_of(run: Run) -> Uncertainty:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Drawn:
-    """A distribution of which draws are known."""
+    """An empirical distribution, given by its draws."""
 
     draws: FloatArray
 
@@ -142,7 +142,7 @@ def _jitter(drawn: _Drawn) -> UncertainInput:
 
 
 def _step_model(doubts: StepDoubts) -> Callable[[FloatArray], FloatArray]:
-    """The mean step (s) from inputs of the shape (3, samples)."""
+    """Return a function for the mean step (s) of inputs of shape (3, samples)."""
 
     def step(inputs: FloatArray) -> FloatArray:
         compute, send, jitter = inputs
@@ -154,18 +154,18 @@ def _step_model(doubts: StepDoubts) -> Callable[[FloatArray], FloatArray]:
 def _indices(
     model: Callable[[FloatArray], FloatArray], distributions: Sequence[_Distribution], step: float
 ) -> tuple[list[float | None], list[float | None]]:
-    """First-order and total indices of each input."""
+    """Return the first-order and total indices of each input."""
     from scipy.stats import sobol_indices
 
-    # Where nothing varies there are no shares of it.
+    # Without any variance there are no shares of it.
     if np.ptp(model(_sampled(distributions))) <= _NONE * step:
         nothing: list[float | None] = [None] * len(distributions)
         return nothing, nothing
-    # The stubs of scipy know distributions of one number at a time alone.
+    # scipy's stubs only know univariate distributions.
     dists: list[Any] = list(distributions)
     rng = np.random.default_rng(0)
     found = sobol_indices(func=model, n=_SAMPLES, dists=dists, rng=rng)
-    # An estimate of a share near 0 or 1 may lie just beyond.
+    # An estimate of a share near 0 or 1 may lie slightly outside.
     first, total = (np.clip(each, 0.0, 1.0) for each in (found.first_order, found.total_order))
     return first.tolist(), total.tolist()
 
@@ -173,9 +173,9 @@ def _indices(
 def _intervals(
     model: Callable[[FloatArray], FloatArray], distributions: Sequence[_Distribution]
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """The step's interval with each input alone uncertain, and with all others."""
+    """Return the step's intervals with only each input uncertain, and with only the others."""
     drawn = _sampled(distributions)
-    # As predicted: both factors 1, and nothing added.
+    # The prediction: both factors 1, no jitter added.
     predicted = np.broadcast_to(np.array([[1.0], [1.0], [0.0]]), drawn.shape)
     alone, without = [], []
     for i in range(len(drawn)):
@@ -186,7 +186,7 @@ def _intervals(
 
 
 def _sampled(distributions: Sequence[_Distribution]) -> FloatArray:
-    """Draws of the inputs, (inputs, samples), the same each time."""
+    """Return draws of the inputs, of shape (inputs, samples), the same each time."""
     at = np.random.default_rng(0).uniform(size=(len(distributions), _SAMPLES))
     return np.array([each.ppf(row) for each, row in zip(distributions, at, strict=True)])
 
@@ -197,7 +197,7 @@ def _ends(seconds: FloatArray) -> tuple[float, float]:
 
 
 def _latency_share(job: Job) -> float:
-    """Of the seconds of a step's collectives, those that are there with one element to send."""
+    """Return the share of the collectives' time that remains with one element to send."""
     stages = [stage for calls in job.calls_of.values() for call in calls for stage in call.stages]
     together = np.zeros(job.workers)
     latency = transfer = 0.0

@@ -1,4 +1,4 @@
-"""One sentence that says what a step is: computing, waiting, or a network that is full."""
+"""Summarise in one sentence what limits a step: computing, waiting or the network."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dpsim.base.units import DATA, human
 from dpsim.engine import PartName, Result
 from dpsim.hardware import device_kind
 
-_FULL = 0.8  # of its rate over the whole step: a link that is busier cannot take much more
-_MOST = 0.8  # of the step spent computing: nothing else is worth much
-_SOME, _SMALL = 0.1, 0.05  # of the step: worth a word, and hardly that
+_FULL = 0.8  # of its rate over the whole step: a busier link cannot carry much more
+_MOST = 0.8  # of the step spent computing: then nothing else matters much
+_SOME, _SMALL = 0.1, 0.05  # of the step: worth a mention, and hardly worth one
 
 _DEVICES = {
     "gpu": "GPUs",
@@ -22,10 +22,10 @@ _DEVICES = {
 
 
 def verdict(result: Result) -> str:
-    """What limits the steps of ``result``.
+    """Return what limits the steps of ``result``.
 
-    Memory that is too small comes first, then input, then a link that is busy for at least 80 % of
-    the step or computing for as much of it; otherwise the largest part beside computing.
+    Insufficient memory comes first, then input, then a link or computing that is busy for at least
+    80 % of the step; otherwise the largest part other than computing.
     """
     memory = result.memory
     if memory is not None and not memory.fits:
@@ -44,7 +44,7 @@ def verdict(result: Result) -> str:
 
 
 def link_words(name: str) -> str:
-    """What a link is called in a sentence: a network card for ``node0/nic0->switch``."""
+    """Return the words for a link in a sentence: a network card for ``node0/nic0->switch``."""
     kinds = [device_kind(end) for end in name.split("->")]
     if "nic" in kinds:
         return "the busiest network card"
@@ -60,7 +60,7 @@ def _full_link(result: Result, computing: float, exposed: float) -> str:
     traffic = result.traffic
     words = link_words(traffic.busiest_link or "")
     busy = f"{_capital(words)} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the"
-    # A link may be full and hold nothing back, where computing hides all that it carries.
+    # A full link does not slow the step if its traffic is overlapped with computing.
     if exposed < _SMALL:
         hidden = f"hidden behind {computing:.0%} computing"
         return f"{busy} step, {hidden}: faster GPUs alone gain little."
@@ -68,19 +68,19 @@ def _full_link(result: Result, computing: float, exposed: float) -> str:
 
 
 def _computing(result: Result, shares: Mapping[PartName, float]) -> str:
-    """Of a step that computes, and what little else there is."""
+    """Describe a step that mostly computes, and the little else in it."""
     said = f"{shares['compute']:.0%} computing"
     if result.traffic.busiest_link is None:
         return f"{said}: nothing is sent that could slow it."
     if shares["exposed_comm"] >= _SOME:
-        return f"{said}, {shares['exposed_comm']:.0%} communication that nothing hides."
+        return f"{said}, {shares['exposed_comm']:.0%} exposed communication."
     waits = shares["straggler_wait"]
     late = f"; {waits:.0%} waits for slower workers" if waits >= _SMALL else ""
     return f"{said}: the network is not your problem{late}."
 
 
 def _largest(result: Result, shares: Mapping[PartName, float]) -> str:
-    """The largest part beside computing, and what is behind it."""
+    """Describe the largest part other than computing, and its cause."""
     others = {part: share for part, share in shares.items() if part != "compute"}
     part = max(others, key=lambda each: others[each])
     share = f"{others[part]:.0%}"
@@ -88,10 +88,10 @@ def _largest(result: Result, shares: Mapping[PartName, float]) -> str:
         return _BEHIND[part].format(share=share, computing=f"{shares['compute']:.0%}")
     traffic = result.traffic
     if traffic.busiest_link is None:
-        return f"{share} of the step is communication that nothing hides."
+        return f"{share} of the step is exposed communication."
     words = link_words(traffic.busiest_link)
     busy = f"{words} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the step"
-    return f"{share} of the step is communication that nothing hides; {busy}."
+    return f"{share} of the step is exposed communication; {busy}."
 
 
 _BEHIND = {

@@ -1,4 +1,4 @@
-"""What interrupts a job in one run: faults that come at random, and their relapses."""
+"""The interruptions of a job in one run: random faults and their relapses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dpsim.base.arrays import FloatArray
 from dpsim.disturbance import Cause
 from dpsim.studies.goodput.machine import Machine
 
-_EARLIER = 10  # mean lengths of an episode of relapses that are looked back
+_EARLIER = 10  # mean lengths of an episode of relapses that are simulated before the run
 
 
 class Fault(NamedTuple):
-    """An interruption by ``cause``, and ``repair`` seconds until what failed is back.
+    """An interruption by ``cause``, with ``repair`` seconds until the hardware is back.
 
-    That is ``units`` of the cause's workers. ``relapses``: of each that fails again, the seconds
-    from then on, and that fault.
+    ``units`` is the number of units of the cause that fail. ``relapses`` has, for each unit that
+    fails again, the seconds from its return and the fault.
     """
 
     cause: Cause
@@ -31,13 +31,13 @@ class Fault(NamedTuple):
 
     @property
     def workers(self) -> float:
-        """How many workers it takes away."""
+        """The number of workers that the fault removes."""
         return self.units * self.cause.workers
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Draws for one run: faults that are no relapses, and seconds between them at full strength.
+    """The random draws of one run: faults other than relapses, and gaps (s) at full strength.
 
     ``earlier``: relapses of faults before the run, each with its time.
     """
@@ -48,7 +48,7 @@ class Faults:
 
 
 class Coming:
-    """The faults that are still to come in a run, which go on from what has passed of it."""
+    """The faults that are still to come in a run."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults, self._met = faults, 0
@@ -56,26 +56,26 @@ class Coming:
         # at a lower rate are the same faults in stretched time.
         self._gap = float(faults.gaps[0])
         self._first_at = math.inf
-        # (when, a number that tells those of one moment apart, the fault), the first to come first.
+        # (time, a number that breaks ties, fault), the earliest first.
         numbered = enumerate(faults.earlier)
         self._relapses = [(when, number, fault) for number, (when, fault) in numbered]
         self._number = len(self._relapses)
         heapq.heapify(self._relapses)
 
     def next_at(self, now: float, strength: float) -> float:
-        """When the next one comes, where a share ``strength`` of the job is there to be struck."""
+        """Return the time of the next fault if a share ``strength`` of the job is running."""
         self._first_at = now + self._gap / strength
         if not self._relapses:
             return self._first_at
-        # One that was due while the job waited comes when it goes on.
+        # A relapse that was due while the job waited occurs when it goes on.
         return min(self._first_at, max(now, self._relapses[0][0]))
 
     def passed(self, seconds: float, strength: float) -> None:
-        """The job was there for so long."""
+        """Advance by ``seconds`` in which a share ``strength`` of the job was running."""
         self._gap -= seconds * strength
 
     def struck(self, now: float) -> Fault:
-        """Take the fault that comes ``now``, as `next_at` has said."""
+        """Take the fault that occurs ``now``, at the time `next_at` returned."""
         if now == self._first_at:
             fault = self._faults.faults[self._met]
             self._met += 1
@@ -89,11 +89,11 @@ class Coming:
 
 
 def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator) -> Faults:
-    """More interruptions than can happen in ``seconds``; repairs are lognormal of their mean."""
+    """Draw more interruptions than can happen in ``seconds``; repairs are lognormal."""
     expected = machine.first_rate * seconds
-    # Interruptions are a Poisson process at most: ten standard deviations above the mean, and a few
-    # more for means near 0. All are drawn at once, so that every checkpoint interval that is tried
-    # meets the same ones.
+    # Interruptions are at most a Poisson process: ten standard deviations above the mean, and a few
+    # more for means near 0. All are drawn at once, so that every checkpoint interval is tried with
+    # the same ones.
     count = math.ceil(expected + 10 * math.sqrt(expected) + 20)
     rates = np.array([cause.first_rate for cause in machine.causes])
     chosen = generator.choice(len(rates), count, p=rates / rates.sum())
@@ -106,14 +106,14 @@ def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator
 
 
 def looked_back(cause: Cause) -> float:
-    """Seconds before a run: of relapses of what failed earlier next to nothing is left."""
+    """Return the seconds before a run from which relapses still matter."""
     if not cause.relapse:
         return 0.0
     return _EARLIER * (cause.repair_time + cause.relapse_time) / (1 - cause.relapse)
 
 
 def _of_earlier(machine: Machine, generator: np.random.Generator) -> list[tuple[float, Fault]]:
-    """The relapses that are due as the run begins, as if faults had come for ever."""
+    """Return the relapses that are due in the run from faults before it, in the steady state."""
     due = []
     for cause in machine.causes:
         if not cause.relapse:
@@ -136,16 +136,16 @@ def _of_earlier(machine: Machine, generator: np.random.Generator) -> list[tuple[
 
 
 def _repairs(causes: Sequence[Cause], generator: np.random.Generator) -> list[float]:
-    """Seconds of one repair of each."""
+    """Draw the seconds of one repair for each cause."""
     spread = np.array([cause.repair_spread for cause in causes])
     mean = np.array([cause.repair_time for cause in causes])
-    # exp(spread z) has the mean exp(spread^2 / 2): taken off, so that repairs keep theirs.
+    # exp(spread z) has the mean exp(spread^2 / 2), which is divided out to keep the repairs' mean.
     drawn = mean * np.exp(spread * generator.standard_normal(len(causes)) - spread**2 / 2)
     return list(drawn.tolist())
 
 
 def _units(causes: Sequence[Cause], workers: int, generator: np.random.Generator) -> list[int]:
-    """How many units one fault of each strikes in its moment: not more than the job has."""
+    """Draw how many units one fault of each cause strikes at once, at most the job's."""
     together = np.array([cause.together for cause in causes])
     if (together == 1).all():
         return [1] * len(causes)
@@ -155,7 +155,7 @@ def _units(causes: Sequence[Cause], workers: int, generator: np.random.Generator
 
 
 def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
-    """The fault with the relapses of each unit, one after the other with the same chance."""
+    """Add the relapses of each unit to a fault; each has the same probability as the one before."""
     if not first.cause.relapse:
         return first
     chains = [_relapses(first.cause, generator) for _ in range(first.units)]
@@ -163,7 +163,7 @@ def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
 
 
 def _relapses(cause: Cause, generator: np.random.Generator) -> tuple[float, Fault] | None:
-    """Those of one unit: seconds from its return, and a fault with those that follow."""
+    """Draw the relapses of one unit: seconds from its return, and a fault with further relapses."""
     count = int(generator.geometric(1 - cause.relapse)) - 1
     next_one: tuple[float, Fault] | None = None
     for repair in _repairs([cause] * count, generator):

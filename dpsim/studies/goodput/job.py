@@ -1,4 +1,4 @@
-"""One run of a job that is interrupted: stretches of restarting and computing."""
+"""Simulate one run of an interrupted job: stretches of restarting and computing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpsim.studies.goodput.stretch import (
 
 
 def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
-    """One run of ``seconds``: stretches of restarting and computing between interruptions."""
+    """Simulate one run of ``seconds``: restarting and computing between interruptions."""
     told, job, place = History(), machine, Place()
     now, pending, out, reads_copy = 0.0, 0.0, 0.0, False
     coming = Coming(faults)
@@ -35,14 +35,13 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
             now = back
             continue
 
-        # With fewer workers there are fewer that can fail.
+        # Fewer workers have fewer faults.
         strength = 1 - missing / job.workers
         fails = coming.next_at(now, strength)
-        # A repair matters to the job only while it is short; otherwise another spare is there
-        # again.
+        # A repair matters to the job only while workers are missing; otherwise it returns a spare.
         returns = repairs[0][0] if is_short else math.inf
         end = min(fails, returns, seconds)
-        # The job restarts before it computes, and may be struck while it still restarts.
+        # The job restarts before it computes, and may fail again while it restarts.
         restarting = min(pending, end - now)
         told.restarting += restarting
         computing = end - now - restarting
@@ -50,7 +49,7 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
         coming.passed(end - now, strength)
         now = end
         fault = coming.struck(now) if fails == end else None
-        # What has not been read back yet stands in no memory.
+        # State that has not been read back yet is in no memory.
         has_copies = pending <= 0 or reads_copy
         kept = kept_of(None if fault is None else fault.cause, has_copies=has_copies)
         lost = compute(told, job, place, computing, strength, kept)

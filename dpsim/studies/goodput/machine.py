@@ -1,4 +1,4 @@
-"""What the simulation knows of a job and its cluster."""
+"""The simulation's parameters of a job and its cluster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dpsim.disturbance import Cause, Checkpoints, Copies
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From one checkpoint to the next.
+    """The time from one checkpoint to the next.
 
-    ``segments`` of ``work`` seconds of work, each of ``segment`` seconds with the copy at its end;
-    with the checkpoint ``whole`` seconds.
+    It has ``segments`` of ``work`` seconds of work, each ``segment`` seconds long with the copy at
+    its end; with the checkpoint it is ``whole`` seconds long.
     """
 
     segments: int
@@ -25,10 +25,10 @@ class Period:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the simulation knows of a job: ``workers``, what interrupts it, and what then happens.
+    """The parameters of a job: ``workers``, causes of interruptions, and recovery.
 
-    ``restart`` are the seconds from a crash until it computes again; ``notice`` those of them that
-    a planned stop has not. ``copies``: those in neighbours' memory, if there are any.
+    ``restart`` are the seconds from a crash until the job computes again; ``notice`` is the part of
+    them that a planned stop saves. ``copies`` are the checkpoints in neighbours' memory, if any.
     """
 
     workers: int
@@ -42,17 +42,17 @@ class Machine:
 
     @property
     def rate(self) -> float:
-        """Interruptions a second."""
+        """The interruptions per second."""
         return sum(cause.rate for cause in self.causes)
 
     @property
     def first_rate(self) -> float:
-        """Those of them that are no relapses."""
+        """The interruptions per second, without relapses."""
         return sum(cause.first_rate for cause in self.causes)
 
     @cached_property
     def period(self) -> Period:
-        """What there is between two checkpoints: one segment, where there are no copies."""
+        """The period between two checkpoints; a single segment without copies."""
         plan, copies = self.plan, self.copies
         if copies is None:
             return Period(1, plan.interval, plan.interval, plan.period)

@@ -1,4 +1,4 @@
-"""A stretch of computing between interruptions: what of it counts, and what is lost."""
+"""A stretch of computing between interruptions: the useful and the lost part of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsim.studies.goodput.machine import Machine
 
 
 class Stop(NamedTuple):
-    """An interruption: when, why, seconds of work that were lost, and of standing still."""
+    """An interruption: its time, cause, lost work (s) and downtime (s)."""
 
     at: float
     cause: str
@@ -22,7 +22,7 @@ class Stop(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """Seconds of one simulated run by what they went into, and its interruptions in order."""
+    """The time of one simulated run by use (s), and its interruptions in order."""
 
     useful: float = 0.0
     checkpoints: float = 0.0
@@ -33,7 +33,7 @@ class History:
 
 
 class Kept(Enum):
-    """What counts of a stretch of computing at its end."""
+    """What is kept of a stretch of computing at its end."""
 
     ALL = auto()
     COPY = auto()
@@ -42,9 +42,9 @@ class Kept(Enum):
 
 @dataclass(slots=True)
 class Place:
-    """Where a job stands after its last checkpoint: ``copies`` since then.
+    """The progress of a job since its last checkpoint: ``copies`` made.
 
-    The other fields are seconds already booked of the way there: lost, should the copies be.
+    The other fields are the seconds booked for it so far, which are lost if the copies are.
     """
 
     copies: int = 0
@@ -54,39 +54,39 @@ class Place:
 
 
 def kept_of(cause: Cause | None, *, has_copies: bool) -> Kept:
-    """What a fault leaves; all, where there is none and only a repaired worker comes back."""
+    """Return what is kept after a fault; all without a fault, when a repaired worker returns."""
     if cause is None or cause.planned:
         return Kept.ALL
     return Kept.COPY if cause.leaves_copies and has_copies else Kept.CHECKPOINT
 
 
 def restart_after(job: Machine, kept: Kept) -> float:
-    """Seconds from an interruption until the job computes again."""
+    """Return the seconds from an interruption until the job computes again."""
     if kept is Kept.ALL:
-        # Who leaves and who comes back both mean a restart; if announced, after a checkpoint.
+        # Workers that leave and workers that return both mean a restart; if announced, after a
+        # checkpoint.
         return job.plan.cost + job.plan.write + job.restart - job.notice
     if job.copies is None:
         return job.restart
-    # To go back one checkpoint more while one is written is as long as a longer restart.
+    # Falling back one more checkpoint while one is being written costs as much as a longer restart.
     return job.copies.restart if kept is Kept.COPY else job.restart + job.plan.write
 
 
 def compute(
     told: History, job: Machine, place: Place, seconds: float, strength: float, kept: Kept
 ) -> float:
-    """Book a stretch of computing from ``place`` on, and say how many seconds are lost.
+    """Book a stretch of computing from ``place`` on, and return the lost seconds.
 
-    They may be more than the stretch has: what was computed before it, since the last checkpoint,
-    may be lost too.
+    They may exceed the stretch, since earlier work since the last checkpoint may be lost too.
     """
     period = job.period
-    # From the last checkpoint on, as if the place had been reached in one go.
+    # Counted from the last checkpoint, as if the place had been reached in one go.
     reached = seconds + place.copies * period.segment
-    # A checkpoint counts once it is written, and until then the one before does.
+    # A checkpoint counts once it is written; until then the previous one does.
     unwritten = job.plan.write if kept is Kept.CHECKPOINT and job.copies is None else 0.0
     periods = max(0, math.floor((reached - unwritten) / period.whole))
     since = reached - periods * period.whole
-    # A place is a whole number of segments, but for rounding.
+    # A place is a whole number of segments, apart from rounding.
     copies = min(math.floor(since / period.segment + 1e-9), period.segments)
 
     if kept is Kept.CHECKPOINT and not periods:
@@ -100,10 +100,10 @@ def compute(
     if kept is not Kept.CHECKPOINT:
         worked += copies * period.work
     if kept is Kept.ALL and copies < period.segments:
-        # What is left of the last segment is work until its copy begins, or the checkpoint.
+        # The rest of the last segment is work until its copy or checkpoint begins.
         worked += min(max(0.0, since - copies * period.segment), period.work)
 
-    # What missing workers would have done of the work counts as waiting for them.
+    # The work of missing workers counts as waiting for them.
     told.useful += worked * strength
     told.waiting += worked * (1 - strength)
     told.checkpoints += seconds - lost - worked
@@ -120,7 +120,7 @@ def compute(
 
 
 def _unbook(told: History, place: Place) -> None:
-    """Take back what counted on copies that are lost."""
+    """Take back what was booked for copies that are lost."""
     told.useful -= place.useful
     told.waiting -= place.waiting
     told.checkpoints -= place.checkpoints

@@ -1,4 +1,4 @@
-"""What a job gets out of weeks: many runs, other checkpoint intervals, stops by cause."""
+"""The goodput of a job over weeks: many runs, other checkpoint intervals, stops by cause."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from dpsim.studies.goodput.stretch import History, Stop
 
 SHARES = ("useful", "checkpoints", "lost", "restarting", "waiting")
 _RUNS = 100  # of the whole time, each with faults of its own
-_AROUND = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals tried, times the closed form's best
+_AROUND = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals tried, over the closed form's best
 _MOST_FAULTS = 2_000_000  # in all runs together
 
 
 @dataclass(frozen=True, slots=True)
 class ByCause:
-    """Interruptions by one cause in a run: mean, 95 % of runs between, and shares of the time."""
+    """Interruptions by one cause in a run: mean, 95 % interval, and shares of the time."""
 
     cause: str
     mean: float
@@ -44,10 +44,11 @@ class ByCause:
 
 @dataclass(frozen=True, slots=True)
 class GoodputStudy:
-    """What a job gets out of ``seconds`` on its cluster.
+    """The use of ``seconds`` by a job on its cluster.
 
     ``shares`` are means over the runs and add up to 1; 95 % of the runs have a useful share from
-    ``low`` to ``high``. ``expected`` is the closed form. ``tried`` has a useful share by interval.
+    ``low`` to ``high``. ``expected`` is the closed form. ``tried`` has the useful share by
+    interval.
     """
 
     workers: int
@@ -67,7 +68,7 @@ class GoodputStudy:
     timeline: list[Stop]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; times in seconds."""
+        """Return plain values; times in seconds."""
         return {
             "workers": self.workers,
             "seconds": self.seconds,
@@ -94,12 +95,12 @@ def goodput_study(
     seed: int = 0,
     runs: int = _RUNS,
 ) -> GoodputStudy:
-    """Simulate ``runs`` times ``seconds`` of a job, and try other checkpoint intervals.
+    """Simulate ``seconds`` of a job ``runs`` times, and try other checkpoint intervals.
 
-    ``loading``: seconds after each restart until all workers hold the checkpoint. All intervals
-    meet the same faults. Raises DpsimError where there would be too many of them.
+    ``loading``: seconds after each restart until all workers hold the checkpoint. All intervals are
+    simulated with the same faults. Raises DpsimError for too many faults.
     """
-    # Once: they may be read from a file.
+    # Only once: they may be read from a file.
     causes = crashes.causes(workers, per_node)
     expected = crashes.goodput_of(causes, workers, loading)
     machine = _machine(crashes, causes, workers, loading)
@@ -108,7 +109,7 @@ def goodput_study(
     useful = np.array([each.useful for each in histories]) / seconds
     # The spread of single runs, not the error of their mean: one job is one run.
     low, high = np.quantile(useful, [0.025, 0.975])
-    # Around the best that is known beforehand: the scenario's own may be far from any good one.
+    # Around the closed form's best: the scenario's own interval may be far from any good one.
     centre = crashes.model_copy(update={"checkpoint_interval": None}).plan(causes).interval
     tried = _tried(machine, centre, seconds, drawn)
     return GoodputStudy(
@@ -124,7 +125,7 @@ def goodput_study(
         plan,
         max(tried, key=lambda row: row[1])[0],
         daly_interval(plan.cost, expected.mtbf),
-        # Young's interval, the first order of Daly's in cost over mean time between failures.
+        # Young's interval is the first order of Daly's in cost over mean time between failures.
         math.sqrt(2 * plan.cost * expected.mtbf),
         tried,
         histories[0].stops,
@@ -147,8 +148,8 @@ def _machine(
 
 
 def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Faults]:
-    """The faults of each run. Raises DpsimError where there would be too many of them."""
-    # What is simulated is a stretch per fault, whatever the length of the time.
+    """Draw the faults of each run. Raises DpsimError for too many of them."""
+    # The simulation has one stretch per fault, whatever the length of the time.
     earlier = sum(cause.first_rate * looked_back(cause) for cause in machine.causes)
     faults = machine.rate * seconds + earlier
     if faults * runs > _MOST_FAULTS:
@@ -162,21 +163,21 @@ def _drawn(machine: Machine, seconds: float, seed: int, runs: int) -> list[Fault
 def _tried(
     machine: Machine, centre: float, seconds: float, drawn: Sequence[Faults]
 ) -> list[tuple[float, float]]:
-    """The plan's interval and some around ``centre``, ascending, with their mean useful shares."""
+    """Return mean useful shares by interval, ascending: the plan's and some around ``centre``."""
     plan = machine.plan
     least = plan.write - plan.cost  # no checkpoint begins before the one before is written
     rows = []
     intervals = {plan.interval, *np.maximum(centre * _AROUND, least).tolist()}
     for interval in sorted(intervals):
         other = replace(machine, plan=replace(plan, interval=interval))
-        # The same faults for each interval: their luck cancels out of the comparison.
+        # The same faults for each interval, so that their randomness cancels out of the comparison.
         useful = [simulate_job(other, seconds, faults).useful for faults in drawn]
         rows.append((interval, float(np.mean(useful)) / seconds))
     return rows
 
 
 def _by_cause(machine: Machine, histories: Sequence[History], seconds: float) -> list[ByCause]:
-    """Interruptions and lost time of each cause, the most frequent first."""
+    """Return the interruptions and lost time of each cause, the most frequent first."""
     rows = []
     whole = seconds * len(histories)
     for name in dict.fromkeys(cause.name for cause in machine.causes):

@@ -1,4 +1,4 @@
-"""Training replayed in simulated time: each gradient on the version that its worker held."""
+"""Replay training in simulated time: each gradient is computed on the version its worker held."""
 
 from dpsim.studies.replay.curve import Curve
 from dpsim.studies.replay.gradient_history import GradientHistory, first_reads, gradient_histories

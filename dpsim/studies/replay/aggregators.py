@@ -1,4 +1,4 @@
-"""How the gradients of an update become one change of the parameters: averaged, or pushed."""
+"""Combine the gradients of an update into one change of the parameters."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class GradientAggregator(ABC):
 
     @abstractmethod
     def change(self, workers: IntArray, gradients: RealArray) -> RealArray:
-        """The change (P,), momentum included, from gradients (n, P) of ``workers``.
+        """Return the change (P,), momentum included, from gradients (n, P) of ``workers``.
 
         The learning rate multiplies it.
         """
 
 
 class AllReduceAggregator(GradientAggregator):
-    """All workers average, and there is one velocity.
+    """The average over all workers, with one velocity.
 
-    A worker that gave nothing adds zeros, one that gave several gradients adds their sum. The mean
-    is over all workers, or where late gradients are dropped over those that came.
+    A worker without a gradient adds zeros, one with several gradients adds their sum. The mean is
+    over all workers, or, if late gradients are dropped, over those that arrived.
     """
 
     def __init__(
@@ -39,26 +39,26 @@ class AllReduceAggregator(GradientAggregator):
         self._velocity: RealArray | float = 0.0
 
     def change(self, workers: IntArray, gradients: RealArray) -> RealArray:
-        """One all-reduce."""
         sums = np.zeros((self._workers, gradients.shape[1]), dtype=gradients.dtype)
-        # Not sums[workers] += gradients, which takes the last alone of a worker that gave several.
+        # Not sums[workers] += gradients, which keeps only the last gradient of a worker.
         np.add.at(sums, workers, gradients)
         scale = self._scale(len(workers))
         self._velocity = self._momentum * self._velocity + scale * self._mean.mean(sums)
         return self._velocity
 
     def _scale(self, gave: int) -> float:
-        """What makes of the mean over all workers the sum, or the mean over ``gave`` of them."""
+        """Return the factor from the mean over all workers to the sum or the mean of ``gave``."""
         if self._total:
             return self._workers
         return self._workers / gave if self._drops else 1
 
 
 class ServerAggregator(GradientAggregator):
-    """Servers decode what is pushed and add it up.
+    """Servers that decode pushed gradients and add them up.
 
-    A gradient that is an update by itself counts 1 / workers and has its worker's velocity. Where
-    the gradients of a quorum are one update (``together``), it is their mean, with one velocity.
+    A gradient that is an update by itself is divided by the number of workers and has its worker's
+    velocity. If the gradients of a quorum are one update (``together``), their mean is taken, with
+    one velocity.
     """
 
     def __init__(
@@ -71,7 +71,6 @@ class ServerAggregator(GradientAggregator):
         self._velocities: dict[int, RealArray] = {}
 
     def change(self, workers: IntArray, gradients: RealArray) -> RealArray:
-        """Decode and add up."""
         total = sum(
             self._links[worker].carry(gradient)
             for worker, gradient in zip(workers.tolist(), gradients, strict=True)
@@ -83,7 +82,7 @@ class ServerAggregator(GradientAggregator):
         return np.asarray(velocity / self._parts(len(workers)))
 
     def _parts(self, pushed: int) -> int:
-        """What the sum of ``pushed`` gradients is divided by."""
+        """Return the divisor of the sum of ``pushed`` gradients."""
         if self._total:
             return 1
         return pushed if self._together else len(self._links)

@@ -1,4 +1,4 @@
-"""What of a vector arrives where a codec compresses it: from one sender, or of all as a mean."""
+"""Vectors as they arrive after compression by a codec: from one sender, or as a mean of all."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class CodecLink:
     def __init__(
         self, codec: Codec, elements: int, seed: int, sender: int, *, feedback: bool = True
     ) -> None:
-        # Senders draw from streams of their own: with one stream for all, what a codec picks at
-        # random would be alike in all of them.
+        # Each sender has a random stream of its own: with a common one, the codec's random choices
+        # would be the same for all.
         drawn = int(random_stream(seed, "codec", sender).integers(2**63))
         self._exchange = _exchange(codec, 1, elements, drawn, feedback=feedback)
 
     def carry(self, vector: RealArray) -> RealArray:
-        """What arrives of ``vector`` (P,)."""
+        """Return ``vector`` (P,) as it arrives."""
         if self._exchange is None:
             return vector
         # The mean over a single sender (1, P) is what its receivers decode.
@@ -33,7 +33,7 @@ class CodecLink:
 
 
 class CodecMean:
-    """The mean of all workers' vectors (workers, P), as a collective with the codec makes it."""
+    """The mean of all workers' vectors (workers, P) by a collective with the codec."""
 
     def __init__(
         self, codec: Codec, workers: int, elements: int, seed: int, *, feedback: bool = True
@@ -41,18 +41,18 @@ class CodecMean:
         self._exchange = _exchange(codec, workers, elements, seed, feedback=feedback)
 
     def mean(self, vectors: RealArray) -> RealArray:
-        """What every worker holds afterwards (P,)."""
+        """Return the mean that every worker holds afterwards (P,)."""
         if self._exchange is None:
             return np.asarray(vectors.sum(axis=0) / len(vectors))
-        # Codecs take fp32, as gradients are on a GPU; the replay may compute in double precision.
+        # Codecs take fp32, like gradients on a GPU; the replay may compute in double precision.
         return self._exchange.mean(vectors.astype(np.float32)).astype(vectors.dtype)
 
 
 def gossip_step_size(step: float | None, codec: Codec, elements: int) -> float:
-    """How far gossip moves by what it knows: ``step``, or all the way if lossless.
+    """Return the step size of gossip towards received values: ``step``, or 1 if lossless.
 
-    If ``step`` is None, half of the share that the codec sends: what neighbours know lags behind
-    the more, the less is sent, and moving faster than that overshoots.
+    If ``step`` is None, it is half of the share that the codec sends: the less is sent, the more
+    the neighbours' known values lag behind, and a larger step overshoots.
     """
     if codec.exact:
         return 1.0
@@ -65,9 +65,9 @@ def gossip_step_size(step: float | None, codec: Codec, elements: int) -> float:
 def _exchange(
     codec: Codec, workers: int, elements: int, seed: int, *, feedback: bool
 ) -> CompressedMean | None:
-    """None without a codec.
+    """Return the codec's exchange, None without a codec.
 
-    Without ``feedback`` what encoding loses is not kept: it shows in the next difference.
+    Without ``feedback`` encoding losses are not kept: they show in the next difference.
     """
     if codec.exact:
         return None
@@ -78,7 +78,7 @@ def _exchange(
 class _Differences(CompressedMean):
     """Encodes as for error feedback, but keeps no residual.
 
-    What arrives is then never more than what was sent.
+    Receivers therefore never get more than was sent.
     """
 
     def __init__(self, codec: Codec, workers: int, elements: int, seed: int) -> None:
@@ -86,7 +86,6 @@ class _Differences(CompressedMean):
         super().__init__(codec.model_copy(update=fed_back), workers, elements, seed)
 
     def mean(self, vectors: Floats) -> Floats:
-        """What every worker holds after a step."""
-        # What is lost is in the next difference already, and a residual would send it twice.
+        # The next difference contains the loss already; a residual would send it twice.
         self.residuals[...] = 0
         return super().mean(vectors)

@@ -16,10 +16,10 @@ Progress = Callable[[str, int, int], None]
 
 
 class Point(NamedTuple):
-    """At ``time_s``, when ``samples`` had been trained on and ``bytes`` sent in all.
+    """The state at ``time_s``, after ``samples`` trained samples and ``bytes`` sent in all.
 
-    Loss and accuracy are those of the (mean) model. ``disagreement``: the root mean square
-    distance of the workers' models from their mean; 0 where they share one.
+    Loss and accuracy are those of the (mean) model. ``disagreement``: the root mean square distance
+    of the workers' models from their mean; 0 if they share one.
     """
 
     time_s: float
@@ -37,29 +37,29 @@ class Curve:
     points: tuple[Point, ...]
 
     def first(self, accuracy: float) -> Point | None:
-        """The first point that has reached ``accuracy``."""
+        """Return the first point that has reached ``accuracy``."""
         return next((point for point in self.points if point.accuracy >= accuracy), None)
 
     def column(self, name: str) -> RealArray:
-        """One quantity of all points."""
+        """Return one quantity of all points."""
         return np.array([getattr(point, name) for point in self.points])
 
     def to_json(self) -> list[dict[str, Any]]:
-        """A row for each point; null where a loss is no longer finite."""
+        """Return a row for each point; null for a loss that is no longer finite."""
         return [
             {key: finite(value) for key, value in point._asdict().items()} for point in self.points
         ]
 
 
 def finite(value: float) -> float | None:
-    """``value``, None where it is not finite."""
+    """Return ``value``, None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
 class CurveRecorder:
-    """Measures the model ``points`` times in ``updates`` updates, and at both ends.
+    """Measures the model ``points`` times over ``updates`` updates, and at both ends.
 
-    ``bytes_after[u]`` is what has been sent when update u is applied.
+    ``bytes_after[u]`` is the total sent when update u is applied.
     """
 
     def __init__(
@@ -70,19 +70,19 @@ class CurveRecorder:
         self._updates = updates
         self._bytes_after = bytes_after
         self._progress = progress
-        # A set, since few updates give some points twice.
+        # A set, since with few updates some points coincide.
         due = np.linspace(0, updates, trainer.config.points + 1).round().astype(int)
         self._due = set(due.tolist())
 
     def is_due(self, done: int) -> bool:
-        """Whether to measure after ``done`` updates; shows the progress."""
+        """Return whether to measure after ``done`` updates; shows the progress."""
         self._progress("training", done, self._updates)
         return done in self._due
 
     def record(
         self, done: int, time: float, samples: int, models: RealArray, everyone: RealArray
     ) -> None:
-        """Measure the mean of ``models`` (n, P); ``everyone`` (workers, P) is what each holds."""
+        """Measure the mean of ``models`` (n, P); ``everyone`` (workers, P) has all workers'."""
         centre, disagreement = models[0], 0.0
         if len(models) > 1:
             centre = models.mean(axis=0)

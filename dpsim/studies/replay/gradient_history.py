@@ -1,8 +1,8 @@
-"""What became of each gradient: which update it was part of, and when the others read that.
+"""The history of each gradient: the update that applied it, and when other workers read that.
 
-Under SSP(s) the rule is: iteration t reads all updates of clocks up to t - s - 1 and all of its
-own; those of later clocks as they have come by then (best effort), and none of clocks beyond t + s
-- 1. Source: Ho et al., NeurIPS 2013.
+Under SSP(s), iteration t reads all updates of clocks up to t - s - 1 and all of the worker's own;
+later ones if they have arrived by then (best effort), and none of clocks beyond t + s - 1. Source:
+Ho et al., NeurIPS 2013.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class GradientHistory(NamedTuple):
     """The gradient of ``worker`` in iteration ``clock``, from reading to applying.
 
     It was computed on version ``read`` from ``begun_s`` to ``done_s``. ``update`` applied it at
-    ``applied_s``; ``staleness``: updates applied between reading and that. ``first_read``: the
-    least and the most of the iterations in which the others read it first, less its own; None
-    where nobody did or models are their own.
+    ``applied_s``; ``staleness`` is the number of updates applied between reading and applying.
+    ``first_read``: the smallest and largest number of iterations after its own in which the other
+    workers first read it; None if none did or each worker has a model of its own.
     """
 
     worker: int
@@ -42,19 +42,19 @@ class GradientHistory(NamedTuple):
 def gradient_histories(
     gradients: Gradients, times: RealArray, *, shared: bool = True, own_reads: bool = False
 ) -> list[GradientHistory]:
-    """The history of each gradient; ``times`` (s) are those of the updates.
+    """Return the history of each gradient; ``times`` (s) are those of the updates.
 
-    ``shared``: versions are of parameters that all share.
+    ``shared``: all workers share one sequence of parameters.
     """
     firsts = first_reads(gradients, own_reads=own_reads) if shared else None
     return [_history(entry, gradients, times, firsts) for entry in range(len(gradients.worker))]
 
 
 def first_reads(gradients: Gradients, *, own_reads: bool = False) -> IntArray:
-    """The first iteration of each worker that read each gradient's update.
+    """Return the first iteration of each worker that read each gradient's update.
 
-    Shape (gradients, workers); -1 where none did. With ``own_reads`` a worker has its own gradient
-    in the next iteration, before the update brings it.
+    Shape (gradients, workers); -1 if none did. With ``own_reads`` a worker has its own gradient in
+    the next iteration, before the update brings it.
     """
     workers = int(gradients.worker.max()) + 1
     firsts = np.full((len(gradients.worker), workers), _UNREAD)
@@ -65,7 +65,7 @@ def first_reads(gradients: Gradients, *, own_reads: bool = False) -> IntArray:
         clocks = gradients.clock[mine][order]
         # A worker never reads an older version than before, so its reads are sorted by clock too.
         versions_read = gradients.read[mine][order]
-        # Update u makes version u + 1: the first read above u is the first that has it.
+        # Update u makes version u + 1: the first read above u is the first that includes it.
         place = np.searchsorted(versions_read, gradients.update, side="right")
         read = (place < len(versions_read)) & used
         firsts[read, worker] = clocks[place[read]]
@@ -103,7 +103,7 @@ def _history(
 
 
 def _read_by_others(firsts: IntArray, worker: int, clock: int) -> tuple[int, int] | None:
-    """How many iterations after its own the others read a gradient first: least and most."""
+    """Return after how many iterations other workers first read a gradient: least and most."""
     others = np.delete(firsts, worker)
     gaps = others[others != _UNREAD] - clock
     return (int(gaps.min()), int(gaps.max())) if len(gaps) else None

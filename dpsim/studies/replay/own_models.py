@@ -1,14 +1,13 @@
-"""Replays workers that have models of their own and step together.
+"""Replay workers that have models of their own and step together.
 
-Local SGD, synchronous model averaging, gossip.
+Used for local SGD, synchronous model averaging and gossip.
 
-They meet where the simulation lets them meet; what each computes in between depends on nobody, so
-that all gradients of a step are computed at once. Where a codec compresses models, what travels is
-how far they are from what the receivers know, since a model itself would not survive it: for
-averages the last average, for gossip the copy that neighbours hold (Koloskova, Stich and Jaggi,
-"Decentralized stochastic optimization and gossip algorithms with compressed communication", ICML
-2019). What such a difference loses is in the next one, so that gossip and the central average need
-no error feedback beside it.
+Workers meet when the simulation lets them meet; in between they are independent, so that all
+gradients of a step are computed at once. If a codec compresses models, workers send differences
+from what the receivers know, since a model itself would not survive compression: for averages the
+last average, for gossip the neighbours' copy (Koloskova, Stich and Jaggi, "Decentralized stochastic
+optimization and gossip algorithms with compressed communication", ICML 2019). The loss of one
+difference is contained in the next, so that gossip and the central average need no error feedback.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from dpsim.studies.replay.trainer import Trainer
 
 
 class OwnModels(ABC):
-    """A model and a velocity (learners, P) for each learner."""
+    """Replicas with a model and a velocity (learners, P) for each learner."""
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
@@ -41,12 +40,12 @@ class OwnModels(ABC):
         self._everyone = np.arange(trainer.workers)
 
     def run(self, times: list[float], recorder: CurveRecorder) -> RealArray:
-        """Take as many steps as there are ``times``.
+        """Take a step for each of ``times``.
 
-        Returns the mean of all models (P,), or the central one.
+        Return the mean of all models (P,), or the central one.
         """
         samples_a_step = self.trainer.workers * self.trainer.batch
-        # One turn more than there are steps: the first only measures the start.
+        # One iteration more than steps: the first only measures the start.
         for done, time in enumerate([0.0, *times]):
             if done:
                 clocks = np.full(self.trainer.workers, done - 1)
@@ -63,18 +62,18 @@ class OwnModels(ABC):
 
     @abstractmethod
     def step(self, step: int, gradients: RealArray) -> None:
-        """What becomes of all models (learners, P) with the gradients of ``step``."""
+        """Update all models (learners, P) by the gradients of ``step``."""
 
     def moves(self, gradients: RealArray) -> RealArray:
-        """How SGD moves each learner."""
+        """Return the SGD update of each learner."""
         self._velocities = self.trainer.config.momentum * self._velocities + gradients
         return self.trainer.config.learning_rate * self._velocities
 
 
 class LocalSgd(OwnModels):
-    """Models are averaged now and then; gradients before the switch, where there is one.
+    """Models averaged periodically; before an optional switch, gradients are averaged instead.
 
-    What goes through the codec is how far models are from the last average.
+    The codec compresses the models' differences from the last average.
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
@@ -85,7 +84,7 @@ class LocalSgd(OwnModels):
         self._common = self.models.mean(axis=0)
 
     def step(self, step: int, gradients: RealArray) -> None:
-        """A step of their own, and what the simulated workers exchange with it."""
+        """Take a step of each learner's own, then exchange as the simulated workers do."""
         exchanged = self._sync.exchanges(step, self._period)
         if exchanged == "gradients":
             mean = self._average.mean(self._of_workers(gradients))
@@ -104,16 +103,16 @@ class LocalSgd(OwnModels):
         return np.asarray(self._common + self._average.mean(models - self._common))
 
     def _of_workers(self, vectors: RealArray) -> RealArray:
-        """The mean over the learners of each worker."""
+        """Return the mean over the learners of each worker."""
         return np.asarray(vectors.reshape(self._workers, -1, vectors.shape[1]).mean(axis=1))
 
 
 class ModelAveraging(OwnModels):
-    """c_i = a (w_i - z), w_i -= g_i + c_i, z += sum of c_i + mu (z - z before), as in Crossbow.
+    """Synchronous model averaging: c_i = a (w_i - z), as in Crossbow.
 
-    A learner is corrected when z of the step before is there, at the latest as its next step
-    begins. A codec that keeps little of the corrections makes z late, and a large mu may then let
-    it swing.
+    w_i -= g_i + c_i, z += sum of c_i + mu (z - z before). A learner is corrected when z of the step
+    before has arrived, at the latest when its next step begins. A codec that keeps little of the
+    corrections delays z, and a large mu may then let it oscillate.
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
@@ -133,28 +132,28 @@ class ModelAveraging(OwnModels):
         return self._centre[None]
 
     def run(self, times: list[float], recorder: CurveRecorder) -> RealArray:
-        """Returns the central average model."""
+        """Take the steps and return the central average model."""
         super().run(times, recorder)
         return self._centre
 
     def step(self, step: int, gradients: RealArray) -> None:
         """Correct each learner towards the average, and move the average by the corrections."""
-        # They need no gradient of this step, so that they can travel while those are computed.
+        # Corrections need no gradient of this step, so they can be sent while gradients are
+        # computed.
         corrections = self._pull * (self.models - self._centre)
         self.models = self.models - self.moves(gradients) - corrections
         of_workers = corrections.reshape(self._workers, -1, corrections.shape[1]).sum(axis=1)
-        # A worker's learners meet on its GPU, so what travels is their sum. z moves by the sum over
-        # all learners, of which the collective gives the mean over workers.
+        # A worker's learners meet on its GPU, so their sum is sent. z moves by the sum over all
+        # learners; the collective returns the mean over workers.
         total = self._workers * self._average.mean(of_workers)
         moved = self._centre + total + self._inertia * (self._centre - self._before)
         self._centre, self._before = moved, self._centre
 
 
 class Gossip(OwnModels):
-    """Each mixes its model as a step begins with its neighbours' of that turn.
+    """Models mixed with the neighbours' of the turn when a step begins, then updated by gradients.
 
-    Then it adds what its gradient changes. With local SGD models are mixed now and then instead,
-    after a step.
+    With local SGD models are instead mixed periodically, after a step.
     """
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
@@ -166,8 +165,8 @@ class Gossip(OwnModels):
         self._sync, self._period = job.scenario.strategy.sync, job.period
         self._step_size = gossip_step_size(trainer.config.gossip_step, codec, elements)
         self._codec = codec
-        # All know what everybody starts from. Models are replaced and never changed in place, so
-        # that turns may share the array.
+        # All workers know all initial models. Models are replaced and never changed in place, so
+        # turns may share the array.
         self._known = [self.models] * len(turns)
         self._links = [
             CodecLink(codec, elements, trainer.seed, worker, feedback=False)
@@ -175,7 +174,7 @@ class Gossip(OwnModels):
         ]
 
     def step(self, step: int, gradients: RealArray) -> None:
-        """The update is added to the mean of the old models, or made before they are mixed."""
+        """Add the update to the mean of the old models, or update before mixing."""
         exchanged = self._sync.exchanges(step, self._period)
         turn = step % len(self._mixing)
         if exchanged == "gradients":
@@ -188,11 +187,11 @@ class Gossip(OwnModels):
         mixing = self._mixing[turn]
         if self._codec.exact:
             return np.asarray(mixing @ self.models)
-        # Other turns have other neighbours, who know what they were told in such turns alone.
+        # Other turns have other neighbours, which only know what they received in such turns.
         changed = self.models - self._known[turn]
         arrived = [link.carry(own) for link, own in zip(self._links, changed, strict=True)]
         known = self._known[turn] + np.stack(arrived)
         self._known[turn] = known
-        # Choco-Gossip's step, x += gamma (W - I) x_known: the model itself stays whole, and what
-        # the codec loses is missing from the copies alone.
+        # Choco-Gossip's step, x += gamma (W - I) x_known: the model itself stays whole; the codec's
+        # loss only affects the copies.
         return np.asarray(self.models + self._step_size * (mixing @ known - known))

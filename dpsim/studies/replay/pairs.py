@@ -1,10 +1,9 @@
-"""Replays asynchronous gossip.
+"""Replay asynchronous gossip.
 
-A worker's gradient belongs to the model that it read, and moves the one that it has by then.
+A worker's gradient is computed on the model that it read, and applied to its current model.
 
-Pairs take the mean of their models when their exchange ends, in one act. Where a codec compresses
-models, both move towards each other by what they know of one another, as in
-`dpsim.studies.replay.own_models`.
+Pairs average their models when their exchange ends, in one act. If a codec compresses models, both
+move towards each other by their copies of one another, as in `dpsim.studies.replay.own_models`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from dpsim.studies.replay.trainer import Trainer
 
 
 class Pairs:
-    """A model and a velocity (workers, P) of each worker, and what it read last.
+    """A model and a velocity (workers, P) for each worker, and the model it read last.
 
-    What was read is kept until its gradient is needed. ``stale``: for each update, in order, how
+    The model read is kept until its gradient is needed. ``stale``: for each update, in order, how
     often others averaged with its worker between reading and updating.
     """
 
@@ -37,7 +36,7 @@ class Pairs:
         self._velocities = np.zeros_like(self.models)
         self._read: dict[int, tuple[int, RealArray]] = {}
         self._computed: dict[int, RealArray] = {}
-        # How often others averaged with each worker, by now and when it read.
+        # How often others averaged with each worker, so far and when it last read.
         self._averaged = [0] * trainer.workers
         self._averaged_when_read = [0] * trainer.workers
         self._start = self.models.copy()
@@ -45,7 +44,7 @@ class Pairs:
         self._links: dict[tuple[int, int], CodecLink] = {}
 
     def run(self, acts: list[Act], recorder: CurveRecorder) -> RealArray:
-        """Everything in the order in which it happened; returns the mean of all models (P,)."""
+        """Process all acts in order; return the mean of all models (P,)."""
         if recorder.is_due(0):
             recorder.record(0, 0.0, 0, self.models, self.models)
         for act in acts:
@@ -70,22 +69,22 @@ class Pairs:
         if self._codec.exact:
             self.models[both] = (self.models[worker] + self.models[partner]) / 2
             return
-        # What a codec lets through is not the model: both move by the difference of the copies
-        # that each holds of the other, so that their mean stays what it was.
+        # A compressed model is not the model: both move by the difference of their copies of one
+        # another, which preserves their mean.
         mine = self._told(worker, partner)
         theirs = self._told(partner, worker)
         moves = np.stack([theirs - mine, mine - theirs])
         self.models[both] += self._step_size / 2 * moves
 
     def _told(self, worker: int, partner: int) -> RealArray:
-        """The partner's copy of the worker's model, once it has been told what changed."""
+        """Send a worker's changes to its partner, and return the partner's copy of its model."""
         ends = (worker, partner)
         if ends not in self._links:
             self._links[ends] = CodecLink(
                 self._codec,
                 self._trainer.network.parameters,
                 self._trainer.seed,
-                # A stream of its own for each way between two workers.
+                # A random stream for each direction between two workers.
                 sender=worker * self._trainer.workers + partner,
                 feedback=False,
             )
@@ -104,15 +103,15 @@ class Pairs:
         self.stale.append(self._averaged[worker] - self._averaged_when_read[worker])
 
     def _compute(self) -> None:
-        """The gradients of all who have read, at once.
+        """Compute the gradients of all workers that have read, at once.
 
-        A gradient depends on what was read alone, and many at once are one product of matrices.
+        A gradient depends only on the model read, and many at once are one product of matrices.
         """
         workers = sorted(self._read)
         clocks: list[int] = []
         held: list[RealArray] = []
         for worker in workers:
-            # Sorted, so that results do not depend on who happened to read first.
+            # Sorted, so that results do not depend on the order of reading.
             clock, model = self._read.pop(worker)
             clocks.append(clock)
             held.append(model)

@@ -1,6 +1,6 @@
-"""The weights of each worker over a replayed training, and the plane in which they move most.
+"""The weights of each worker over a replayed training, in the plane in which they move most.
 
-The plane is that of the two principal directions of all weights on the way, through their mean; the
+The plane is spanned by the first two principal directions of all weights, through their mean; the
 loss is measured on a grid in it. Source of the method: Li et al., "Visualizing the loss landscape
 of neural nets", NeurIPS 2018, section 7.
 """
@@ -17,12 +17,12 @@ from dpsim.studies.replay.curve import CurveRecorder, Progress
 from dpsim.studies.replay.replay import Replay, replay_recorded
 from dpsim.studies.replay.trainer import Trainer
 
-_GRID = 25  # points each way
-_MARGIN = 0.25  # of what the paths span, on each side
+_GRID = 25  # points in each direction
+_MARGIN = 0.25  # of the paths' extent, on each side
 
 
 class _PathRecorder(CurveRecorder):
-    """Keeps the weights of all workers beside the measurements."""
+    """Records the weights of all workers with the measurements."""
 
     def __init__(self, *given: object) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
@@ -40,11 +40,12 @@ class _PathRecorder(CurveRecorder):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paths:
-    """Weights in a plane.
+    """Weights projected on a plane.
 
-    ``workers`` (points, workers, 2) are each worker's and ``centre`` (points, 2) those that are
-    measured, in units of length of the weights; ``loss`` (ups, acrosses) is that of training on a
-    grid at ``across`` and ``up``. ``kept``: the share of the workers' variance that the plane has.
+    ``workers`` (points, workers, 2) are each worker's weights and ``centre`` (points, 2) the
+    measured ones, in units of length of the weights. ``loss`` (ups, acrosses) is the training loss
+    on a grid at ``across`` and ``up``. ``kept`` is the share of the workers' variance within the
+    plane.
     """
 
     replay: Replay
@@ -57,7 +58,7 @@ class Paths:
 
 
 def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, total: None) -> Paths:
-    """Train as `replay` does, and look at where the weights went. Raises DpsimError."""
+    """Train as `replay` does, and project the weights. Raises DpsimError."""
     found, trainer, recorder = replay_recorded(scenario, progress, _PathRecorder)
     assert isinstance(recorder, _PathRecorder)
     weights = np.stack(recorder.kept)
@@ -78,7 +79,7 @@ def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, tot
 
 def _grid(values: FloatArray) -> FloatArray:
     low, high = float(values.min()), float(values.max())
-    # Paths that do not move along a direction leave a grid of some width all the same.
+    # If paths do not move along a direction, the grid still gets some width.
     margin = _MARGIN * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, _GRID)
 
@@ -91,7 +92,7 @@ def _surface(
     up: FloatArray,
     progress: Progress,
 ) -> FloatArray:
-    """The loss of training at each point of the grid."""
+    """Return the training loss at each point of the grid."""
     loss = np.empty((len(up), len(across)))
     for row, y in enumerate(up):
         progress("measuring the surface", row, len(up))

@@ -1,11 +1,12 @@
-"""A scenario's training for real.
+"""Train a small model for real, with the timing of a scenario.
 
-The simulation says who reads which parameters when, and real gradients are computed on them.
+The simulation decides which worker reads which parameters when, and real gradients are computed on
+them.
 
-Workers and their timing are the scenario's; the model that learns is the small one of ``replay``,
-each of whose gradients takes the time of one of the large one's. Codecs are applied to whole
-gradients. A worker's learners are a larger batch where gradients meet, and models of their own
-where models do.
+Workers and their timing are the scenario's. The trained model is that of ``replay``; each of its
+gradients takes the time of one of the scenario's model. Codecs are applied to whole gradients. A
+worker's learners form a larger batch if gradients are averaged, and have models of their own if
+models are.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ _PLAIN = NoCompressionConfig(kind="none")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay(Shown):
-    """What came of it.
+    """The outcome of a replayed training.
 
-    ``gradients``: a row for each that was begun; ``parameters`` (P,): what it ended with.
+    ``gradients`` has a row for each gradient that was begun; ``parameters`` (P,) are the final
+    ones.
 
-    ``versions``: how many updates each gradient that was used was late, as replayed;
-    `steps.versions` is the engine's own count.
+    ``versions`` is the staleness in updates of each gradient used, as replayed; `steps.versions` is
+    the engine's own count.
     """
 
     name: str
@@ -77,24 +79,24 @@ class Replay(Shown):
 
     @property
     def time_to_target_s(self) -> float | None:
-        """Simulated seconds until the target accuracy was first measured; None if it never was."""
+        """The simulated seconds until the target accuracy was measured; None if it never was."""
         point = self.curve.first(self.config.target_accuracy)
         return None if point is None else point.time_s
 
     @property
     def staleness(self) -> dict[str, float]:
-        """Updates by which gradients that were used were late: mean, and most."""
+        """The staleness of the gradients used, in updates: mean and maximum."""
         late = self.versions if len(self.versions) else np.zeros(1)
         return {"mean": float(late.mean()), "max": int(late.max())}
 
     def gradient_histories(self) -> list[GradientHistory]:
-        """What became of each gradient."""
+        """Return the history of each gradient."""
         return gradient_histories(
             self.gradients, self.times, shared=self.shared, own_reads=self.own_reads
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim converge --json``."""
+        """Return the JSON object of ``dpsim converge --json``."""
         end, reached = self.curve.points[-1], self.curve.first(self.config.target_accuracy)
         return {
             "schema_version": 1,
@@ -122,8 +124,8 @@ class Replay(Shown):
 def replay(scenario: Scenario, progress: Progress = lambda what, done, total: None) -> Replay:
     """Train the model of ``scenario.replay`` as ``scenario`` would train its own.
 
-    The same for the same scenario and seed. ``progress`` is called with what is being done, how
-    much of it is, and of how much. Raises DpsimError as `simulate` does.
+    The same scenario and seed give the same result. ``progress`` is called with the current
+    activity, the amount done, and the total. Raises DpsimError as `simulate` does.
     """
     return replay_recorded(scenario, progress, CurveRecorder)[0]
 
@@ -131,7 +133,7 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
 def replay_recorded(
     scenario: Scenario, progress: Progress, recorded_by: type[CurveRecorder]
 ) -> tuple[Replay, Trainer, CurveRecorder]:
-    """`replay`, with what trained and what kept its curve. Raises DpsimError."""
+    """Train as `replay` does; also return the trainer and the recorder. Raises DpsimError."""
     config = scenario.replay
     # Learning begins with the first step: none of them is warm-up.
     settings = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
@@ -153,7 +155,7 @@ def replay_recorded(
     gradients = log.gradients
     recorder = recorded_by(trainer, len(log.times), _bytes_after(job, gradients, log), progress)
     trained = _Training(job, trainer, gradients, log, recorder)
-    with np.errstate(over="ignore", invalid="ignore"):  # training may diverge, which is an answer
+    with np.errstate(over="ignore", invalid="ignore"):  # training may diverge: a valid answer
         parameters = trained.run()
     found = Replay(
         scenario.name,
@@ -174,34 +176,34 @@ def replay_recorded(
 
 
 def _learners_apart(job: Job) -> bool:
-    """Whether each learner has a model of its own."""
+    """Return whether each learner has a model of its own."""
     strategy = job.scenario.strategy
     return not strategy.sync.one_version and strategy.aggregation.one_version
 
 
 def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
-    """What has been sent when each update is applied.
+    """Return the total bytes sent when each update is applied.
 
-    Of workers that act alone, the mean iteration for each that handed over.
+    For asynchronous workers, count the mean iteration for each gradient handed over.
     """
-    # Meetings that differ from step to step, such as gossip's neighbours, come round after so many.
+    # Meetings that differ from step to step, such as gossip's neighbours, repeat after this many.
     turns = max((len(models) for models in job.collectives.values()), default=1)
     if not job.acts_alone:
         steps = range(len(log.times))
         kinds = [(job.exchange(step), step % turns) for step in steps]
-        # Steps of a kind send alike: each kind is added up once, by its first step.
+        # Steps of a kind send the same: each kind is added up once, by its first step.
         sent = {kind: bytes_in_step(job, kinds.index(kind)) for kind in set(kinds)}
         return np.cumsum([sent[kind] for kind in kinds])
     each = np.mean([bytes_in_step(job, turn) for turn in range(turns)]) / job.workers
 
-    # By the end of an update all that was handed over by then has been sent, whether it was used
-    # or not.
+    # By the end of an update everything handed over so far has been sent, whether it was used or
+    # not.
     handed_over = np.sort(gradients.done[~np.isnan(gradients.done)])
     return np.asarray(each * np.searchsorted(handed_over, log.times, side="right"))
 
 
 class _Training:
-    """Which replay a job needs, and its run. ``versions``: how late gradients were."""
+    """Chooses the replay for a job, and runs it; ``versions`` is the gradients' staleness."""
 
     def __init__(
         self, job: Job, trainer: Trainer, gradients: Gradients, log: Log, recorder: CurveRecorder
@@ -212,13 +214,13 @@ class _Training:
         self._log = log
         self._recorder = recorder
         strategy = job.scenario.strategy
-        # Where nothing is sent, nothing is encoded.
+        # Without communication nothing is encoded.
         self._codec: Codec = _PLAIN if job.silent else strategy.compression
         self.own_reads = job.one_version and not job.acts_alone and strategy.sync.lag > 0
         self.versions: IntArray = np.zeros(0, dtype=np.int64)
 
     def run(self) -> RealArray:
-        """Train; returns the final parameters."""
+        """Train; return the final parameters."""
         if self._job.acts_alone and not self._job.one_version:
             pairs = Pairs(self._trainer, self._codec)
             parameters = pairs.run(self._log.acts, self._recorder)
@@ -242,11 +244,11 @@ class _Training:
         return shared.run(self._log.times, self._recorder)
 
     def _back(self) -> CodecLink | None:
-        """How servers send parameters; None where they do not compress them."""
+        """Return the link by which servers send parameters; None if they do not compress them."""
         aggregation, trainer = self._job.scenario.strategy.aggregation, self._trainer
         if not aggregation.compresses_replies:
             return None
-        # Senders 0 to workers - 1 are the workers, so the servers draw as the next.
+        # Senders 0 to workers - 1 are the workers, so the servers use the next number.
         return CodecLink(
             self._codec, trainer.network.parameters, trainer.seed, sender=trainer.workers
         )
@@ -272,7 +274,7 @@ class _Training:
         return LocalSgd(self._trainer, self._job, self._codec)
 
     def _agreed(self, parameters: RealArray) -> RealArray:
-        """Replicas that gossiped take their mean in a last round, which takes time."""
+        """Average replicas that gossiped in a last round, which takes time."""
         consensus = one_time_costs(self._job).consensus_s
         if consensus:
             last = self._recorder.points[-1]

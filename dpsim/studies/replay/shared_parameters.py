@@ -1,6 +1,6 @@
-"""Replays workers that share one sequence of parameters.
+"""Replay workers that share one sequence of parameters.
 
-An update makes a version, and gradients are those at versions read.
+Each update makes a version; a gradient is computed on the version that was read.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from dpsim.studies.replay.trainer import Trainer
 
 
 class SharedParameters:
-    """Parameters that move by the changes of an ``aggregator``.
+    """Parameters updated by the changes of an ``aggregator``.
 
-    ``back`` is how servers send them, lossless if None. Nothing depends on when a gradient is
-    computed, only on the version: when one is needed, all that can be computed are, at once.
-    ``own_reads``: a worker that reads an old version adds to it what it has computed itself and
-    the version lacks.
+    ``back`` is how servers send them, lossless if None. A gradient depends only on its version, not
+    on when it is computed: when one is needed, all that can be computed are, at once.
+    ``own_reads``: a worker that reads an old version adds its own gradients that the version lacks.
     """
 
     def __init__(
@@ -44,8 +43,8 @@ class SharedParameters:
         self._worker, self._clock = gradients.worker, gradients.clock
         self._read, self._update = gradients.read, gradients.update
         self._rate = trainer.config.learning_rate
-        # Gradients that will be applied, in the order of the versions that they are computed on;
-        # those before `_next` have been begun.
+        # Gradients that will be applied, in the order of the versions they are computed on; those
+        # before `_next` have been started.
         order = np.lexsort((self._clock, self._read))
         self._waiting = order[(self._update[order] != DROPPED) & (self._update[order] != NEVER)]
         self._next = 0
@@ -54,7 +53,7 @@ class SharedParameters:
         self._own: dict[int, list[tuple[int, RealArray]]] = {}
 
     def run(self, times: list[float], recorder: CurveRecorder) -> RealArray:
-        """Apply all updates, those of ``times``; returns the final parameters (P,)."""
+        """Apply the updates at ``times``; return the final parameters (P,)."""
         members = _by_update(self._update, len(times))
         samples = 0
         if recorder.is_due(0):
@@ -81,7 +80,7 @@ class SharedParameters:
         self._forget_before(update + 1)
 
     def _forget_before(self, newest: int) -> None:
-        """Drops versions that nobody will read any more, lest all of them are kept."""
+        """Drop versions that will not be read any more, to free their memory."""
         oldest = newest
         if self._next < len(self._waiting):
             oldest = min(int(self._read[self._waiting[self._next]]), newest)
@@ -90,9 +89,9 @@ class SharedParameters:
                 del self._versions[version]
 
     def _compute(self, update: int) -> None:
-        """All gradients at versions up to ``update`` that are not there yet.
+        """Compute all missing gradients at versions up to ``update``.
 
-        A worker's one after the other if it reads its own.
+        With ``own_reads``, a worker's gradients are computed one after the other.
         """
         # `_waiting` is sorted by version, and versions up to `update` exist by now.
         end = int(np.searchsorted(self._read[self._waiting], update, side="right"))
@@ -108,15 +107,15 @@ class SharedParameters:
                     self._own.setdefault(worker, []).append(made)
 
     def _waves(self, ready: IntArray) -> list[IntArray]:
-        """What of ``ready`` can be computed at once: all, or an iteration after the other."""
+        """Split ``ready`` into parts that can be computed at once: all, or single iterations."""
         if not self._own_reads:
             return [ready]
-        # What a worker reads holds its own gradient of the iteration before.
+        # A worker's parameters include its own gradient of the iteration before.
         clocks = self._clock[ready]
         return [ready[clocks == clock] for clock in np.unique(clocks)]
 
     def _held(self, entries: IntArray) -> RealArray:
-        """The parameters that each worker computes on (n, P), (1, P) if all are the same."""
+        """Return the parameters for each worker's gradient (n, P), (1, P) if all are the same."""
         reads = self._read[entries]
         if self._own_reads:
             held = [
@@ -124,27 +123,27 @@ class SharedParameters:
                 for entry, read in zip(entries.tolist(), reads.tolist(), strict=True)
             ]
             return np.stack(held)
-        # All on one version, as with BSP: one row serves all, and memory for n copies is spared.
+        # All on one version, as with BSP: one row serves all and saves the memory of n copies.
         if (reads == reads[0]).all():
             reads = reads[:1]
         return np.stack([self._versions[read] for read in reads.tolist()])
 
     def _lacking(self, entry: int) -> RealArray | float:
-        """What the worker's own gradients that its version lacks will change."""
+        """Return the change by the worker's own gradients that its version lacks."""
         worker, read = int(self._worker[entry]), int(self._read[entry])
         kept = self._own[worker] = [
             (update, own) for update, own in self._own.get(worker, []) if update >= read
         ]
         if not kept:
             return 0.0
-        # As much as the update will bring: a mean counts each worker's gradient by its share.
+        # Scaled like the update: a mean divides each gradient by the number of workers.
         parts = 1 if self._trainer.config.reduction == "sum" else self._trainer.workers
         nothing = np.zeros(self._trainer.network.parameters)
         return sum((own for _, own in kept), start=nothing) * self._rate / parts
 
 
 def _by_update(update: IntArray, updates: int) -> list[IntArray]:
-    """The gradients of each update, in the order of the workers' reading."""
+    """Return the gradients of each update, in the order in which workers read."""
     order = np.argsort(update, kind="stable")
     bounds = np.searchsorted(update[order], np.arange(updates + 1))
     return [order[begin:end] for begin, end in pairwise(bounds.tolist())]

@@ -1,4 +1,4 @@
-"""What all workers train, in one process: network, samples, and many gradients at once."""
+"""The shared parts of training, in one process: network, samples, and batched gradients."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dpsim.studies.replay.learning import (
     mean_loss,
 )
 
-# Gradients computed in one go. It bounds memory: so many of the MLP take 80 MB.
+# Gradients computed at once. Limits memory: this many of the MLP take 80 MB.
 _AT_ONCE = 4096
 
 
 class Trainer:
-    """Computes for ``workers`` workers that take ``batch`` samples each in an iteration.
+    """Computes gradients for ``workers`` workers that take ``batch`` samples each per iteration.
 
-    ``apart``: each from a shard of its own.
+    ``apart``: each worker samples from a shard of its own.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class Trainer:
         self.sampler = Sampler(len(self.digits.labels), workers, batch, seed, apart=apart)
 
     def start(self, worker: int = 0) -> RealArray:
-        """Initial parameters (P,); of ``worker`` where each starts from its own."""
+        """Return the initial parameters (P,), of ``worker`` if each starts from its own."""
         drawn_for = worker if self.config.own_start else 0
         drawn = self.network.start(random_stream(self.seed, "parameters", drawn_for))
         return drawn.astype(self.config.precision)
 
     def gradients(self, workers: IntArray, clocks: IntArray, parameters: RealArray) -> RealArray:
-        """Gradients (n, P) of n workers in iterations ``clocks``.
+        """Return the gradients (n, P) of n workers in iterations ``clocks``.
 
-        ``parameters`` are those that each computes on (n, P), or (1, P) for all.
+        ``parameters`` are those of each worker (n, P), or (1, P) for all.
         """
         samples = self.sampler.indices(workers, clocks)
         found = []
@@ -64,10 +64,10 @@ class Trainer:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def measure(self, parameters: RealArray) -> tuple[float, float]:
-        """Training loss and test accuracy at ``parameters`` (P,).
+        """Return the training loss and test accuracy at ``parameters`` (P,).
 
-        The loss is that over all samples to train on; the accuracy is the share of test images
-        told right.
+        The loss is over all training samples; the accuracy is the share of test images classified
+        correctly.
         """
         known = self.digits
         scores = self.network.scores(parameters[None], known.images[None])

@@ -1,8 +1,8 @@
-"""Replays hierarchical local SGD: groups that average inside, and take outer steps together.
+"""Replay hierarchical local SGD: averages within groups, and outer steps between them.
 
-The outer optimiser takes how far the groups have moved on average for a gradient. A fragment that
-comes while its workers have gone on is mixed with what they hold, half and half, as in Streaming
-DiLoCo (Douillard et al., 2025).
+The outer optimiser uses the groups' mean movement as its gradient. A fragment that arrives after
+its workers have continued is mixed half and half with theirs, as in Streaming DiLoCo (Douillard et
+al., 2025).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dpsim.studies.replay.codec_links import CodecMean
 from dpsim.studies.replay.own_models import OwnModels
 from dpsim.studies.replay.trainer import Trainer
 
-_OWN_SHARE = 0.5  # of a fragment's weights that come late
+_OWN_SHARE = 0.5  # a worker's own share when a fragment arrives late
 
 
 class _OnItsWay(NamedTuple):
-    """A fragment's mean movement, applied after ``step``."""
+    """The mean movement of a fragment, to be applied after ``step``."""
 
     step: int
     part: slice
@@ -31,7 +31,7 @@ class _OnItsWay(NamedTuple):
 
 
 class TwoLevels(OwnModels):
-    """Models are averaged in groups, and moved by an outer optimiser between them."""
+    """Models averaged within groups, and moved by an outer optimiser between them."""
 
     def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
         super().__init__(trainer)
@@ -59,9 +59,10 @@ class TwoLevels(OwnModels):
         self._on_their_way: deque[_OnItsWay] = deque()
 
     def step(self, step: int, gradients: RealArray) -> None:
-        """A step of their own, what groups exchange with it, and what comes from other groups."""
+        """Take the learners' steps, then exchange within groups and receive from other groups."""
         exchange = self._job.exchange(step)
-        # Until the switch gradients have moved all models alike: the outer steps begin from there.
+        # Until the switch, gradients have moved all models equally: the outer steps start from
+        # there.
         if step == self._first:
             self._weights = self.models.mean(axis=0)
         if exchange.kind == "gradients":
@@ -80,23 +81,23 @@ class TwoLevels(OwnModels):
             self._arrive(self._on_their_way.popleft())
 
     def _send(self, number: int, step: int) -> None:
-        """Set out with a fragment: how far each group has moved from the outer weights."""
+        """Send a fragment: how far each group has moved from the outer weights."""
         part = self._parts[number]
         of_groups = self._of_workers(self.models)[:, part][self._groups].mean(axis=1)
-        # Points back to where the groups began, as a gradient points uphill: the outer step takes
-        # it off.
+        # Points back to where the groups began, like a gradient, which points uphill: the outer
+        # step subtracts it.
         moved = self._between[number].mean(self._weights[part] - of_groups)
         self._on_their_way.append(_OnItsWay(step + self._outer.overlap, part, moved))
 
     def _arrive(self, fragment: _OnItsWay) -> None:
-        """Take the outer step on a fragment, and go on with it."""
+        """Take the outer step on a fragment, and mix the result into the models."""
         part, change = fragment.part, fragment.moved
         momenta = self._outer.momentum_factor * self._momenta[part] + change
         self._momenta[part] = momenta
-        # Nesterov as torch's SGD has it: the momentum is looked ahead by once more.
+        # Nesterov as in torch's SGD: the momentum is applied once more in advance.
         change = change + self._outer.momentum_factor * momenta
         self._weights[part] = self._weights[part] - self._outer.rate * change
-        # Without overlap nobody has gone on, and there is nothing to keep.
+        # Without overlap no worker has continued, so there is no progress to keep.
         own = _OWN_SHARE if self._outer.overlap else 0.0
         models = self.models.copy()
         models[:, part] = own * models[:, part] + (1 - own) * self._weights[part]
@@ -104,16 +105,16 @@ class TwoLevels(OwnModels):
         self._common = self._of_workers(models)
 
     def _averaged(self, vectors: RealArray, *, grouped: bool) -> RealArray:
-        """Each worker's mean over those whom it meets."""
+        """Return each worker's mean over the workers it meets."""
         averaged = np.empty_like(vectors)
         for rows, mean in self._means[grouped]:
             averaged[rows] = mean.mean(vectors[rows]) if len(rows) > 1 else vectors[rows]
         return averaged
 
     def _of_workers(self, vectors: RealArray) -> RealArray:
-        """The mean over the learners of each worker."""
+        """Return the mean over the learners of each worker."""
         return np.asarray(vectors.reshape(self._job.workers, -1, vectors.shape[1]).mean(axis=1))
 
     def _to_learners(self, vectors: RealArray) -> RealArray:
-        """Each worker's vector for all its learners."""
+        """Return each worker's vector repeated for all its learners."""
         return np.repeat(vectors, len(self.models) // len(vectors), axis=0)

@@ -1,6 +1,6 @@
-"""Many scenarios: expanded, computed by many workers, stored, resumed and asked.
+"""Sweeps over many scenarios: expanded, computed by many workers, stored, resumed and queried.
 
-A kill costs little: what is done is stored.
+Finished points are stored at once, so little is lost if a sweep is killed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SQL over a sweep's results, by DuckDB.
+"""SQL queries on a sweep's results, by DuckDB.
 
-It sees the table ``results`` and nothing else, no files and no network.
+A query sees only the table ``results``, no files and no network.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ALL = "select * from results"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows that a query answers, and the names of their columns.
+    """The rows of a query's result, and the names of their columns.
 
-    ``done`` and ``points``: how far the sweep is. ``damage`` says which rows were damaged.
+    ``done`` of ``points`` of the sweep are finished. ``damage`` states which rows were damaged.
     """
 
     columns: tuple[str, ...]
@@ -38,9 +38,9 @@ class Answer:
     damage: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim results --json``.
+        """Return the JSON object of ``dpsim results --json``.
 
-        Raises DpsimError where two columns have one name.
+        Raises DpsimError if two columns have the same name.
         """
         twice = next((name for name, number in Counter(self.columns).items() if number > 1), None)
         if twice is not None:
@@ -60,17 +60,15 @@ class Answer:
 
 
 def query(folder: str | os.PathLike[str], sql: str = ALL) -> Answer:
-    """The answer to one select statement about the sweep in ``folder``.
+    """Answer a select statement about the sweep in ``folder``, which may be unfinished or running.
 
-    The sweep may be unfinished, or at work.
-    ``results`` has one row for each point that is done, in the order of points. Raises DpsimError
-    where there is no sweep, and for SQL that is wrong, is no select, or asks for anything beside
-    the table.
+    ``results`` has one row for each finished point, in the order of points. Raises DpsimError if
+    there is no sweep, and for SQL that is invalid, is not a select, or uses anything but the table.
     """
     table, points, damage = _results(folder)
     if sql == ALL:
         return Answer(tuple(table.types), tuple(table.rows), len(table.rows), points, damage)
-    # In a process of its own: a query may take for ever, and all memory, and asks for no limit.
+    # In a process of its own: a query may take unlimited time and memory.
     asked = Child()
     try:
         columns, rows = asked.run(_asked, table, sql)
@@ -82,7 +80,7 @@ def query(folder: str | os.PathLike[str], sql: str = ALL) -> Answer:
 
 
 def _asked(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
-    """The columns and the rows that ``sql`` answers."""
+    """Return the columns and rows of the result of ``sql``."""
     import duckdb
 
     connection = _closed_off(table)
@@ -99,9 +97,9 @@ def _asked(table: Table, sql: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ..
 
 
 def results(folder: str | os.PathLike[str]) -> tuple[Table, int]:
-    """The table of the points that are done, and how many points there are.
+    """Return the table of finished points, and the number of all points.
 
-    Raises DpsimError where there is no sweep.
+    Raises DpsimError if there is no sweep.
     """
     table, points, _ = _results(folder)
     return table, points
@@ -116,10 +114,10 @@ def _results(folder: str | os.PathLike[str]) -> tuple[Table, int, str | None]:
 
 
 def _closed_off(table: Table) -> DuckDBPyConnection:
-    """A database in memory that holds ``results`` and can reach nothing else."""
-    # DuckDB's SQL reads files and web addresses, installs extensions and writes: a query that
-    # somebody sends along is to do none of it. A select alone may read files, too, so that looking
-    # at the statement is not enough. Locked last, so that the query cannot open it again.
+    """Return a database in memory that holds ``results`` and cannot access anything else."""
+    # DuckDB's SQL reads files and web addresses, installs extensions and writes, none of which a
+    # query from elsewhere may do. Even a select may read files, so checking the statement is not
+    # enough. Locked last, so that the query cannot undo it.
     connection = connect()
     create(connection, "results", table)
     connection.execute("set enable_external_access = false")
@@ -128,7 +126,7 @@ def _closed_off(table: Table) -> DuckDBPyConnection:
 
 
 def _check(connection: DuckDBPyConnection, sql: str) -> None:
-    # DuckDB's own parser, and no pattern of ours: comments and quotes may hide a statement.
+    # DuckDB's own parser instead of a pattern: comments and quotes may hide a statement.
     kinds = [statement.type.name for statement in connection.extract_statements(sql)]
     if kinds not in (["SELECT"], ["EXPLAIN"]):
         got = ", ".join(kinds) or "nothing"
@@ -136,7 +134,7 @@ def _check(connection: DuckDBPyConnection, sql: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON knows it: numbers that are none are null, times are text."""
+    """Return a JSON value: numbers that are not finite become null, times become text."""
     if isinstance(value, float) and not isfinite(value):
         return None
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""One varied field: the values that a sweep gives it, each with its place in the file."""
+"""A varied field: the values that a sweep gives it, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Values = tuple[Node, ...]  # one for each axis
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A field's path, its values or range, and where these stand.
+    """A field's path, its values or range, and their place in the file.
 
-    ``whole`` says that the field takes whole numbers only.
+    ``whole``: the field takes integers only.
     """
 
     path: str
@@ -46,11 +46,11 @@ class Axis:
         return tuple(replace(value, key_place=self.node.key_place) for value in listed.value)
 
     def draws(self, seed: int) -> Iterator[Node]:
-        """Endless random values.
+        """Yield random values without end.
 
-        They depend on the seed and the path alone: neither other axes nor more samples change them.
+        They depend only on the seed and the path: neither other axes nor more samples change them.
         """
-        # crc32 and not hash(), which Python salts anew in each process.
+        # crc32 instead of hash(), which Python salts in each process.
         stream = np.random.default_rng([seed, zlib.crc32(self.path.encode())])
         place = self.node.key_place or self.node.place
         while True:
@@ -60,9 +60,9 @@ class Axis:
                 yield self.values[int(stream.integers(len(self.values)))]
 
     def _in_range(self, even: float) -> int | float | str:
-        """The value at the share ``even``, from 0 to 1, of the range.
+        """Return the value at the share ``even``, from 0 to 1, of the range.
 
-        Each whole number owns half a step on both its sides.
+        Each integer covers half a step on both sides.
         """
         low, high = self.ends
         first, last = (low - 0.5, high + 0.5) if self.whole else (low, high)
@@ -71,7 +71,7 @@ class Axis:
         else:
             drawn = first + (last - first) * even
         nearest = math.floor(drawn + 0.5) if self.whole else drawn
-        # Rounding, and the last digit of a power, may step over an end.
+        # Rounding, and the last digit of a power, may exceed an end.
         value = min(max(nearest, low), high)
         if self.parameter.unit is None:
             return value
@@ -79,7 +79,7 @@ class Axis:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Least and largest value of the range: whole ones, where only these count."""
+        """The smallest and largest value of the range, as integers if only these count."""
         low, high = self.parameter.low, self.parameter.high
         assert low is not None
         assert high is not None
@@ -87,9 +87,9 @@ class Axis:
 
 
 def axes(config: SweepConfig, document: Document) -> list[Axis]:
-    """The varied fields of a file in its order.
+    """Return the varied fields of a file in its order.
 
-    Raises ScenarioError for a range without a whole number where it must be one.
+    Raises ScenarioError for an integer field whose range contains no integer.
     """
     nodes = document.root.at(("sweep", "parameters"))
     assert nodes is not None
@@ -112,10 +112,7 @@ def _no_whole_number(axis: Axis) -> Problem:
 
 
 def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Values]]:
-    """How many points there are without a ``run_cap``, and the values of each.
-
-    There are as many of these as the cap allows.
-    """
+    """Return the number of points without a ``run_cap``, and the values of each point up to it."""
     if config.method == "random":
         assert config.samples is not None
         draws = zip(*(axis.draws(config.seed) for axis in varied), strict=True)
@@ -131,7 +128,7 @@ def _capped(config: SweepConfig, total: int) -> int:
 
 
 def _is_whole(path: str) -> bool:
-    """Whether the field at ``path`` is an integer, in whichever kind it is a field of."""
+    """Return whether the field at ``path`` is an integer, for any kind that has it."""
     shape = shape_of(Scenario)
     for part in split(path):
         shape = shape.below(part)
@@ -139,6 +136,6 @@ def _is_whole(path: str) -> bool:
 
 
 def split(path: str) -> list[str | int]:
-    """``disturbance.slow[0].factor`` as its keys and indices."""
+    """Split ``disturbance.slow[0].factor`` into keys and indices."""
     parts = path.replace("[", ".").replace("]", "").split(".")
     return [int(part) if part.isdecimal() else part for part in parts]

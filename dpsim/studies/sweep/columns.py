@@ -1,7 +1,4 @@
-"""The columns of a sweep's results.
-
-One line a column, each read off a `Result`; and the names of varied fields among them.
-"""
+"""The columns of a sweep's results, each computed from a `Result`, and the varied fields' names."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ from dpsim.engine import PARTS, PartName, Result
 
 Cell: TypeAlias = str | int | float | bool | None
 
-OF_A_POINT = ("point", "file", "name", "seed")  # before the varied fields; the first counts from 0
+OF_A_POINT = ("point", "file", "name", "seed")  # before the varied fields; point counts from 0
 ERROR = "error"
-BETWEEN_SENTENCES = "; "  # in columns that hold several
+BETWEEN_SENTENCES = "; "  # separates entries in columns that hold several
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, what it means, the type of its values, and where they come from.
+    """A column: its name, meaning, type and source.
 
     Any value may be missing.
     """
@@ -80,7 +77,7 @@ COLUMNS = (
             "" if result.interval is None else BETWEEN_SENTENCES.join(result.interval.extrapolated)
         ),
     ),
-    # Of every part, also of those that a scenario has none of: all sweeps have the same columns.
+    # All parts, even those that a scenario lacks: all sweeps have the same columns.
     *map(_part, PARTS),
     Column(
         "overlapped_comm_s",
@@ -237,20 +234,20 @@ COLUMNS = (
     _total("price", "its price"),
     _total("energy_kwh", "its energy in kWh"),
     Column("calibration", "where times come from", str, lambda result: _text(result.calibration)),
-    Column("notes", "doubts about the model", str, lambda result: "; ".join(result.notes)),
+    Column("notes", "notes on the prediction", str, lambda result: "; ".join(result.notes)),
 )
 
 
 def row(result: Result) -> dict[str, Cell]:
-    """A result as one flat row."""
+    """Return a result as one flat row."""
     return {column.name: column.of(result) for column in COLUMNS}
 
 
 def varied_names(paths: Iterable[str]) -> dict[str, str]:
-    """The column of each varied field by its path.
+    """Return the column of each varied field by its path.
 
-    A column is called by the last word of the path, or by all of it where another has that name. A
-    varied name or seed of the run is the column that is there in any case.
+    A column is named by the last word of the path, or by the whole path if that name is taken. A
+    varied name or seed of the run is in the columns anyway.
     """
     chosen = [path for path in paths if path not in ("name", "run.seed")]
     words = Counter(map(_last_word, chosen))
@@ -263,7 +260,7 @@ def varied_names(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _last_word(path: str) -> str:
-    """Small letters, since SQL does not tell them from capitals."""
+    """Return the last word of a path in lower case, since SQL is case-insensitive."""
     return re.sub(r"(\[\d+\]|\.\d+)+$", "", path).rpartition(".")[2].lower()
 
 

@@ -1,6 +1,6 @@
-"""Many scenarios on many processes: of this machine (loky), or of a Dask cluster.
+"""Compute many scenarios in parallel, by processes of this machine (loky) or on a Dask cluster.
 
-Both are executors as `concurrent.futures` describes them.
+Both are executors as in `concurrent.futures`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _CONNECT_WITHIN = 10  # seconds
-_LOOKS_EVERY = 1.0  # s between two looks whether a cluster has workers
-_BACK_WITHIN = 60.0  # s in which workers that have gone may be started anew
-_STARTS = 3  # of a pool whose workers die before they have begun anything
-_AT_ONCE_BY_DASK = 1_000  # chunks that the scheduler holds, or more for more workers
-_CHUNK = 1.0  # s by the clock that a worker computes until it is handed more
+_LOOKS_EVERY = 1.0  # s between two checks whether a cluster has workers
+_BACK_WITHIN = 60.0  # s in which lost workers may be restarted
+_STARTS = 3  # of a pool whose workers die before they compute anything
+_AT_ONCE_BY_DASK = 1_000  # minimum of chunks submitted to the scheduler; more for more workers
+_CHUNK = 1.0  # s of wall-clock time that a chunk should take
 _MOST_IN_A_CHUNK = 1_000
 _KILLER = "failed: its worker process was killed while it was alone with it, as for want of memory"
 
@@ -42,11 +42,11 @@ _KILLER = "failed: its worker process was killed while it was alone with it, as 
 def execute(
     contents: Mapping[str, bytes], store: Store, workers: int, dask: str | None
 ) -> Iterator[Row]:
-    """Yield the rows of pickled scenarios by key as they are done; each stands in ``store`` before.
+    """Yield the rows of pickled scenarios as they are computed, each stored in ``store`` first.
 
-    One worker is this very process; others are handed chunks of about a second. Where a worker
-    dies, what was in flight is computed one by one, and a scenario that kills its worker again is a
-    row with an error. Raises FailedError where workers die before they have begun anything, or the
+    One worker is this process; several get chunks of about a second. If a worker dies, the
+    scenarios in flight are computed one by one, and a scenario that kills its worker again becomes
+    a row with an error. Raises FailedError if workers die before they have begun anything, or the
     cluster cannot be reached or is lost.
     """
     if workers == 1 and dask is None:
@@ -70,10 +70,10 @@ def execute(
 
 
 class _Chunks:
-    """Keys that are yet to be computed, handed over so many that a worker takes about a second.
+    """The keys that are still to be computed, in chunks of about a second for a worker.
 
-    At most ``at_once`` chunks of at most ``most`` are in flight. The last ones are small, so that
-    all ``workers`` end at about the same time.
+    At most ``at_once`` chunks of at most ``most`` keys are in flight. The last ones are small, so
+    that all ``workers`` end at about the same time.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class _Chunks:
         self._number = 1.0
 
     def next(self, in_flight: int) -> list[str]:
-        """The keys of the next chunk; none where all are handed over, or enough are in flight."""
+        """Return the keys of the next chunk; none if all are submitted, or enough are in flight."""
         if in_flight >= self._at_once:
             return []
         share = -(-len(self._todo) // (2 * self._workers))
@@ -94,16 +94,16 @@ class _Chunks:
         return [self._todo.popleft() for _ in range(number)]
 
     def took(self, keys: list[str], done: int, seconds: float) -> None:
-        """The first so many of a chunk's ``keys`` took so many ``seconds``; the others are left."""
+        """Record that the first ``done`` of ``keys`` took ``seconds``, and requeue the others."""
         self._todo.extendleft(reversed(keys[done:]))
-        # Points may soon take longer: chunks grow by steps.
+        # Later points may take longer, so chunks grow gradually.
         self._number = max(1.0, min(2 * self._number, done * _CHUNK / max(seconds, 1e-6)))
 
 
 def compute_chunk(packed: bytes) -> tuple[list[Row], float]:
     """Return the rows of a packed chunk of scenarios, and how many seconds they took.
 
-    Where that has been longer than a chunk should take, those of the first of them.
+    A chunk that takes too long is stopped early, and only its first rows are returned.
     """
     begun, rows = monotonic(), list[Row]()
     for key, content in pickle.loads(zlib.decompress(packed)):  # nosec B301 - this sweep's own
@@ -114,15 +114,15 @@ def compute_chunk(packed: bytes) -> tuple[list[Row], float]:
 
 
 def _packed(keys: list[str], waiting: Mapping[str, bytes]) -> bytes:
-    """The scenarios of ``keys``: those of a sweep are mostly alike, and so take few bytes each."""
+    """Pack the scenarios of ``keys``; those of a sweep are similar and compress well."""
     return zlib.compress(pickle.dumps([(key, waiting[key]) for key in keys]))
 
 
 def compute(key: str, content: bytes) -> Row:
     """Return the row of one pickled scenario.
 
-    An error that the scenario itself raises is final. Any other, such as too little memory, may
-    pass: ``retry`` says so.
+    An error that the scenario itself raises is final. Any other, such as too little memory, may not
+    recur, so ``retry`` is set.
     """
     answer: Row = {"key": key, "error": None, "retry": False}
     try:
@@ -130,14 +130,14 @@ def compute(key: str, content: bytes) -> Row:
             answer |= row(simulate(pickle.loads(content)))  # nosec B301 - this sweep's own
     except DpsimError as error:
         answer["error"] = "; ".join(str(error).splitlines())
-    except Exception as error:  # a row for each point, whatever happens to it
+    except Exception as error:  # every point gets a row, whatever happens
         answer |= {"error": f"failed: {type(error).__name__}: {error}", "retry": True}
     return answer
 
 
 @cache
 def _jobs() -> KeptJobs:
-    """The jobs of this process: neighbouring points often differ in their seeds alone."""
+    """Return this process's kept jobs: neighbouring points often differ only in their seeds."""
     return KeptJobs()
 
 
@@ -150,8 +150,8 @@ def _until_death(
 ) -> Generator[Row, None, list[str]]:
     """Compute ``chunks`` until all are done or a worker dies.
 
-    Rows leave ``waiting``. Returns the keys that were in flight when a worker died: the pool says
-    that one did, not at what.
+    Finished rows are removed from ``waiting``. Return the keys that were in flight when a worker
+    died: the pool does not tell which of them it was computing.
     """
     lost = list[str]()
     running: dict[Future[tuple[list[Row], float]], list[str]] = {}
@@ -186,10 +186,10 @@ def _until_death(
 def _next(
     done: SimpleQueue[Future[tuple[list[Row], float]]], client: Client | None
 ) -> Future[tuple[list[Row], float]]:
-    """Wait for what is done next.
+    """Wait for the next finished chunk.
 
-    Raises FailedError where a cluster has had no workers for long: one that hangs is none once its
-    scheduler has not heard of it for ``distributed.scheduler.worker-ttl``.
+    Raises FailedError if a cluster has had no workers for long. A worker that hangs no longer
+    counts once its scheduler has not heard from it for ``distributed.scheduler.worker-ttl``.
     """
     heard = monotonic()
     while client is not None:
@@ -208,27 +208,27 @@ def _next(
 def _has_workers(client: Client) -> bool:
     try:
         return bool(client.sync(client.scheduler.ncores, callback_timeout=_CONNECT_WITHIN))
-    except (OSError, TimeoutError):  # it hangs, or has gone, of which its futures will hear
+    except (OSError, TimeoutError):  # the scheduler hangs or is gone; the futures will notice
         return False
 
 
 def _is_death(error: Exception) -> bool:
-    """Whether a worker was lost, and not a row refused."""
-    # Dask's by its name, as it may not be installed.
+    """Return whether an error means that a worker was lost."""
+    # Dask's error is matched by name, as Dask may not be installed.
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
 @contextmanager
 def _pool(workers: int, client: Client | None) -> Iterator[Executor]:
-    """Yield processes of this machine, or a cluster's workers, of which one has answered.
+    """Yield a pool of processes of this machine, or of a cluster's workers.
 
-    What dies from then on dies of its work.
+    One worker has answered before, so that later deaths are caused by the work.
     """
     if client is not None:
         yield client.get_executor(pure=False)
         return
-    # The processes of loky do not run the caller's script anew, as those of the standard library
-    # do: a script needs no `if __name__ == "__main__"`.
+    # loky's processes do not run the caller's script again, as those of the standard library do: a
+    # script needs no `if __name__ == "__main__"`.
     from loky import ProcessPoolExecutor
 
     for _ in range(_STARTS):
@@ -246,8 +246,8 @@ def _pool(workers: int, client: Client | None) -> Iterator[Executor]:
 
 
 def check_address(dask: str | None) -> None:
-    """Raises DpsimError for what is no address of a Dask scheduler."""
-    # A client of such an address prints an error of its own when it is dropped.
+    """Raise DpsimError if ``dask`` is not the address of a scheduler."""
+    # A client with such an address prints an error of its own when it is dropped.
     if dask is not None and not re.search(r":\d+$|^inproc://", dask):
         raise DpsimError(
             f"--dask: must be a scheduler's address, such as tcp://host:8786, but got {dask!r}"
@@ -264,7 +264,7 @@ def _client(address: str | None) -> Iterator[Client | None]:
         from distributed import Client
     except ImportError:
         raise DpsimError(f"--dask needs Dask; {how_to_install('cluster')}") from None
-    # What goes wrong is said here in a line, which they would log as tracebacks.
+    # Errors are reported in a line below, instead of as logged tracebacks.
     for logs in ("distributed.client", "tornado.application"):
         logging.getLogger(logs).setLevel(logging.CRITICAL)
     try:
@@ -275,7 +275,7 @@ def _client(address: str | None) -> Iterator[Client | None]:
         ) from None
     with client:
         try:
-            # Those that have just died may be on their way back.
+            # Workers that have just died may be restarting.
             client.wait_for_workers(1, timeout=_CONNECT_WITHIN)
         except TimeoutError:
             raise FailedError(f"--dask: the scheduler at {address} has no workers") from None

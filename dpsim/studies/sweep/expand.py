@@ -1,4 +1,4 @@
-"""All points of a sweep, from its files: worked out and checked before the first is simulated."""
+"""Expand the files of a sweep into points, all checked before the first is simulated."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from dpsim.studies.sweep.point import Point, point
 
 MOST_POINTS = 100_000
 _SUFFIXES = (".yaml", ".yml")
-# A file in a folder that has none of these keys is something else.
+# A YAML file in a folder without any of these keys is not a scenario.
 _OF_A_SCENARIO = ("cluster", "testbed", "workload")
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The points of a sweep in order, and notes: what of the files is not among them."""
+    """The points of a sweep in order, and notes on what was left out of the files."""
 
     points: tuple[Point, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The varied fields of all files, in the order in which they come up."""
+        """The varied fields of all files, in order of appearance."""
         return tuple(dict.fromkeys(path for each in self.points for path in each.varied))
 
     @property
@@ -50,13 +50,13 @@ class Plan:
 
 
 def plan(paths: Iterable[PathLike], overrides: Iterable[str] = ()) -> Plan:
-    """The points of scenario files, and of all scenario files in folders.
+    """Return the points of scenario files, and of all scenario files in folders.
 
     ``key=value`` overrides are applied to each file.
 
-    Raises ScenarioError with the problems of all files, and for a value that its own field refuses
-    wherever it stands; DpsimError where there are no files, or more than 100,000 points. Points
-    whose values do not go together are points with an error.
+    Raises ScenarioError with the problems of all files, and for a value that its field refuses in
+    every point; DpsimError if there are no files, or more than 100,000 points. Points whose values
+    conflict are points with an error.
     """
     fixed, points, notes, refused = list(overrides), list[Point](), list[str](), list[str]()
     for path, chosen in _files(paths):
@@ -83,9 +83,9 @@ def plan(paths: Iterable[PathLike], overrides: Iterable[str] = ()) -> Plan:
 
 
 def _files(paths: Iterable[PathLike]) -> list[tuple[Path, bool]]:
-    """Each file once, and whether it was named itself.
+    """Return each file once, and whether it was named itself.
 
-    Folders are walked through in the order of names.
+    Folders are searched in the order of names.
     """
     found: dict[Path, bool] = {}
     for given in map(Path, paths):
@@ -107,14 +107,14 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def _of_file(document: Document) -> tuple[list[Point], str | None]:
-    """The points of one file, and what is left out. Raises ScenarioError."""
+    """Return the points of one file, and a note on what is left out. Raises ScenarioError."""
     config = validate(document, Scenario).sweep
     if config is None:
         return [point(document, [], ())], None
     varied = axes(config, document)
     total, chosen = combine(config, varied)
     number = total if config.run_cap is None else min(total, config.run_cap)
-    # Before they are made: each is a scenario that is checked and pickled.
+    # Checked before they are made: each is a scenario that is validated and pickled.
     if number > MOST_POINTS:
         place = document.root.nearest(("sweep",)).place
         rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
@@ -128,33 +128,33 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
 
 
 def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[Values]) -> None:
-    """Refuse a file of which no point is a scenario, or with a value that its own field refuses.
+    """Raise ScenarioError if no point of a file is valid, or if a value is invalid in every point.
 
-    These are mistakes. Other points that are no scenario have values that do not go together.
+    These are mistakes in the file. In other invalid points, values merely conflict.
     """
     said: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
     for each, chosen in zip(points, values, strict=True):
         for axis, value in zip(varied, chosen, strict=True):
             places = (str(value.place), str(value.key_place))
             said[*places, axis.path].append(_own_problem(each, axis, places))
-    # Nobody has such a sweep carried out in part.
+    # Refused code aborts the whole sweep.
     lines = [line for each in points for line in (each.error or "").splitlines()]
     if (refused := next((line for line in lines if CODE_REFUSED in line), None)) is not None:
         raise ScenarioError(refused)
     if points and all(each.error for each in points):
         said_of = dict.fromkeys(each.error or "" for each in points)
         raise ScenarioError("\n".join(list(said_of)[:SHOWN_PROBLEMS]))
-    # Refused in every point that has it, the value itself is wrong. Refused in some of them only,
-    # it does not go with what the others vary.
+    # A value refused in every point that has it is wrong itself. If only some are refused, it
+    # conflicts with other varied values.
     mistakes = dict.fromkeys(found[0] for found in said.values() if None not in found)
     if mistakes:
         raise ScenarioError("\n".join(line for line in mistakes if line))
 
 
 def _own_problem(failed: Point, axis: Axis, places: tuple[str, ...]) -> str | None:
-    """What is said against the axis's own value in a point that is no scenario.
+    """Return the error about the axis's own value in an invalid point.
 
-    None where nothing is.
+    None if there is none.
     """
     starts = tuple(f"{place}: {axis.path}{end}" for place in places for end in (":", ".", "["))
     lines = (failed.error or "").splitlines()

@@ -1,4 +1,4 @@
-"""The points of a sweep that no other beats in two figures, such as price and time."""
+"""The Pareto front of a sweep in two figures, such as price and time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.studies.front import pareto_front
 from dpsim.studies.sweep.answer import Answer, query
 
-# What people call a figure, and its columns: of the training that the sweep asks about, else of a
-# million samples.
+# Common names of figures, and their columns: of the training that the sweep asks about, otherwise
+# of a million samples.
 _CALLED = {
     "time": ("total_time_s", "seconds_per_million_samples"),
     "price": ("total_price", "price_per_million_samples"),
@@ -22,7 +22,7 @@ _CALLED = {
 
 @dataclass(frozen=True, slots=True)
 class Pareto:
-    """The columns ``first`` and ``second`` of ``all``, and the rows of the ``front`` in these."""
+    """The columns ``first`` and ``second`` of ``all``, and the rows of their Pareto ``front``."""
 
     first: str
     second: str
@@ -31,10 +31,10 @@ class Pareto:
 
 
 def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
-    """The rows of the sweep in ``folder`` that no other beats in both of two figures.
+    """Return the Pareto front of the sweep in ``folder`` for two figures.
 
-    ``figures``: two names with a comma between them, of columns of numbers or of `_CALLED`; less is
-    better. The first figure's least comes first. Raises DpsimError for other names.
+    ``figures``: two names separated by a comma, of numeric columns or of `_CALLED`; less is better.
+    The smallest first figure comes first. Raises DpsimError for other names.
     """
     answer = query(folder)
     names = [name.strip() for name in figures.split(",")]
@@ -48,7 +48,7 @@ def pareto_points(folder: str | os.PathLike[str], figures: str) -> Pareto:
 
 
 def _column(answer: Answer, name: str) -> str:
-    """The column of numbers that ``name`` stands for. Raises DpsimError where there is none."""
+    """Return the numeric column for ``name``. Raises DpsimError if there is none."""
     for column in _CALLED.get(name, (name,)):
         if column in answer.columns and _are_numbers(_values(answer, column)):
             return column

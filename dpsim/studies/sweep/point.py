@@ -1,4 +1,4 @@
-"""One scenario of a sweep, and how it is made from its file."""
+"""A scenario of a sweep, and how it is made from its file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ _OTHERS = {"cli.py", "commands", "report", "__pycache__"}
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A scenario of a sweep.
+    """A scenario of a sweep: its file, the values of its varied fields by path, and its key.
 
-    The file it is from, the values of its varied fields by path, and its key.
-
-    ``content`` is the pickled scenario; where the values make none, it is empty, ``key`` is None
-    and ``error`` says why.
+    ``content`` is the pickled scenario. For values that make no valid scenario it is empty, ``key``
+    is None and ``error`` is the reason.
     """
 
     file: str
@@ -41,20 +39,20 @@ class Point:
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario; only where there is one."""
+        """The unpickled scenario of a valid point."""
         loaded = pickle.loads(self.content)  # nosec B301 - made by this process
         assert isinstance(loaded, Scenario)
         return loaded
 
 
 def point(document: Document, axes: list[Axis], values: Values) -> Point:
-    """The scenario of ``document`` with ``values`` on ``axes``.
+    """Make the scenario of ``document`` with ``values`` on ``axes``.
 
-    Why its values do not go together is the point's error.
+    If its values conflict, the point has an error.
     """
     given = {axis.path: value for axis, value in zip(axes, values, strict=True)}
-    # Checked here, in the process that the user waits for, and pickled for the one that simulates:
-    # workers need neither the file nor its folder.
+    # Validated here, in the process that the user waits for, and pickled for the one that
+    # simulates: workers need neither the file nor its folder.
     try:
         scenario = validate(_with(document, given), Scenario)
     except ScenarioError as error:
@@ -65,21 +63,21 @@ def point(document: Document, axes: list[Axis], values: Values) -> Point:
 
 
 def _with(document: Document, given: dict[str, Node]) -> Document:
-    """The document without its sweep, with values in their places.
+    """Return the document without its sweep, with values set.
 
-    Mappings before what is in them, kinds before their fields.
+    Mappings are set before their contents, kinds before their fields.
     """
     assert isinstance(document.root.value, dict)
     alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
     bare = replace(document, root=replace(document.root, value=alone))
-    # A mapping put in later would replace what was put into it, and a kind chosen later would drop
-    # the fields of the one before.
+    # A mapping set later would replace its contents, and a kind set later would drop the fields of
+    # the one before.
     order = sorted(given, key=lambda path: (len(split(path)), split(path)[-1] != "kind"))
     return apply_overrides(bare, [Override(path, given[path]) for path in order], Scenario)
 
 
 def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
-    """The point of values that make no scenario: what can be said of it without one."""
+    """Return an invalid point, with as much as is known without a scenario."""
     name = given.get("name") or document.root.at(("name",))
     seed = given.get("run.seed") or document.root.at(("run", "seed"))
     seed_value = None
@@ -97,9 +95,9 @@ def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
 
 
 def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
-    """The value as the scenario holds it, in SI units.
+    """Return the value as the scenario holds it, in SI units.
 
-    Where the scenario holds more than a number or a text, it is the value as it was given.
+    If the scenario holds more than a number or a text, return the value as given.
     """
     value: object = scenario
     for part in split(path):
@@ -108,7 +106,7 @@ def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
 
 
 def _below(value: object, part: str | int) -> object:
-    """What stands under a key or at an index; ``...`` where nothing does, since None may."""
+    """Return the part under a key or index; ``...`` if there is none, since None may be valid."""
     if isinstance(value, BaseModel):
         names = {field.alias or name: name for name, field in type(value).model_fields.items()}
         return getattr(value, names.get(str(part), ""), ...)
@@ -120,7 +118,7 @@ def _below(value: object, part: str | int) -> object:
 
 
 def _plain(node: Node) -> Scalar:
-    """A number or text as it is, a list or mapping as JSON."""
+    """Return a number or text unchanged, a list or mapping as JSON."""
     plain = node.plain()
     return json.dumps(plain) if isinstance(plain, (list, dict)) else plain
 

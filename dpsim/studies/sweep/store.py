@@ -1,14 +1,14 @@
-"""A sweep's folder: what was asked, and the rows that are there.
+"""The folder of a sweep: its request and its rows.
 
-Every file but the log is written whole or not at all::
+All files except the log are written atomically::
 
-    manifest.json      what was asked: files, varied fields, number of points
-    points.parquet     a row a point: file, varied values, the scenario's key
-    rows.log           rows of scenarios by key as they were done: a checksum and JSON a line
-    results.parquet    points with their rows, in order: the file to hand on
+    manifest.json      the request: files, varied fields, number of points
+    points.parquet     one row per point: file, varied values, the scenario's key
+    rows.log           rows of scenarios by key as they finished: a checksum and JSON per line
+    results.parquet    points with their rows, in order: the file to share
 
-Only the sweep's own process writes. It appends each row with one unbuffered write: what has been
-written survives the process, and a kill at any moment costs the last line at most.
+Only the sweep's own process writes. It appends each row with one unbuffered write: written rows
+survive the process, and a kill at any moment loses at most the last line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpsim.studies.sweep.table import Table, read_parquet, write_parquet
 
 Row: TypeAlias = dict[str, Any]
 
-_TEXT = slice(9, None)  # of a line of the log, behind its checksum
+_TEXT = slice(9, None)  # of a line of the log, after its checksum
 _SHOWN = 10
 _FILES = {"manifest.json", "points.parquet", "rows.log", "results.parquet", ".lock"}
 
@@ -46,15 +46,15 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether a sweep is there."""
+        """Whether the folder holds a sweep."""
         return (self.folder / "manifest.json").is_file()
 
     @contextmanager
     def open(self, resume: bool) -> Iterator[Store]:
-        """Make the folder, or take up an old one with ``resume``, and hold it against other runs.
+        """Create the folder, or reopen one with ``resume``, and lock it against other runs.
 
         Raises DpsimError for a folder that holds anything else or, without ``resume``, a sweep;
-        FailedError where another run holds it, or where it cannot be written.
+        FailedError if another run holds the lock, or if it cannot be written.
         """
         if self.exists and not resume:
             raise DpsimError(
@@ -69,7 +69,7 @@ class Store:
         with self._writing():
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = self._open_own(".lock")
-        # The lock goes with the process, however that ends; a file that says "in use" would stay.
+        # The lock ends with the process, in whatever way; a file that says "in use" would stay.
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,13 +87,13 @@ class Store:
         line = b"%08x %s\n" % (crc32(text), text)
         with self._writing(), self._open_own(self.log.name) as log:
             log.seek(0, os.SEEK_END)
-            # A disk that fills up takes part of a line without an error.
+            # When a disk fills up, part of a line is written without an error.
             if log.write(line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return row
 
     def rows(self) -> dict[str, Row]:
-        """Return all rows by key; of two with the same key the later one counts."""
+        """Return all rows by key; of several with the same key the last one counts."""
         rows = (json.loads(line[_TEXT]) for line in self._lines())
         return {row["key"]: row for row in rows}
 
@@ -102,7 +102,7 @@ class Store:
         self._whole(name, lambda path: write_parquet(table, path))
 
     def write_manifest(self, content: dict[str, Any]) -> None:
-        """Write down what was asked, from which on the folder is a sweep's.
+        """Write the manifest, which makes the folder a sweep's.
 
         It holds the checksum of the points, which are written before.
         """
@@ -110,7 +110,7 @@ class Store:
         self._whole("manifest.json", lambda path: path.write_text(text, encoding="utf-8"))
 
     def manifest(self) -> dict[str, Any]:
-        """Return what was asked. Raises DpsimError where no sweep is there."""
+        """Return the manifest. Raises DpsimError if there is no sweep."""
         try:
             content = json.loads((self.folder / "manifest.json").read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -131,7 +131,7 @@ class Store:
         return content
 
     def points(self) -> Table:
-        """Return the table of points. Raises DpsimError where it is damaged."""
+        """Return the table of points. Raises DpsimError if it is damaged."""
         path = self.folder / "points.parquet"
         try:
             if self.manifest().get("points_sha256") == self._checksum():
@@ -149,7 +149,7 @@ class Store:
         (self.folder / name).unlink(missing_ok=True)
 
     def _clear_away(self) -> None:
-        """Remove what a killed run left half done, and lines that are damaged."""
+        """Remove unfinished files of a killed run, and damaged lines."""
         for left in self.folder.glob(".*.tmp"):
             left.unlink()
         content = b"".join(line + b"\n" for line in self._lines())
@@ -157,8 +157,8 @@ class Store:
             self._whole(self.log.name, lambda path: path.write_bytes(content))
 
     def _lines(self) -> list[bytes]:
-        """The lines of the log that are whole."""
-        # The rest is a row that was not done, and no damage.
+        """Return the undamaged lines of the log."""
+        # The text after the last line break is an unfinished row, which is not damage.
         *lines, _ = self.log.read_bytes().split(b"\n") if self.log.exists() else [b""]
         damaged = [str(number) for number, line in enumerate(lines, 1) if not _is_whole(line)]
         self.damage = (
@@ -175,12 +175,12 @@ class Store:
         return hashlib.sha256((self.folder / "points.parquet").read_bytes()).hexdigest()
 
     def _open_own(self, name: str) -> IO[bytes]:
-        # Not through a link, which somebody may have laid to a file of worth, nor emptied.
+        # Not through a link, which may have been set to a valuable file, and without truncating it.
         how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.fdopen(os.open(self.folder / name, how, 0o666), "r+b", buffering=0)
 
     def _whole(self, name: str, write: Callable[[Path], object]) -> None:
-        """Write a file so that others see the old one or the whole new one."""
+        """Write a file atomically: others see the old one or the whole new one."""
         temporary = self.folder / f".{uuid.uuid4().hex[:8]}.tmp"
         with self._writing():
             write(temporary)
@@ -201,5 +201,5 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _holds_other_things(folder: Path) -> bool:
-    """Whether a folder holds what no sweep left there."""
+    """Return whether a folder holds files that are not a sweep's."""
     return not {path.name for path in folder.iterdir() if path.suffix != ".tmp"} <= _FILES

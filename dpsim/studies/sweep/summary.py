@@ -1,4 +1,4 @@
-"""A sweep as it stands: how many points it has, how many were there, were computed, failed."""
+"""The state of a sweep: its points, and how many were skipped, computed or failed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SHOWN_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Shown):
-    """The points of a sweep, and the ``rows`` that are there by key.
+    """The points of a sweep, and its ``rows`` so far by key.
 
-    ``before`` are the rows from before it began or was resumed, and ``damage`` says which of those
-    were damaged.
+    ``before`` are the rows from before the sweep began or was resumed; ``damage`` states which of
+    those were damaged.
     """
 
     folder: Path
@@ -38,9 +38,9 @@ class Sweep(Shown):
 
     @property
     def missing(self) -> dict[str, bytes]:
-        """What is to be computed, pickled scenarios by key.
+        """The scenarios still to be computed, pickled, by key.
 
-        Points without a row, or with an error that may pass.
+        They are the points without a row, or with an error that may not recur.
         """
         return {
             point.key: point.content
@@ -50,7 +50,7 @@ class Sweep(Shown):
 
     @property
     def skipped(self) -> int:
-        """Points that need not be computed, because their rows were there."""
+        """The number of points whose rows existed before."""
         return sum(
             point.key is not None and _is_final(self.before, point.key)
             for point in self.plan.points
@@ -58,12 +58,12 @@ class Sweep(Shown):
 
     @property
     def failed(self) -> int:
-        """Points whose row is an error."""
+        """The number of points whose row is an error."""
         return len(self._failures())
 
     @property
     def computed(self) -> int:
-        """Scenarios simulated now; points that are the same scenario count once."""
+        """The number of scenarios simulated now; points with the same scenario count once."""
         keys = {point.key for point in self.plan.points if point.key}
         return sum(key in self.rows and not _is_final(self.before, key) for key in keys)
 
@@ -71,16 +71,16 @@ class Sweep(Shown):
         return f"<Sweep {self.folder}: {self.points:,} points, {self.failed:,} failed>"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A row a point, as ``select * from results`` answers it."""
+        """Return a row per point, like ``select * from results``."""
         answer = self.query()
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
     def query(self, sql: str = "select * from results") -> Answer:
-        """The answer to an SQL query about ``results``, one row a point. Raises DpsimError."""
+        """Answer an SQL query about ``results``, which has one row per point. Raises DpsimError."""
         return query(self.folder, sql)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim sweep --json``."""
+        """Return the JSON object of ``dpsim sweep --json``."""
         return {
             "schema_version": 1,
             "kind": "sweep",
@@ -94,8 +94,8 @@ class Sweep(Shown):
         }
 
     def _failures(self) -> list[dict[str, Any]]:
-        """Points that failed: number, file and error."""
-        # Points that are no scenario have errors of their own, and no key to have a row by.
+        """Return the number, file and error of each failed point."""
+        # Invalid points have errors of their own, and no key for a row.
         errors = [
             point.error or self.rows.get(point.key or "", {}).get("error")
             for point in self.plan.points
@@ -113,7 +113,7 @@ def _is_final(rows: Mapping[str, Row], key: str) -> bool:
 
 
 def manifest(plan: Plan) -> dict[str, Any]:
-    """What a sweep was asked for."""
+    """Return the manifest of a sweep."""
     return {
         "schema_version": 1,
         "kind": "sweep-manifest",

@@ -1,7 +1,4 @@
-"""Files in, a folder of results out.
-
-What ``dpsim sweep`` does, and what Python calls as ``dpsim.sweep``.
-"""
+"""Simulate scenario files into a folder of results, as ``dpsim sweep`` and ``dpsim.sweep`` do."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
     from dpsim.studies.sweep.store import Store
     from dpsim.studies.sweep.summary import Sweep
 
-_WORKER_BYTES = 7e7  # that a process takes for a small scenario; the quickstart's peak is 75 MB
+_WORKER_BYTES = 7e7  # of a process with a small scenario; the quickstart's peak is 75 MB
 
 
 def sweep(
@@ -30,16 +27,15 @@ def sweep(
 ) -> Sweep:
     """Simulate every point of scenario files, and of folders of them, into the folder ``output``.
 
-    ``workers``: processes, as many as there are cores if None; or ``dask``: the address of a Dask
-    scheduler, such as ``tcp://host:8786``. ``resume``: take up a folder that is there, and compute
-    only what it lacks, or what is damaged. ``overrides``: ``key=value`` for every file. ``started``
-    gets the sweep before anything is simulated, ``progress`` the number of scenarios computed so
-    far.
+    ``workers`` is the number of processes, by default one per core; ``dask`` instead is the address
+    of a Dask scheduler, such as ``tcp://host:8786``. ``resume`` continues an existing folder and
+    computes only missing or damaged points. ``overrides``: ``key=value`` for every file.
+    ``started`` gets the sweep before anything is simulated, ``progress`` the number of scenarios
+    computed so far.
 
-    Points that fail are rows with their ``error``. A kill at any moment costs the scenarios in
-    flight, some seconds of work, and no others. Raises ScenarioError for files that cannot be used,
-    DpsimError for a folder that cannot, FailedError where it cannot be written or workers cannot be
-    had.
+    Points that fail are rows with their ``error``. A kill at any moment loses only the scenarios in
+    flight, some seconds of work. Raises ScenarioError for unusable files, DpsimError for an
+    unusable folder, FailedError if the folder cannot be written or no workers are available.
     """
     from loky import cpu_count
 
@@ -69,12 +65,12 @@ def sweep(
 
 
 def _begin(store: Store, planned: Plan) -> Sweep:
-    """Write down what is asked, and see what is there."""
+    """Write the manifest and the points, and return the sweep with the existing rows."""
     from dpsim.studies.sweep.summary import Sweep, manifest
     from dpsim.studies.sweep.tables import points_table
 
-    # Results of what was asked before must not stand beside new points. The manifest is written
-    # after the points, so that a folder that has one has both.
+    # Old results must not stay beside new points. The manifest is written after the points, so that
+    # a folder with a manifest has both.
     store.remove("results.parquet")
     store.write_table("points.parquet", points_table(planned))
     store.write_manifest(manifest(planned))

@@ -1,4 +1,4 @@
-"""A table in memory, and as a Parquet file, which DuckDB writes and reads."""
+"""A table in memory or in a Parquet file, written and read by DuckDB."""
 
 from __future__ import annotations
 
@@ -27,52 +27,52 @@ class Table:
     rows: list[tuple[Any, ...]]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Each row by the names of its columns."""
+        """Return each row as a dictionary by column names."""
         return [dict(zip(self.types, row, strict=True)) for row in self.rows]
 
 
 def of_dicts(types: Mapping[str, type], rows: Iterable[Mapping[str, Any]]) -> Table:
-    """The table of rows by the names of their columns; what a row lacks is None."""
+    """Return a table of rows by column names; missing values are None."""
     return Table(dict(types), [tuple(row.get(name) for name in types) for row in rows])
 
 
 def connect() -> DuckDBPyConnection:
-    """A database in memory; one thread, so that sums and files always come out alike."""
+    """Return a database in memory, with one thread so that sums and files are reproducible."""
     import duckdb
 
     config: dict[str, str | int | bool | float | list[str]] = {
         "threads": 1,
         "memory_limit": "2GB",
-        "temp_directory": "",  # nothing of a large query is left on the disk
-        "python_enable_replacements": False,  # a table's name is no variable of ours
+        "temp_directory": "",  # large queries leave nothing on the disk
+        "python_enable_replacements": False,  # table names must not refer to Python variables
     }
     connection = duckdb.connect(":memory:", config=config)
-    # It goes to stdout, among the answers; a connection does not take it as configuration.
+    # The progress bar goes to stdout, among the answers; it cannot be set in `config`.
     connection.execute("set enable_progress_bar = false")
     return connection
 
 
 @cache
 def _kept(process: int) -> DuckDBPyConnection:
-    # DuckDB's module complains on stderr of a connection that is there when Python ends.
+    # DuckDB's module complains on stderr about a connection that is open when Python ends.
     atexit.register(_kept.cache_clear)
     return connect()
 
 
 def _joined() -> DuckDBPyConnection:
-    """A connection to a database that this process keeps, for a new one takes 20 ms.
+    """Return a connection to a database kept by this process, since a new one takes 20 ms.
 
-    What it creates as temporary no other sees, and goes with it.
+    Its temporary tables are private and vanish with it.
     """
-    return _kept(os.getpid()).cursor()  # a fork makes its own
+    return _kept(os.getpid()).cursor()  # each forked process opens its own
 
 
 def create(
     connection: DuckDBPyConnection, name: str, table: Table, temporary: bool = False
 ) -> None:
-    """Make ``table`` known to SQL as ``name``."""
+    """Create ``table`` in SQL as ``name``."""
     kept = "temporary table" if temporary else "table"
-    # A column a parameter: DuckDB takes a hundred times longer for a row at a time.
+    # One parameter per column: DuckDB takes a hundred times longer row by row.
     columns = []
     values = []
     for number, (column, kind) in enumerate(table.types.items()):
@@ -95,7 +95,7 @@ def write_parquet(table: Table, path: Path) -> None:
 
 
 def read_parquet(path: Path) -> Table:
-    """The table in the file at ``path``. Raises OSError where it cannot be read."""
+    """Read the table in the file at ``path``. Raises OSError if it cannot be read."""
     import duckdb
 
     with _joined() as connection:
@@ -109,18 +109,18 @@ def read_parquet(path: Path) -> Table:
 
 
 def _io_error(error: Exception) -> OSError:
-    # A file can break a database for good, which nobody shall join again.
+    # A file can break a database permanently, so do not reuse it.
     _kept.cache_clear()
     return OSError(errno.EIO, first_line(error))
 
 
 def _utf8(path: Path) -> str:
-    """A path as DuckDB takes it, whatever the locale's letters are."""
+    """Return a path in UTF-8, as DuckDB takes it, whatever the locale's encoding is."""
     return os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
 def first_line(error: Exception) -> str:
-    """DuckDB's message without the drawing of where in the query it is."""
+    """Return DuckDB's message without the excerpt of the query."""
     lines = [line.strip() for line in str(error).split("\nLINE ", maxsplit=1)[0].splitlines()]
     return " ".join(line for line in lines if line)
 

@@ -1,4 +1,4 @@
-"""The tables of a sweep: its points, and points with their rows, which users ask."""
+"""The tables of a sweep: its points, and its points with their results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dpsim.studies.sweep.store import Row
 from dpsim.studies.sweep.table import Table, of_dicts
 
 _RESULTS = {column.name: column.type for column in COLUMNS}
-_MOST_INTEGER = 2**63 - 1  # of a column of integers
-_MOST_EXACT = 2**53  # the integers that a float holds exactly
+_MOST_INTEGER = 2**63 - 1  # the largest in a column of integers
+_MOST_EXACT = 2**53  # integers up to this are exact as floats
 
 
 def points_table(plan: Plan) -> Table:
-    """One row a point, with a column for each varied field of any file.
+    """Return one row per point, with a column for each varied field of any file.
 
-    It is empty where a file does not vary the field.
+    A cell is empty if its file does not vary the field.
     """
     points = plan.points
     types: dict[str, type] = {"point": int, "file": str, "name": str}
@@ -31,7 +31,7 @@ def points_table(plan: Plan) -> Table:
     given: dict[str, list[Scalar]] = {"seed": [point.seed for point in points]}
     for path, name in varied_names(plan.paths).items():
         given[name] = [point.varied.get(path) for point in points]
-    # A column has one type: values of several kinds stand there as text.
+    # A column has one type: values of several types become text.
     for name, values in given.items():
         types[name] = _common_type(values)
         shown = [_shown(value) for value in values] if types[name] is str else values
@@ -43,9 +43,9 @@ def points_table(plan: Plan) -> Table:
 
 
 def results_table(points: Table, rows: Mapping[str, Row]) -> Table:
-    """The points that have a row or are no scenario, in their order.
+    """Return the points that have a row or are invalid, in their order.
 
-    What was varied, what came out, and the error if none did.
+    A row has the varied values, and the results or the error.
     """
     types = {name: kind for name, kind in points.types.items() if name not in ("key", ERROR)}
     found = []
@@ -60,13 +60,13 @@ def results_table(points: Table, rows: Mapping[str, Row]) -> Table:
 
 
 def _common_type(values: Sequence[Scalar]) -> type:
-    """The type of a column: of numbers or truth values where all are such, else text."""
+    """Return the type of a column: numbers or booleans if all values are, otherwise text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return bool
     if not kinds or not kinds <= {int, float}:
         return str
-    # A number that a column would round stays as it was given, as text.
+    # A number that a column would round is kept as text.
     most = _MOST_EXACT if float in kinds else _MOST_INTEGER
     if any(isinstance(value, int) and abs(value) > most for value in values):
         return str

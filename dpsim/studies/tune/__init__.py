@@ -1,4 +1,4 @@
-"""What to choose: the best configuration within what memory, budget and accuracy allow."""
+"""Tuning: find the best configuration within limits of memory, budget and accuracy."""
 
 from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension, parse_over

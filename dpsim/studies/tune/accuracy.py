@@ -1,8 +1,8 @@
-"""What a strategy costs in accuracy, where that is known.
+"""The loss of accuracy by a strategy, if it is known.
 
-It is known, and nothing, of strategies that make the very updates of plain synchronous training:
-gradients of all workers, on the newest parameters, uncompressed. Of the others no figure is held
-here: what published runs lose is that of their own task, model and tuning. So it is unknown, never
+It is known to be zero for strategies with the same updates as synchronous training: gradients of
+all workers, on the newest parameters, uncompressed. For the others there is no figure, since the
+loss in published runs depends on their task, model and tuning. It is therefore unknown, and never
 assumed to be small; ``dpsim converge`` trains a small model in the same way and shows its loss.
 """
 
@@ -12,16 +12,16 @@ from dpsim.scenario import Scenario
 
 
 def accuracy_penalty(scenario: Scenario) -> float | None:
-    """Share of accuracy that is lost against plain synchronous training with the same batch.
+    """Return the share of accuracy lost against synchronous training with the same batch.
 
-    0, or None where it is not known.
+    0, or None if it is unknown.
     """
     return None if inexact(scenario) else 0.0
 
 
 def inexact(scenario: Scenario) -> list[str]:
-    """What of the strategy makes other updates than plain synchronous training.
+    """Return which parts of the strategy change the updates of synchronous training.
 
-    In words; empty where nothing does.
+    In words; empty if none does.
     """
     return scenario.strategy.inexact

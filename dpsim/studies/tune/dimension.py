@@ -1,4 +1,4 @@
-"""One field that is searched over, its values, and with which kinds it means something."""
+"""A field that is searched over, its values, and the kinds for which it exists."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpsim.studies.sweep import split
 class Dimension:
     """The field at ``path`` with its ``values``.
 
-    ``switch``: the path that chooses the kind of its part of the scenario; the field means
-    something for ``kinds``, any where that is None. ``own``: the kind that the scenario has.
-    ``asked``: the user named it.
+    ``switch`` is the path that chooses the kind of its part of the scenario; the field exists for
+    ``kinds``, or for any kind if that is None. ``own`` is the scenario's kind. ``asked``: the user
+    requested the field.
     """
 
     path: str
@@ -31,38 +31,38 @@ class Dimension:
 
     @property
     def plain(self) -> tuple[Plain, ...]:
-        """The values as a file has them."""
+        """The values as in a file."""
         return tuple(value.value.plain() for value in self.values)
 
     @property
     def order(self) -> tuple[int, bool]:
-        """Sorts fields behind those that decide whether they mean something."""
+        """A sort key that places a field after the fields that decide whether it applies."""
         return (len(split(self.path)), not _is_switch(self.path))
 
     def applies(self, chosen: Mapping[str, Plain]) -> bool:
-        """Whether it means something with the values ``chosen`` by path."""
+        """Return whether the field applies with the values ``chosen`` by path."""
         if self.kinds is None or self.switch is None:
             return True
-        # The kind is chosen by itself, or with its whole part, or stays as the file has it.
+        # The kind is chosen by itself, or with its whole part, or is the file's.
         part, _, key = self.switch.rpartition(".")
         whole = chosen.get(part)
         inside = whole.get(key) if isinstance(whole, dict) else self.own
         return str(chosen.get(self.switch, inside)) in self.kinds
 
     def decides(self, other: Dimension) -> bool:
-        """Whether ``other`` means something only with some of these values."""
+        """Return whether ``other`` applies only with some of these values."""
         if other.switch is None:
             return False
         part, _, _ = other.switch.rpartition(".")
         return self.path in (other.switch, part)
 
     def kept(self, values: Iterable[Override]) -> Dimension:
-        """The same with other values."""
+        """Return the dimension with other values."""
         return replace(self, values=tuple(values))
 
 
 def parse_over(text: str) -> tuple[str, tuple[Override, ...]]:
-    """``key=a,b,c`` of ``--over`` as the key and its values, as YAML. Raises DpsimError."""
+    """Parse ``key=a,b,c`` of ``--over`` into the key and its YAML values. Raises DpsimError."""
     from dpsim.studies.variants import parse_vary
 
     try:
@@ -84,21 +84,21 @@ def _override(path: str, text: str) -> Override:
 
 
 def defaults(path: str, values: Sequence[object]) -> tuple[Override, ...]:
-    """Values that nobody typed."""
+    """Return default values, which the user did not type."""
     return tuple(Override.of(path, value, f"{path}={value}") for value in dict.fromkeys(values))
 
 
 def dimension(
     path: str, values: tuple[Override, ...], scenario: Scenario, *, asked: bool = False
 ) -> Dimension:
-    """The dimension of ``scenario``'s field at ``path``."""
+    """Return the dimension of ``scenario``'s field at ``path``."""
     *way, last = split(path)
     shape: Shape = shape_of(Scenario)
     part: Any = scenario
     for step in way:
         shape, part = shape.below(step), _below(part, step)
     union = shape.union()
-    # Fields of a part of one kind mean something always, and so does the choice of the kind.
+    # Fields of a part with a single kind always apply, and so does the choice of the kind.
     if union is None or union.discriminator in (None, last):
         return Dimension(path, values, asked=asked)
     switch = f"{path.rpartition('.')[0]}.{union.discriminator}"
@@ -113,7 +113,7 @@ def dimension(
 
 
 def _knowing(union: Shape, field: str) -> frozenset[str]:
-    """The kinds that have such a field."""
+    """Return the kinds that have such a field."""
     return frozenset(kind for kind, model in union.kinds().items() if field in fields_of(model))
 
 

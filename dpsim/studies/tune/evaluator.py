@@ -1,4 +1,4 @@
-"""One configuration at a time: whether it can be, and what it takes; each is simulated once."""
+"""Evaluate configurations one at a time: whether each is possible, and its figures."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective, currency
 from dpsim.studies.tune.space import Choice, Space
 
-# Steps that tell configurations apart, where steps are alike and where they vary.
+# Steps that suffice to compare configurations, if steps are alike and if they vary.
 _ALIKE = 4
 _VARIED = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """A configuration that can be: the ``values`` set in the file by path, and what came out.
+    """A possible configuration: the ``values`` set in the file by path, and its results.
 
-    ``figure`` is the objective's, ``time_s`` and ``cost`` are those of the front.
+    ``figure`` is the objective's; ``time_s`` and ``cost`` are those of the front.
     """
 
     choice: Choice
@@ -39,7 +39,7 @@ class Evaluation:
     cost: float
 
     def to_json(self) -> dict[str, Any]:
-        """A row of ``dpsim tune --json``."""
+        """Return a row of ``dpsim tune --json``."""
         return {
             "values": self.values,
             "set": as_options(self.values),
@@ -62,7 +62,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A configuration that cannot be, and why."""
+    """An impossible configuration, and the reason."""
 
     values: dict[str, Plain]
     why: str
@@ -71,7 +71,7 @@ class Refused:
 class Evaluator:
     """Evaluates choices of ``space``.
 
-    ``results``: by scenario's key, what is known already; what is simulated is added to it.
+    ``results`` has known results by scenario's key; simulated ones are added to it.
     """
 
     def __init__(
@@ -93,44 +93,44 @@ class Evaluator:
 
     @property
     def count(self) -> int:
-        """How many different scenarios the search has simulated."""
+        """The number of different scenarios simulated by the search."""
         return len(self._simulated)
 
     @property
     def evaluations(self) -> list[Evaluation]:
-        """The configurations that can be, in the order in which they were asked for."""
+        """The possible configurations, in the order of evaluation."""
         return [found for found in self._found.values() if isinstance(found, Evaluation)]
 
     @property
     def refused(self) -> list[Refused]:
-        """Those that cannot."""
+        """The impossible configurations."""
         return [found for found in self._found.values() if isinstance(found, Refused)]
 
     def knows(self, choice: Choice) -> bool:
-        """Whether it was asked for already."""
+        """Return whether a choice has been evaluated."""
         return choice in self._found
 
     def can_be(self, choice: Choice) -> bool:
-        """Whether nothing speaks against it that is known before it is simulated."""
+        """Return whether a choice is possible as far as is known before simulating it."""
         try:
             return self._limits.broken(self._scenario(choice)) is None
         except DpsimError:
             return False
 
     def __call__(self, choice: Choice) -> Evaluation | Refused:
-        """The configuration with the few steps of a search."""
+        """Evaluate a choice with the few steps of a search."""
         if choice not in self._found:
             self._found[choice] = self._evaluated(choice)
         return self._found[choice]
 
     def in_full(self, evaluation: Evaluation) -> Evaluation | Refused:
-        """The same configuration with all steps of its file."""
+        """Evaluate the same configuration with all steps of its file."""
         return self._measured(evaluation.choice, self._scenario(evaluation.choice))
 
     def without(self, evaluation: Evaluation, path: str) -> Evaluation | None:
-        """The same, with few steps, but for one field as the file has it; None where it cannot be.
+        """Evaluate without the change of one field, with few steps; None if that is impossible.
 
-        Fields that mean nothing then are left out too.
+        Fields that do not apply then are left out too.
         """
         rest = tuple(pair for pair in evaluation.choice if pair[0] != path)
         chosen = self.space.plain(rest)
@@ -144,7 +144,7 @@ class Evaluator:
         return found if isinstance(found, Evaluation) else None
 
     def base(self) -> Evaluation | Refused:
-        """The file as it is, with all its steps, whatever the limits."""
+        """Evaluate the unchanged file with all its steps, ignoring the limits."""
         scenario = validate(self._document, Scenario)
         try:
             return self._of((), scenario, self._result(scenario))
@@ -152,10 +152,10 @@ class Evaluator:
             return Refused({}, str(refused))
 
     def base_breaks(self) -> str | None:
-        """Which limit the file as it is breaks; None also where it cannot be at all."""
+        """Return the limit that the unchanged file breaks; None also if it is impossible."""
         try:
             return self._limits.broken(validate(self._document, Scenario))
-        except DpsimError:  # which `base` says
+        except DpsimError:  # reported by `base`
             return None
 
     def _evaluated(self, choice: Choice) -> Evaluation | Refused:
@@ -166,7 +166,7 @@ class Evaluator:
             return Refused(self.space.plain(choice), rule_of(str(error)))
         if broken is not None:
             return Refused(self.space.plain(choice), broken)
-        # A search ranks, and few steps rank as all would. What it prints is simulated in full.
+        # The search only ranks, for which few steps suffice. Printed results are simulated in full.
         few = shorter(scenario)
         self._simulated.add(scenario_key(few))
         return self._measured(choice, few)
@@ -184,8 +184,8 @@ class Evaluator:
         return found if broken is None else Refused(found.values, broken)
 
     def _result(self, scenario: Scenario) -> Result:
-        """Simulated, where nobody did so before. Raises _NotPossibleError."""
-        # By what the scenario says, since choices that differ may come to the same.
+        """Return the result, simulated unless it is known. Raises _NotPossibleError."""
+        # Keyed by the scenario, since different choices may result in the same one.
         key = scenario_key(scenario)
         if key not in self._results:
             try:
@@ -209,29 +209,29 @@ class Evaluator:
 
 
 class _NotPossibleError(Exception):
-    """Why there is no figure for a configuration."""
+    """The reason why a configuration has no figure."""
 
 
 def shorter(scenario: Scenario) -> Scenario:
-    """``scenario`` with as few steps as tell it apart from others.
+    """Return ``scenario`` with as few steps as needed to compare it with others.
 
-    They are whole periods of its averaging, and never more than it has but for a first whole one.
+    They are whole periods of its averaging, but never more steps than it has.
     """
     run, period = scenario.run, _period(scenario)
     is_alike = scenario.disturbance == DisturbanceConfig() and scenario.measured_jitter is None
     enough = _ALIKE if is_alike else _VARIED
-    # A part of a period would count too many or too few of the steps that communicate.
+    # Part of a period would count too many or too few of the steps that communicate.
     whole_periods = period * -(-enough // period)
-    # The first steps after a start wait for nobody yet: as many as a worker may be ahead.
+    # The first steps wait for no other worker: as many as a worker may be ahead.
     warmup = min(run.warmup, scenario.strategy.sync.lag + 1)
     few = run.model_copy(update={"steps": min(run.steps, whole_periods), "warmup": warmup})
     return scenario.model_copy(update={"run": few})
 
 
 def _period(scenario: Scenario) -> int:
-    """Steps from one averaging of models, or outer step, to the next.
+    """Return the number of steps between two averagings of models, or outer steps.
 
-    1 where that is wrong, which is said when it is simulated.
+    1 for an invalid setting, which is reported when it is simulated.
     """
     try:
         return exchange_cycle(scenario)
@@ -240,9 +240,9 @@ def _period(scenario: Scenario) -> int:
 
 
 def rule_of(text: str) -> str:
-    """The rule that a scenario's first problem breaks, with its path.
+    """Return the rule that a scenario's first problem breaks, with its path.
 
-    The place where it stands is left out.
+    The place in the file is left out.
     """
     line = text.splitlines()[0]
     fields = {field.alias or name for name, field in Scenario.model_fields.items()}

@@ -1,6 +1,6 @@
-"""What a configuration must keep to.
+"""The limits on configurations.
 
-What can be told before it is simulated, and the budget, which cannot.
+Most are checked before simulating; the budget cannot be.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
 from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 
-# To lose no accuracy is a limit that can be kept; no memory, or no money, is none. What does not
-# stand here must be above 0.
+# 0 is a valid limit for lost accuracy, but not for memory or money. Limits that are not listed must
+# be above 0.
 _LEAST = {"accuracy_penalty": 0, "batch": 1, "nodes": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a configuration may take; None is no limit.
+    """Upper limits on a configuration; None means no limit.
 
-    ``memory``: bytes on each GPU. ``batch``: samples of all workers in a step. ``budget``: cost, in
-    the scenario's currency (GPU hours where it has no price), of training to the target, or of a
-    million samples where the objective is not about a target. ``accuracy_penalty``: share of
-    accuracy lost; strategies of which it is not known break any such limit. Raises DpsimError for
-    limits below what anything takes.
+    ``memory``: bytes on each GPU. ``batch``: samples of all workers in a step. ``budget``: cost in
+    the scenario's currency (GPU hours if it has no price), of training to the target, or of a
+    million samples if the objective has no target. ``accuracy_penalty``: share of accuracy lost;
+    strategies with an unknown loss break any such limit. Raises DpsimError for limits that nothing
+    can meet.
     """
 
     memory: float | None = None
@@ -47,9 +47,9 @@ class Limits:
                 raise DpsimError(f"--{_OPTIONS[field.name]}: must be {rule}, but got {limit:g}")
 
     def broken(self, scenario: Scenario) -> str | None:
-        """The first limit that ``scenario`` breaks, None where it keeps to all.
+        """Return the first limit that ``scenario`` breaks, None if it meets all.
 
-        The memory of its GPUs is among them.
+        The memory of its GPUs is one of them.
         """
         return next(self._broken(scenario), None)
 
@@ -78,7 +78,7 @@ class Limits:
             yield f"more than {human(self.memory, DATA, 3)} on a GPU (--max-memory)"
 
     def over_budget(self, cost: float | None, unit: str) -> str | None:
-        """Whether a cost is over the budget, in words."""
+        """Return a message if a cost is over the budget, None otherwise."""
         if self.budget is None or (cost is not None and cost <= self.budget):
             return None
         return f"costs more than {self.budget:g} {unit} (--budget)"

@@ -1,4 +1,4 @@
-"""What the best configuration is best at."""
+"""The objective of a search."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MILLION = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is to be best, and ``title``, which is that in words.
+    """The quantity to optimise, with a ``title`` for it.
 
-    ``read`` takes its figure from a result, None where there is none. ``higher``: a higher figure
-    is better. ``to_target``: it is about training to the model's target, and so are the time and
-    cost beside it.
+    ``read`` returns its figure from a result, None if there is none. ``higher``: a higher figure is
+    better. ``to_target``: the figure is about training to the model's target, and so are the time
+    and cost shown with it.
     """
 
     name: str
@@ -28,24 +28,21 @@ class Objective:
     to_target: bool = False
 
     def score(self, figure: float) -> float:
-        """``figure`` such that less is better."""
+        """Return ``figure`` with its sign such that less is better."""
         return -figure if self.higher else figure
 
     def gain(self, before: float, after: float) -> float:
-        """The change of the figure, as a share.
-
-        Negative where something that should be small became smaller.
-        """
+        """Return the relative change of the figure, negative for a decrease."""
         return after / before - 1
 
     def time_s(self, result: Result) -> float | None:
-        """Seconds to the target, or of a million samples."""
+        """Return the seconds to the target, or for a million samples."""
         if self.to_target:
             return result.time_to_target_s
         return _MILLION / result.throughput_samples_per_s
 
     def cost(self, result: Result) -> float | None:
-        """What that time costs: in GPU hours, or in money where the scenario has a price."""
+        """Return the cost of that time: in GPU hours, or in money if the scenario has a price."""
         seconds, spending = self.time_s(result), result.spending
         if seconds is None:
             return None
@@ -54,7 +51,7 @@ class Objective:
 
     @property
     def span(self) -> str:
-        """What time and cost are of."""
+        """The words for what time and cost refer to."""
         return "to the target" if self.to_target else "of a million samples"
 
 
@@ -87,6 +84,6 @@ OBJECTIVES: Registry[Objective] = Registry(
 
 
 def currency(result: Result) -> str:
-    """The unit of costs: the scenario's currency, GPU hours where it has no price."""
+    """Return the unit of costs: the scenario's currency, GPU hours if it has no price."""
     cost = result.cost
     return "GPU hours" if cost is None else cost.currency

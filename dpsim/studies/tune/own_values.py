@@ -1,4 +1,4 @@
-"""The file that is tuned: its document, its own values in a space, and values it cannot have."""
+"""The tuned file: its document, its own values in a space, and values its fields refuse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpsim.studies.tune.space import Space
 
 
 def without_sweep(path: str | os.PathLike[str], overrides: Iterable[str]) -> Document:
-    """The file without its sweep.
+    """Load the file without its sweep.
 
     Compute times that are scaled to a measured step keep their scale when others change.
     """
@@ -35,15 +35,15 @@ def without_sweep(path: str | os.PathLike[str], overrides: Iterable[str]) -> Doc
     scenario = validate(document, Scenario)
     if scenario.fitted_to is None:
         return document
-    # In place of the measured step, to which every other configuration would be scaled as well.
+    # Replaces the measured step, to which every other configuration would be scaled too.
     scale = fitted_factor(calibrated(scenario))
     return apply_overrides(document, [Override.of("calibration", scale, "calibration")], Scenario)
 
 
 def check_target(scenario: Scenario, objective: Objective) -> None:
-    """Raises DpsimError for an objective to a target whose steps the model does not know."""
-    # With the plain strategy this asks about the model alone: a strategy with which the steps are
-    # not known is refused by itself, and others may be known.
+    """Raise DpsimError for an objective with a target whose steps are unknown for the model."""
+    # The plain strategy is used to check the model alone: a strategy with unknown steps is refused
+    # by itself, and others may be known.
     plain = scenario.model_copy(update={"strategy": type(scenario.strategy)()})
     found, optimizer = time_to_target(plain, 1.0), scenario.workload.optimizer
     if objective.to_target and (found is None or optimizer not in found.task.optimizers):
@@ -55,9 +55,9 @@ def check_target(scenario: Scenario, objective: Objective) -> None:
 
 
 def checked(found: Space, document: Document) -> Space:
-    """The space without values that nobody asked for and their own field refuses.
+    """Return the space without default values that their own field refuses.
 
-    Raises ScenarioError for those asked for.
+    Raises ScenarioError if the user requested them.
     """
     kept, refused = [], []
     for each in found.dimensions:
@@ -74,17 +74,16 @@ def checked(found: Space, document: Document) -> Space:
 
 
 def _problem(each: Dimension, number: int, found: Space, document: Document) -> str | None:
-    """What is said against a value itself, wherever it stands; None where nothing is."""
+    """Return the error about a value itself, in any file; None if there is none."""
     value = each.values[number]
     try:
         changed = apply_overrides(document, [*switched(each, found), value], Scenario)
-    except ScenarioError as error:  # a path through what is not there
+    except ScenarioError as error:  # a path through a missing part
         return str(error)
     try:
         validate(changed, Scenario)
     except ScenarioError as error:
-        # What is said of other places is of values that do not go together, and others may go with
-        # this one.
+        # Errors about other places come from conflicting values, and others may go with this one.
         starts = tuple(
             f"{place}: {each.path}{end}"
             for place in (value.place, value.value.key_place)
@@ -95,9 +94,9 @@ def _problem(each: Dimension, number: int, found: Space, document: Document) -> 
 
 
 def switched(each: Dimension, found: Space) -> list[Override]:
-    """The value of another dimension that gives the field its meaning.
+    """Return the value of another dimension that makes the field apply.
 
-    Nothing where the file's own value does so.
+    Empty if the file's own value does so.
     """
     if each.applies({}):
         return []
@@ -108,11 +107,11 @@ def switched(each: Dimension, found: Space) -> list[Override]:
 
 
 def own_values(found: Space, document: Document) -> Numbers | None:
-    """The file's own values as numbers in the space, None where it is not in it.
+    """Return the file's own values as numbers in the space, None if it is outside.
 
-    Fields that mean nothing there have their first value.
+    Fields that do not apply get their first value.
     """
-    # By what the scenario is, since one value can be written in many ways.
+    # Compared by scenario, since one value can be written in many ways.
     own = scenario_key(validate(document, Scenario))
     numbers: Numbers = {}
     for each in found.dimensions:

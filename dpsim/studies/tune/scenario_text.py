@@ -1,7 +1,4 @@
-"""A configuration as a scenario file.
-
-What the file said that it came from, with other values in their places.
-"""
+"""A configuration as a scenario file: the original file's content with other values."""
 
 from __future__ import annotations
 
@@ -17,22 +14,20 @@ from dpsim.studies.sweep import scenario_key
 
 
 def scenario_text(document: Document, comments: Iterable[str], target: Path) -> str:
-    """The YAML text of ``document``, below ``comments``, for a file at ``target``.
+    """Return the YAML text of ``document``, below ``comments``, for a file at ``target``.
 
-    Files that it names are named from there.
-
-    Comments of the file that the document came from are not in it. Raises FailedError where the
-    text would be another scenario.
+    Paths of files are made relative to ``target``. Comments of the original file are lost. Raises
+    FailedError if the text would be another scenario.
     """
     from ruamel.yaml import YAML
 
     yaml, buffer = YAML(), StringIO()
-    yaml.default_flow_style = None  # what holds no mappings or lists stands on one line
+    yaml.default_flow_style = None  # a mapping or list without nested ones is written on one line
     yaml.width = 120
     yaml.dump(_moved(document.plain(), Path(document.source).parent, target.parent), buffer)
     lines = (part for line in comments for part in wrap(line, 118, subsequent_indent="  ") or [""])
     text = "".join(f"# {line}\n" for line in lines) + buffer.getvalue()
-    # Read back before anyone relies on it: a number or a file's name may have come out otherwise.
+    # Read back to make sure: a number or a file's name may have been written differently.
     read = validate(from_text(text, str(target)), Scenario)
     if scenario_key(read) != scenario_key(validate(document, Scenario)):
         raise FailedError(
@@ -43,7 +38,7 @@ def scenario_text(document: Document, comments: Iterable[str], target: Path) -> 
 
 
 def _moved(value: Plain, source: Path, target: Path) -> Plain:
-    """The value with names of files beside the one file as seen from the other's folder."""
+    """Return the value with relative paths of files changed from one folder to the other."""
     if isinstance(value, dict):
         return {key: _moved(below, source, target) for key, below in value.items()}
     if isinstance(value, list):
@@ -55,7 +50,7 @@ def _renamed(text: str, source: Path, target: Path) -> str:
     name, colon, function = text.rpartition(":") if ".py:" in text else (text, "", "")
     if source.resolve() == target.resolve():
         return text
-    # Any text may be a name: the system is asked only about what can be one.
+    # Any text may be a file name: only plausible ones are looked up.
     if not name or "\n" in name or len(name) > 4096:
         return text
     if Path(name).is_absolute() or not (source / name).is_file():

@@ -1,11 +1,9 @@
-"""Ways through a space.
-
-Every choice where there are few, else those that Optuna suggests and the neighbours of the best.
+"""Search a space: exhaustively if it is small, otherwise by Optuna and around the best.
 
 The sampler is Optuna's tree-structured Parzen estimator (Bergstra et al., "Algorithms for
-hyper-parameter optimization", NeurIPS 2011), which takes the values as categories. When half of the
-evaluations are spent, the neighbours of the best so far, which differ from it in one value, are
-tried in random order, until a better one takes its place: what is left to gain mostly lies there.
+hyper-parameter optimization", NeurIPS 2011), which treats the values as categories. After half of
+the evaluations, the neighbours of the best choice so far, which differ from it in one value, are
+tried in random order, until a better one replaces it: most of the remaining gain is there.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ from dpsim.studies.tune.evaluator import Evaluation, Evaluator
 from dpsim.studies.tune.space import Space
 
 _SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
-_STARTUP = 10  # random choices before the estimator has something to go by
-_STALE = 200  # suggestions in a row that bring nothing new
-_TRIALS = 10  # suggestions for each evaluation: where most cannot be, others come up for ever
+_STARTUP = 10  # random choices before the estimator is used
+_STALE = 200  # suggestions in a row without a new choice
+_TRIALS = 10  # suggestions per evaluation: if most are impossible, the search would never end
 _OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_install('tune')}"
 
 Numbers = dict[str, int]
-# The numbers of the values of each field that a search may take, by path.
+# The numbers of the values that a search may take, by path of the field.
 Allowed = Mapping[str, Sequence[int]]
 
 
@@ -51,9 +49,9 @@ def sampled(
     progress: Callable[[int], None],
     allowed: Allowed | None = None,
 ) -> None:
-    """Evaluate until so many were simulated, or nothing new comes up; ``start`` comes first.
+    """Evaluate up to ``evaluations`` scenarios, ``start`` first; stop early if none are new.
 
-    Only values that are ``allowed``, all where that is None. Raises FailedError without Optuna.
+    Only ``allowed`` values are used, all if that is None. Raises FailedError without Optuna.
     """
     if allowed is None:
         allowed = {each.path: range(len(each.values)) for each in evaluator.space.dimensions}
@@ -76,10 +74,10 @@ def sampled(
 
 
 def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: Allowed) -> bool:
-    """Evaluate what the study suggests, and tell it; whether that was new."""
+    """Evaluate the study's suggestion and report it; return whether it was new."""
     from optuna.trial import TrialState
 
-    check()  # what breaks a limit is not simulated, and asks nobody for the time
+    check()  # a choice that breaks a limit is not simulated, so the time budget is checked here
     trial = study.ask()
     numbers = {
         each.path: trial.suggest_categorical(each.path, allowed[each.path])
@@ -98,9 +96,9 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: A
 
 
 class _Neighbours:
-    """What differs from the best so far in one value, each once in random order.
+    """The neighbours of the best choice so far, each once in random order.
 
-    Then what differs from the second best, and so on.
+    After them come the neighbours of the second best, and so on.
     """
 
     def __init__(
@@ -109,16 +107,16 @@ class _Neighbours:
         self._evaluator = evaluator
         self._allowed = allowed
         self._generator = generator
-        # Score, turn, and what is left around it. The turn tells equal scores apart: iterators
+        # Score, number, and the remaining neighbours. The number breaks ties, since iterators
         # cannot be compared.
         self._seen: list[tuple[float, int, Iterator[Numbers]]] = []
 
     def saw(self, score: float, numbers: Numbers) -> None:
-        """Take ``numbers`` up among those around which to look."""
+        """Add a choice whose neighbours to try."""
         insort(self._seen, (score, len(self._seen), self._around(numbers)))
 
     def next(self) -> Numbers | None:
-        """The next one that was not evaluated; None where there is none."""
+        """Return the next neighbour that was not evaluated; None if there is none."""
         space = self._evaluator.space
         for _, _, around in self._seen:
             for each in around:
@@ -127,7 +125,7 @@ class _Neighbours:
         return None
 
     def _around(self, numbers: Numbers) -> Iterator[Numbers]:
-        """What differs in one value, and in each value of fields whose meaning that one decides."""
+        """Yield choices that differ in one value, with all values of the fields it decides."""
         several: list[Numbers] = []
         for each in self._evaluator.space.dimensions:
             for number in self._allowed[each.path]:
@@ -135,14 +133,14 @@ class _Neighbours:
                     continue
                 for others in self._decided(each):
                     several.append({**numbers, each.path: number, **others})
-        # In random order: in that of dimensions, the budget would end before the last of them.
+        # In random order: in the order of dimensions, the budget would end before the last of them.
         for place in self._generator.permutation(len(several)):
             yield several[place]
 
     def _decided(self, each: Dimension) -> list[Numbers]:
-        """The values of each field that means something with some values of ``each`` only.
+        """Return the values of each field that applies only with some values of ``each``.
 
-        Where there is none, the one answer is no change.
+        If there is none, return one empty change.
         """
         found: list[Numbers] = []
         for other in self._evaluator.space.dimensions:
@@ -153,7 +151,7 @@ class _Neighbours:
 
 @contextmanager
 def _study(seed: int) -> Iterator[Any]:
-    """A study that keeps quiet."""
+    """Yield a study that logs warnings only."""
     try:
         import optuna
     except ImportError:

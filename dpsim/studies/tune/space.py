@@ -1,7 +1,4 @@
-"""The configurations that are searched.
-
-The values of several fields, in every combination that means something.
-"""
+"""The space of configurations: the values of several fields, in every applicable combination."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from dpsim.studies.tune.dimension import Dimension, defaults, dimension, parse_o
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective
 
-# The number of the chosen value by path, of the fields that mean something with the others.
+# The number of the chosen value by path, for the fields that apply.
 Choice: TypeAlias = tuple[tuple[str, int], ...]
 
 _ALGORITHMS = ("ring", "halving-doubling", "hierarchical", "double-binary-tree", "auto")
@@ -37,19 +34,19 @@ _SHARES = (4, 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The dimensions, those first on which it depends whether others mean something."""
+    """The dimensions; those that decide whether others apply come first."""
 
     dimensions: tuple[Dimension, ...]
 
     @classmethod
     def of(cls, dimensions: Iterable[Dimension]) -> Space:
-        """The space of ``dimensions``, in whichever order."""
+        """Return the space of ``dimensions``, given in any order."""
         return cls(tuple(sorted(dimensions, key=lambda each: each.order)))
 
     @property
     def size(self) -> int:
-        """How many different choices there are."""
-        # Switches one by one, the rest as a product: choices themselves may be millions.
+        """The number of different choices."""
+        # Switches one by one, the rest as a product: there may be millions of choices.
         rest = [each for each in self.dimensions if each not in self.switches]
         total = 0
         for choice in _choices(self.switches, self):
@@ -59,7 +56,7 @@ class Space:
 
     @property
     def switches(self) -> list[Dimension]:
-        """The dimensions that decide whether others mean something."""
+        """The dimensions that decide whether others apply."""
         return [
             each
             for each in self.dimensions
@@ -67,11 +64,11 @@ class Space:
         ]
 
     def choices(self) -> Iterator[Choice]:
-        """Every choice once, the last dimension's values in turn."""
+        """Yield every choice once, the last dimension varying fastest."""
         return _choices(self.dimensions, self)
 
     def choice(self, numbers: Mapping[str, int]) -> Choice:
-        """What of a number for every path means something."""
+        """Return the choice by a number for every path, without fields that do not apply."""
         chosen: Choice = ()
         for each in self.dimensions:
             if each.applies(self.plain(chosen)):
@@ -79,7 +76,7 @@ class Space:
         return chosen
 
     def same(self, choice: Choice, part: Space) -> Choice:
-        """A choice of a ``part`` of the space, whose fields have fewer values, as one of it."""
+        """Convert a choice of a ``part`` of the space, with fewer values, to one of the space."""
         mine = {each.path: each.values for each in self.dimensions}
         return tuple(
             (override.path, mine[override.path].index(override))
@@ -87,12 +84,12 @@ class Space:
         )
 
     def overrides(self, choice: Choice) -> list[Override]:
-        """The values chosen, in the order in which they are to be set."""
+        """Return the chosen values, in the order in which they are to be set."""
         by_path = {each.path: each for each in self.dimensions}
         return [by_path[path].values[number] for path, number in choice]
 
     def plain(self, choice: Choice) -> dict[str, Plain]:
-        """The values chosen, by path, as a file has them."""
+        """Return the chosen values by path, as in a file."""
         return {override.path: override.value.plain() for override in self.overrides(choice)}
 
 
@@ -111,11 +108,10 @@ def _choices(
 
 
 def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits: Limits) -> Space:
-    """The space of ``scenario``.
+    """Return the space of ``scenario``: the fields in ``over``, by default `default_values`.
 
-    What ``over`` names (``key=a,b,c``), or where that is nothing, `default_values`.
-
-    Raises DpsimError for a field that is named twice, or means something with none of the values.
+    Each of ``over`` is ``key=a,b,c``. Raises DpsimError for a field that is given twice, or that
+    applies with none of the values.
     """
     asked: dict[str, tuple[Override, ...]] = {}
     for text in over:
@@ -139,7 +135,7 @@ def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits:
 def _check(found: Space) -> None:
     chosen = [found.plain(choice) for choice in _choices(found.switches, found)]
     for each in found.dimensions:
-        # What nobody asked for may mean nothing here, and is then left out.
+        # Default fields that do not apply here are left out.
         if not each.asked or each.kinds is None:
             continue
         if any(each.applies(values) for values in chosen):
@@ -154,14 +150,12 @@ def _check(found: Space) -> None:
 def default_values(
     scenario: Scenario, objective: Objective, limits: Limits
 ) -> dict[str, tuple[object, ...]]:
-    """What is searched over where nothing is asked for.
+    """Return the default search: for each path the scenario's own value and usual alternatives.
 
-    By path the scenario's own value, and others that often pay.
-
-    The batch, learners and nodes are left as they are where the objective is the step time, which
-    any less of them shortens; where it is about a target, so are the ways to synchronise and codecs
-    with which it is not known how many steps the target takes; and where accuracy has a limit, all
-    of which it is not known what they lose.
+    If the objective is the step time, batch, learners and nodes are kept, since reducing any of
+    them shortens the step. If it has a target, ways to synchronise and codecs are left out for
+    which the number of steps to the target is unknown. If accuracy is limited, all those with an
+    unknown loss of accuracy are left out.
     """
     values = _strategy(scenario, objective, limits)
     if objective.name != "step-time":
@@ -180,7 +174,7 @@ def _strategy(
     syncs: tuple[str, ...] = _PLAIN_SYNC if objective.to_target else _SYNCS
     if limits.accuracy_penalty is not None:
         codecs, syncs = _PLAIN_CODEC, _PLAIN_SYNC
-    # The scenario's own values come first: a search starts where the file is.
+    # The scenario's own values come first: the search starts at the file.
     sizes = sorted({own_size, *(_MEBI * size for size in _BUCKETS)})
     return {
         "strategy.aggregation.kind": (aggregation.kind, "allreduce", "sharded"),
@@ -194,7 +188,7 @@ def _strategy(
 
 
 def _known_steps(codecs: Iterable[str]) -> tuple[str, ...]:
-    """Those with which the steps to a target are the ones that are known."""
+    """Return the codecs that do not change the number of steps to a target."""
     models = cast("dict[str, type[Codec]]", shape_of(CompressionConfig).kinds())
     return tuple(kind for kind in codecs if not models[kind].takes_more_steps)
 
@@ -204,7 +198,7 @@ def _size(nbytes: float) -> str:
 
 
 def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
-    """Of the all-reduce; a library chooses its own."""
+    """Return the algorithms of the all-reduce; none if a library chooses its own."""
     own = aggregation.all_reduce
     if own is None:
         return {"strategy.aggregation.algorithm": _ALGORITHMS}
@@ -214,7 +208,7 @@ def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
 
 
 def _scale(scenario: Scenario, limits: Limits) -> dict[str, tuple[object, ...]]:
-    """Batches, learners and nodes; nodes up to the limit, or as many as there are."""
+    """Return values for batch, learners and nodes; nodes up to the limit or the file's number."""
     workload = scenario.workload
     batches = sorted({max(1, round(factor * workload.batch_per_gpu)) for factor in _BATCHES})
     values: dict[str, tuple[object, ...]] = {

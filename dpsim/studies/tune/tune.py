@@ -1,4 +1,4 @@
-"""A scenario file in, its best configuration out."""
+"""Find the best configuration of a scenario file."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from dpsim.studies.tune.tuning import Reason, Tuning
 
 _FINALISTS = 3  # the best of a search, compared again with all steps
 _MOST_OF_FRONT = 12
-_FOR_SAME_UPDATES = 1 / 3  # of the evaluations: there are fewer of those
+_FOR_SAME_UPDATES = 1 / 3  # of the evaluations: fewer configurations keep the updates
 _SHOWN_REASONS = 5
-_LOOKED_AT = 2000  # choices of which it is asked if they can be, before a space counts as large
-_LAST_SEED = 2**32 - 1  # of Optuna's samplers
+_LOOKED_AT = 2000  # choices checked for being possible, before a space counts as large
+_LAST_SEED = 2**32 - 1  # the largest seed of Optuna's samplers
 
 
 def tune(
@@ -51,9 +51,9 @@ def tune(
     results: MutableMapping[str, Result] | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Tuning:
-    """The best configuration of a scenario for an objective of `OBJECTIVES`.
+    """Search for the best configuration of the scenario at ``path``, by one of `OBJECTIVES`.
 
-    The scenario is the file at ``path``; the best is sought within ``limits``.
+    Only configurations within ``limits`` count.
 
     ``over``: what to search, ``key=a,b,c`` each; by default `default_values`. All configurations
     are tried where there are at most ``evaluations``; otherwise so many are simulated that a seeded
@@ -62,8 +62,8 @@ def tune(
     `dpsim.studies.sweep.point.scenario_key`, to which those found here are added. ``progress`` gets
     what is done, how much of it, of how much.
 
-    Raises DpsimError for what cannot be searched, and where no configuration can be; FailedError
-    where Optuna is needed and is not there.
+    Raises DpsimError for fields that cannot be searched, and if no configuration is possible;
+    FailedError if Optuna is needed but not installed.
     """
     if evaluations < 1:
         raise DpsimError(f"--evaluations: must be at least 1, but got {evaluations}")
@@ -87,12 +87,12 @@ def tune(
 
 
 def _few(evaluator: Evaluator, part: Space, most: int) -> bool:
-    """Whether at most ``most`` choices of a ``part`` of the space can be.
+    """Return whether at most ``most`` choices of a ``part`` of the space are possible.
 
-    Only those are simulated. Of a large model there may be some dozen among a thousand.
+    Only those are simulated. For a large model, a thousand choices may contain only some dozens.
     """
     possible = 0
-    # No further than needed: there may be millions. Those past the last are not looked at.
+    # Stops early, since there may be millions.
     for looked_at, choice in enumerate(part.choices()):
         if looked_at == max(most, _LOOKED_AT):
             return False
@@ -109,7 +109,7 @@ def _search(
     seed: int,
     progress: Callable[[str, int, int], None],
 ) -> None:
-    """First what leaves the updates as they are, then everything, from the best of that on."""
+    """Search choices that keep the updates first, then all, starting from the best found."""
     searched = evaluator.space
     own = own_values(searched, document)
     same = _same_updates(searched, document)
@@ -124,7 +124,7 @@ def _search(
         if _few(evaluator, same, first):
             exhaustive(evaluator, done, same)
         else:
-            # A start outside the part would bring back what the part leaves out.
+            # A start outside the part would bring back the excluded values.
             fitting = [
                 each for each in begin if all(n in numbers[path] for path, n in each.items())
             ]
@@ -140,9 +140,9 @@ def _search(
 
 
 def _same_updates(searched: Space, document: Document) -> Space:
-    """The part of the space whose values change nothing about the updates.
+    """Return the part of the space whose values keep the updates of synchronous training.
 
-    Of each field those values with which the fewest parts of the strategy do.
+    For each field, these are the values with the fewest parts of the strategy that change updates.
     """
 
     def changes(each: Dimension, value: Override) -> int:
@@ -150,13 +150,13 @@ def _same_updates(searched: Space, document: Document) -> Space:
         try:
             return len(inexact(validate(apply_overrides(document, values, Scenario), Scenario)))
         except ScenarioError:
-            return 0  # which is said when it is tried
+            return 0  # reported when it is tried
 
     kept = []
     for each in searched.dimensions:
         counts = [changes(each, value) for value in each.values]
-        # The file may change the updates by other fields as well, which counts for all values here
-        # alike: what matters is the least that this field can do.
+        # Other fields of the file may change the updates too, equally for all values here: only the
+        # minimum of this field matters.
         least = min(counts)
         pairs = zip(each.values, counts, strict=True)
         kept.append(each.kept(value for value, count in pairs if count == least))
@@ -164,7 +164,7 @@ def _same_updates(searched: Space, document: Document) -> Space:
 
 
 def _numbers(searched: Space, part: Space) -> dict[str, list[int]]:
-    """Which values of each field a part of the space has, by path."""
+    """Return the numbers of each field's values that a part of the space has, by path."""
     has = {each.path: each.values for each in part.dimensions}
     return {
         each.path: [n for n, value in enumerate(each.values) if value in has[each.path]]
@@ -173,16 +173,16 @@ def _numbers(searched: Space, part: Space) -> dict[str, list[int]]:
 
 
 def _changed_once(evaluator: Evaluator, same: Mapping[str, list[int]]) -> list[Numbers]:
-    """The best so far, and that with each value in turn that ``same`` lacks.
+    """Return the best choice so far, and that with each value that ``same`` lacks in turn.
 
-    Fields that mean nothing there have their first value.
+    Fields that do not apply get their first value.
     """
     found = evaluator.evaluations
     if not found:
         return []
     best = min(found, key=lambda each: evaluator.objective.score(each.figure))
     dimensions = evaluator.space.dimensions
-    # The search wants a number for every field, also for those that mean nothing there.
+    # The search needs a number for every field, even for those that do not apply.
     numbers = {**{each.path: 0 for each in dimensions}, **dict(best.choice)}
     return [
         numbers,
@@ -202,8 +202,8 @@ def _tuning(
     whole: bool,
     progress: Callable[[str, int, int], None],
 ) -> Tuning:
-    """The answer: the best few of the search, and the front, again with all steps."""
-    # Few steps rank nearly as all do: the best of all is among the first few.
+    """Simulate the best of the search, and the front, with all steps, and return the answer."""
+    # Few steps rank almost like all steps: the overall best is among the first few.
     ranked = sorted(evaluator.evaluations, key=lambda each: evaluator.objective.score(each.figure))
     if not ranked:
         raise DpsimError(_nothing(evaluator.refused))
@@ -242,8 +242,8 @@ def _tuning(
 def _why(
     winner: Evaluation, evaluator: Evaluator, progress: Callable[[str, int, int], None]
 ) -> tuple[Reason, ...]:
-    """What each value of the best brings: what is lost without it alone; the most first."""
-    # The winner with few steps as well, so that nothing but the value tells the two apart.
+    """Return the effect of each value of the best, by its loss without it; largest first."""
+    # The winner with few steps too, so that only the value differs between the two.
     searched = evaluator(winner.choice)
     if not isinstance(searched, Evaluation):
         return ()
@@ -254,20 +254,20 @@ def _why(
             loss = evaluator.objective.gain(searched.figure, other.figure)
             found.append(Reason(path, value, loss, _part_that_grows(searched, other)))
         progress("why", done, len(winner.values))
-    # What is lost is a fall where more is better: the score turns its sign.
+    # The loss is a decrease if higher is better; the score adjusts the sign.
     return tuple(sorted(found, key=lambda each: -evaluator.objective.score(each.loss)))
 
 
 def _part_that_grows(best: Evaluation, other: Evaluation) -> PartName:
-    """The part of a step that is longer by most with the other."""
+    """Return the part of a step that grows most with the other configuration."""
     before, after = best.result.parts_s, other.result.parts_s
     return max(PARTS, key=lambda part: after[part] - before[part])
 
 
 def _finalists(ranked: list[Evaluation]) -> list[Evaluation]:
-    """The best few, the best few of those with known accuracy, and the front; each once.
+    """Return the best few, the best few with known accuracy, and the front; each once.
 
-    The front is evenly thinned out where it is long.
+    A long front is thinned out evenly.
     """
     exact = [each for each in ranked if accuracy_penalty(each.scenario) == 0]
     front = _front(ranked)
@@ -284,7 +284,7 @@ def _front(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
 
 
 def _nothing(refused: list[Refused]) -> str:
-    """What is said where no configuration can be."""
+    """Return the message if no configuration is possible."""
     counts: dict[str, int] = {}
     for each in refused:
         counts[each.why] = counts.get(each.why, 0) + 1

@@ -1,6 +1,7 @@
-"""What a search found.
+"""The result of a search.
 
-The best configuration beside the file's own, the front of time against cost, and what could not be.
+It has the best configuration and the file's own, the front of time against cost, and the impossible
+configurations.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from dpsim.studies.tune.space import Space
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What one ``value`` of a best configuration brings.
+    """The effect of one ``value`` of a best configuration.
 
-    ``loss``: the change of the figure, as a share, where the file's own value stands at ``path``
-    instead; ``part``: the part of a step that grows most then.
+    ``loss`` is the relative change of the figure with the file's own value at ``path`` instead;
+    ``part`` is the part of a step that then grows most.
     """
 
     path: str
@@ -38,14 +39,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuning(Shown):
-    """The answer of `tune`.
+    """The result of `tune`.
 
-    ``baseline``: the file as it is, or why it cannot be; ``breaks``: which limit it breaks.
-    ``best``, ``exact`` (the best of those that make the updates of plain synchronous training; None
-    where none does) and ``front`` (the fastest first) are simulated with all steps of the file,
-    ``why`` and ``why_exact`` say what each of their values brings,
-    ``evaluations``, all configurations that can be, with few. ``exhaustive``: every choice of
-    ``space`` was evaluated.
+    ``baseline``: the unchanged file, or why it is impossible; ``breaks``: the limit that it breaks.
+    ``best``, ``exact`` (the best with the updates of synchronous training; None if there is none)
+    and ``front`` (fastest first) are simulated with all steps of the file; ``why`` and
+    ``why_exact`` are the effects of their values. ``evaluations`` are all possible configurations,
+    with few steps. ``exhaustive``: every choice of ``space`` was evaluated.
     """
 
     document: Document
@@ -70,17 +70,17 @@ class Tuning(Shown):
 
     @property
     def gain(self) -> float | None:
-        """The best figure over the baseline's, less 1; None where the baseline cannot be."""
+        """The relative change of the figure from baseline to best; None without a baseline."""
         return self.gain_of(self.best)
 
     def gain_of(self, evaluation: Evaluation) -> float | None:
-        """The same of any configuration."""
+        """Return the relative change of the figure from the baseline to ``evaluation``."""
         if isinstance(self.baseline, Refused):
             return None
         return self.objective.gain(self.baseline.figure, evaluation.figure)
 
     def is_best_too(self, evaluation: Evaluation) -> bool:
-        """Whether the models' errors leave open if a configuration is better than the best."""
+        """Return whether a configuration may be as good as the best within the models' errors."""
         best, own = (
             1 / each.figure if self.objective.higher else each.figure
             for each in (self.best, evaluation)
@@ -94,18 +94,18 @@ class Tuning(Shown):
 
     @property
     def reasons(self) -> list[tuple[str, int, Refused]]:
-        """Why configurations cannot be, how many of them, and the first.
+        """The reasons why configurations are impossible, with their number and the first of each.
 
         The most frequent reason comes first.
         """
         counts = Counter(each.why for each in self.refused)
-        # Reversed, so that the first of each reason is what remains.
+        # Reversed, so that the first of each reason is kept.
         first = {each.why: each for each in reversed(self.refused)}
         return [(why, count, first[why]) for why, count in counts.most_common()]
 
     @property
     def notes(self) -> list[str]:
-        """What the figures of the best do not show, and what else is to be known."""
+        """Remarks that the figures of the best do not show."""
         return list(self._notes())
 
     def _notes(self) -> Iterator[str]:
@@ -113,7 +113,7 @@ class Tuning(Shown):
             yield f"the file's own configuration cannot be: {self.baseline.why}"
         elif self.breaks is not None:
             yield f"the file's own configuration breaks a limit: {self.breaks}"
-        # It may be, where the space does not hold the file's own values.
+        # Possible if the space does not contain the file's own values.
         elif self.objective.score(self.baseline.figure) < self.objective.score(self.best.figure):
             yield (
                 "the file's own configuration, which is none of those that were tried, "
@@ -136,7 +136,7 @@ class Tuning(Shown):
             )
 
     def _note_on_errors(self) -> Iterator[str]:
-        """Which of those that are shown are within the models' errors of the best."""
+        """Name the shown configurations that are within the models' errors of the best."""
         shown = {"as the file is": self.baseline, "with the same updates": self.exact}
         alike = [
             words
@@ -151,7 +151,7 @@ class Tuning(Shown):
             )
 
     def _note_on_batch(self) -> Iterator[str]:
-        # Time to a target has the steps that a batch needs in it.
+        # The time to a target includes the steps that a batch needs.
         if isinstance(self.baseline, Refused) or self.objective.to_target:
             return
         before, after = self.baseline.scenario.global_batch, self.best.scenario.global_batch
@@ -162,9 +162,9 @@ class Tuning(Shown):
             )
 
     def best_text(self, target: Path) -> str:
-        """The best configuration as a scenario file to be written to ``target``.
+        """Return the best configuration as a scenario file to be written to ``target``.
 
-        A comment says where it came from.
+        A comment states its origin.
         """
         values = [
             *self.space.overrides(self.best.choice),
@@ -189,7 +189,7 @@ class Tuning(Shown):
         yield from (f"Note: {note}" for note in self.notes)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim tune``."""
+        """Return the JSON object of ``dpsim tune``."""
         return {
             "schema_version": 1,
             "kind": "tune",

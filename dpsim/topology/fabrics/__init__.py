@@ -1,4 +1,4 @@
-"""What joins the nodes: fabrics, one file each, with their links and routes."""
+"""Fabrics that join the nodes, one file each, with their links and routes."""
 
 from __future__ import annotations
 

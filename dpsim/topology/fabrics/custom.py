@@ -1,4 +1,4 @@
-"""A network as its edges say: inline in the scenario, or in a GraphML file."""
+"""A network given by its edges: inline in the scenario, or in a GraphML file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_BYTES = 2**24  # of a GraphML file
 class Custom(Fabric):
     """Links between ports and switches as a list; edge e has the capacities 2 e and 2 e + 1.
 
-    Raises DpsimError where it does not connect all ports.
+    Raises DpsimError if it does not connect all ports.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Custom(Fabric):
         latencies = np.repeat([latency for *_, latency in edges], 2)
         super().__init__(ports, rates, latencies)
         self._shortest = ShortestPaths(self.graph(), spread)
-        # Collectives ask for the same pairs again and again, and each is a search.
+        # Cached, because collectives ask for the same pairs repeatedly, and each takes a search.
         self._found: dict[tuple[int, int], list[int]] = {}
 
-        # Links are full duplex: all ports reach port 0, or some do not reach each other.
+        # Links are full duplex, so it is enough that all ports reach port 0.
         for port in range(1, ports.count):
             if not self._shortest.reaches(port, 0):
                 card = ports.shown(f"port{port}")
@@ -63,7 +63,7 @@ class Custom(Fabric):
         return self._found[source, destination]
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Shortest paths of the graph."""
+        """Return the shortest paths of the graph."""
         pairs = zip(source.tolist(), destination.tolist(), strict=True)
         found = [self._path(a, b) for a, b in pairs]
         hops = max(map(len, found), default=0)
@@ -73,12 +73,12 @@ class Custom(Fabric):
         return links
 
     def link(self, number: int) -> tuple[str, str]:
-        """The two ends of an edge, one way or the other."""
+        """Return the two ends of an edge, in one direction or the other."""
         return self._ends[number]
 
 
 class CustomConfig(SwitchedConfig):
-    """A network as its edges say."""
+    """A network given by its edges."""
 
     fabric: Literal["custom"] = Field(
         description="Network cards and switches joined as edges, or a GraphML file, say."
@@ -98,12 +98,12 @@ class CustomConfig(SwitchedConfig):
 
     @property
     def links_file(self) -> str | None:
-        """The GraphML file, where one stands in for edges."""
+        """The GraphML file, if one is given instead of edges."""
         return self.graphml
 
     @property
     def listed_edges(self) -> tuple[CustomEdge, ...]:
-        """Those of the scenario, or of the file. Raises DpsimError for a file that says none."""
+        """The edges of the scenario or of the file. Raises DpsimError for a file without edges."""
         return self.edges or tuple(_read_graphml(self.graphml or ""))
 
     @model_validator(mode="after")
@@ -115,20 +115,20 @@ class CustomConfig(SwitchedConfig):
         return self
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where edges name no such cards, or a pair of ends twice."""
+        """Raise ValueError if edges name missing cards, or a pair of ends twice."""
         if sum(cards) > _MOST_CARDS:
             raise ValueError(
                 f"a custom network must have at most {_MOST_CARDS:,} network cards, but got "
                 f"{sum(cards):,}"
             )
         if self.edges:
-            # For its errors: a file is refused as a whole, before anything is built.
+            # For its errors only; a file is checked later, in `fabric_of`.
             list(_resolved(self.edges, cards))
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """The network of the edges.
+        """Return the network of the edges.
 
-        Raises DpsimError for a GraphML file that says no such network, or one not connected.
+        Raises DpsimError for a GraphML file that is invalid or whose network is not connected.
         """
         cards = np.bincount(ports.node_of).tolist()
         edges = self.listed_edges
@@ -141,7 +141,7 @@ class CustomConfig(SwitchedConfig):
 
 
 def _resolved(edges: Sequence[CustomEdge], cards: Sequence[int]) -> Iterator[ResolvedEdge]:
-    """Each link once, with ports by number.
+    """Yield each link once, with ports by number.
 
     Raises ValueError for an unknown card, a link to itself, or a pair joined twice.
     """
@@ -159,7 +159,7 @@ def _resolved(edges: Sequence[CustomEdge], cards: Sequence[int]) -> Iterator[Res
         for a, b in product(first, second):
             pair = frozenset((a, b))
             if a == b or (to_itself and pair in seen):
-                continue  # of a pattern joined to itself every pair comes twice
+                continue  # a pattern joined to itself gives every pair twice
             if pair in seen:
                 raise ValueError(
                     f"edges must join a pair of ends once, but {a!r} and {b!r} are joined twice"
@@ -176,7 +176,7 @@ def _resolved(edges: Sequence[CustomEdge], cards: Sequence[int]) -> Iterator[Res
 
 
 def _matches(end: str, port: dict[str, str]) -> list[str]:
-    """The names that one end of an edge means.
+    """Return the names that one end of an edge stands for.
 
     They are the cards that match a pattern, a card, or a switch of any other name.
     """
@@ -188,7 +188,7 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
                 "matches none"
             )
         return found
-    # A switch of such a name would be taken for a port, which fabrics call so.
+    # A switch of such a name would be mistaken for a port.
     like_a_port = _CARD.fullmatch(end) or re.fullmatch(r"port\d+", end)
     if end not in port and (like_a_port or not end.strip()):
         raise ValueError(
@@ -199,9 +199,9 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
 
 
 def _read_graphml(path: str) -> Iterator[CustomEdge]:
-    """The edges of a GraphML file.
+    """Yield the edges of a GraphML file.
 
-    Raises DpsimError where it cannot be read, or an edge lacks what it needs.
+    Raises DpsimError if it cannot be read, or an edge lacks what it needs.
     """
     try:
         graph = nx.read_graphml(io.BytesIO(read_limited(path, _MOST_BYTES)))
@@ -213,7 +213,7 @@ def _read_graphml(path: str) -> Iterator[CustomEdge]:
     names: dict[Any, str] = {}
     for node, data in graph.nodes(data=True):
         names[node] = str(data.get("name", node))
-    # A directed file may state a link once for each way, and links are full duplex here.
+    # A directed file may state a link once for each direction, and links are full duplex here.
     for a, b, data in graph.to_undirected().edges(data=True):
         said = {
             key: value

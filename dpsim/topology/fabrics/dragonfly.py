@@ -17,12 +17,12 @@ from dpsim.topology.fabrics.fabric import Fabric, Ports, Switched, TieredConfig
 class Dragonfly(Switched):
     """``groups`` groups of ``routers`` routers, each with ``global_links`` to other groups.
 
-    Each router is joined to each of its group. Each pair of groups has floor(routers global_links /
-    (groups - 1)) links, spread over the routers in turn; two between the same routers are one of
-    twice the rate. Routes are minimal: at most one local link, one global link and one local link;
-    of the global links between two groups one with the fewest local links, and of those the hash
-    chooses. Capacities: out of the ports, into them, the local links group by group, the global
-    links. Source: Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly
+    Each router is joined to each other of its group. Each pair of groups has floor(routers
+    global_links / (groups - 1)) links, spread over the routers in turn; two between the same
+    routers are one of twice the rate. Routes are minimal: at most one local link, one global link
+    and one local link; among the global links between two groups with the fewest local links the
+    hash chooses. Capacities: out of the ports, into them, the local links group by group, the
+    global links. Source: Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly
     Topology, ISCA 2008.
     """
 
@@ -64,21 +64,21 @@ class Dragonfly(Switched):
         super().__init__(ports, np.concatenate(rates), np.concatenate(latencies))
 
     def _number_global_links(self, links: int, per_router: int) -> None:
-        """Where the ``links`` global links between each pair of groups are.
+        """Number the ``links`` global links between each pair of groups.
 
         ``_exits[x, y, j]`` is the router of group x with the j-th link to group y.
         """
         groups = np.arange(self.groups)
         apart = (groups[None, :] - groups[:, None] - 1) % self.groups  # 0 for the next group
-        # A group's links leave it in turns, one to each other group, and fill router after router.
+        # A group's links go to the other groups in turn, and fill router after router.
         turn = np.arange(links)[None, None, :]
         place = turn * (self.groups - 1) + apart[:, :, None]
         self._exits = place // per_router + groups[:, None, None] * self.routers
 
-        # Links between the same two routers are one, of so many times the rate.
+        # Links between the same two routers are merged into one with the sum of their rates.
         out = ~np.eye(self.groups, dtype=bool)
-        # entries[x, y, j] is the router of group y at the other end. A row of `ends` for each link
-        # of each ordered pair of groups, since both directions are capacities.
+        # entries[x, y, j] is the router of group y at the other end. `ends` has a row for each link
+        # of each ordered pair of groups, because both directions are capacities.
         entries = np.swapaxes(self._exits, 0, 1)
         ends = np.stack([self._exits[out], entries[out]], axis=-1).reshape(-1, 2)
         self._global_ends, number, self._global_count = np.unique(
@@ -88,12 +88,11 @@ class Dragonfly(Switched):
         self._global_of[out] = number.reshape(-1, links)
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Port, router, at most one local link, one global and one local link, router, port."""
+        """Return port, at most one local, one global and one local link, and port."""
         here, there = self.router_of[source], self.router_of[destination]
         group_here, group_there = here // self.routers, there // self.routers
         apart = group_here != group_there
-        # Within a group the first local link leads all the way, and the second one from there to
-        # itself.
+        # Within a group the first local link leads all the way, and the second one is none.
         leave, enter = there, there  # the routers at the two ends of the global link
         over = np.full(len(source), -1)
         if apart.any():
@@ -112,31 +111,31 @@ class Dragonfly(Switched):
         return np.stack(hops, axis=1)
 
     def _nearest_link(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Which of the links between two groups each pair takes."""
+        """Return which of the links between two groups each pair takes."""
         here, there = self.router_of[source], self.router_of[destination]
         exits = self._exits[here // self.routers, there // self.routers]
         entries = self._exits[there // self.routers, here // self.routers]
         leads_away = (exits != here[:, None]).astype(np.int64)
         local = leads_away + (entries != there[:, None])
-        # Of the links with the fewest local ones, numbered 1, 2, ..., the spread chooses.
+        # The spread chooses among the links with the fewest local ones, numbered 1, 2, ...
         ways = (local == local.min(axis=1, keepdims=True)).cumsum(axis=1)
         chosen = self.spread.choose(source, destination, ways[:, -1])
-        # The first column whose count has passed the choice is the link of that number.
+        # The first column whose count exceeds the choice is the link of that number.
         return np.asarray((ways > chosen[:, None]).argmax(axis=1))
 
     def _local_link(self, router: IntArray, other: IntArray) -> IntArray:
-        """The link from each router to another of its group; -1 for none to itself."""
+        """Return the link from each router to another of its group; -1 for itself."""
         group, a = np.divmod(router, self.routers)
         b = other % self.routers
         first = self._local + (group * self.routers + a) * (self.routers - 1)
         return np.where(router == other, -1, first + b - (b > a))
 
     def switch_of(self, port: int) -> str:
-        """Its router."""
+        """Return its router."""
         return f"router{self.router_of[port]}"
 
     def trunk(self, number: int) -> tuple[str, str]:
-        """Two routers, of one group or of two."""
+        """Return two routers, of one group or of two."""
         local = self._global - self._local
         if number < local:
             router, other = divmod(number, self.routers - 1)
@@ -188,9 +187,8 @@ class DragonflyConfig(TieredConfig):
     )
 
     def _sizes(self, ports: int) -> tuple[int, int, int]:
-        """Groups, ports per router and global links per router, for so many ports."""
-        # The paper's balance, a = 2 p = 2 h: routers of a group, and each one's ports and global
-        # links.
+        """Return groups, ports per router and global links per router for ``ports`` ports."""
+        # The paper's balance, a = 2 p = 2 h: a routers per group, p ports and h global links each.
         balanced = max(self.routers // 2, 1)
         per_router = self.ports_per_router or balanced
         links = self.global_links or balanced
@@ -198,7 +196,7 @@ class DragonflyConfig(TieredConfig):
         return groups, per_router, links
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where there is no room for all cards, or too few global links."""
+        """Raise ValueError if there is no room for all cards, or too few global links."""
         count = sum(cards)
         groups, per_router, links = self._sizes(count)
         room = groups * self.routers * per_router
@@ -214,7 +212,7 @@ class DragonflyConfig(TieredConfig):
             )
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """The dragonfly of these sizes."""
+        """Return the dragonfly of these sizes."""
         groups, per_router, links = self._sizes(ports.count)
         return Dragonfly(
             ports,

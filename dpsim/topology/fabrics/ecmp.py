@@ -1,4 +1,4 @@
-"""Which of several equal ways a flow takes: by a hash of its ends (ECMP), or by its destination."""
+"""Choice between equal paths: by a hash of the flow's ends (ECMP), or by its destination."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LEVEL = 0xD1B54A32D192ED03
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Spreads flows over equal ways: hashed with ``seed``, or by destination where it is None.
+    """Spread of flows over equal paths: hashed with ``seed``, or by destination if it is None.
 
-    Hashed: all packets of a pair of ports go one way, as with ECMP over a flow's addresses. By
+    Hashed: all packets of a pair of ports take one path, as with ECMP over a flow's addresses. By
     destination (D-Mod-K: Zahavi, Concurrency and Computation 22, 2010, as InfiniBand's static
     routes): shifts and exchanges over powers of two share no link.
     """
@@ -28,9 +28,9 @@ class Spread:
     def choose(
         self, source: IntArray, destination: IntArray, ways: int | IntArray, level: int = 0
     ) -> IntArray:
-        """The way, 0 to ``ways`` - 1, of each pair of ports; they may have unequal numbers of ways.
+        """Return the path, 0 to ``ways`` - 1, of each pair of ports; ``ways`` may differ by pair.
 
-        ``level`` tells the choices of one route apart.
+        ``level`` distinguishes the choices of one route.
         """
         if self.seed is None:
             # The destination's digits in base `ways`, one for each level.
@@ -40,14 +40,14 @@ class Spread:
         )
 
     def hash(self, source: IntArray, destination: IntArray, level: int = 0) -> NDArray[np.uint64]:
-        """64 well mixed bits for each pair of ports.
+        """Return 64 well mixed bits for each pair of ports.
 
         By the finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
         """
-        # A hash of its own for each level: with one for all, flows that met at a lower level would
-        # meet at every higher one too (polarisation).
+        # A separate hash for each level: with one for all, flows that share a link at a lower level
+        # would share one at every higher level too (polarisation).
         begin = (self.seed or 0) * _GOLDEN + (level + 1) * _LEVEL
-        # Products of uint64 arrays wrap around, as the finaliser needs them to.
+        # Products of uint64 arrays wrap around, as the finaliser requires.
         from_source = np.asarray(source).astype(np.uint64) * np.uint64(_GOLDEN)
         from_destination = np.asarray(destination).astype(np.uint64) * np.uint64(_GOLDEN)
         mixed = _mixed(from_source + np.uint64(begin & _MASK))

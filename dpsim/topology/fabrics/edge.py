@@ -1,4 +1,4 @@
-"""A link of a network that is given edge by edge."""
+"""A link of a network that is given by its edges."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CustomEdge(Config):
         rate = self.link.bandwidth if self.link is not None else (self.rate or 0.0)
         if self.window is None or self.seconds == 0:
             return rate
-        # One window a round trip.
+        # One window per round trip.
         return min(rate, self.window / (2 * self.seconds))
 
     @property

@@ -1,4 +1,4 @@
-"""What joins the nodes: the contract of a fabric, and the part of a scenario that describes one."""
+"""The interface of a fabric, and the part of a scenario that describes one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class Ports:
     """The ends of a fabric, one for each network card, node by node.
 
-    They are ``count``, of ``rate`` B/s each way, each at a link that takes ``latency`` s. Rate and
-    latency are one value for all, or one each. ``cards`` says how many ports each node has, in
-    their order; left out, each port is a node's only one.
+    There are ``count`` ports, each of ``rate`` B/s in each direction, on a link of ``latency`` s.
+    Rate and latency are one value for all, or one each. ``cards`` is the number of ports of each
+    node, in order; by default each node has one port.
     """
 
     count: int
@@ -41,7 +41,7 @@ class Ports:
     @cached_property
     def rates(self) -> FloatArray:
         """B/s of each port."""
-        # A view: one number stands for a million ports.
+        # A view, because one number may apply to a million ports.
         return np.broadcast_to(np.asarray(self.rate, dtype=float), self.count)
 
     @cached_property
@@ -58,14 +58,14 @@ class Ports:
 
     @cached_property
     def card_of(self) -> IntArray:
-        """Each port's place among its node's: 0 for nic0."""
+        """Each port's number in its node: 0 for nic0."""
         if self.cards is None:
             return np.zeros(self.count, dtype=np.int64)
         first = np.cumsum(self.cards) - self.cards
         return np.arange(self.count) - first[self.node_of]
 
     def shown(self, end: str) -> str:
-        """An end of a link for people: a port as its node's card, ``node3/nic0``; others as is."""
+        """Return an end of a link for display: a port as its node's card, ``node3/nic0``."""
         if not end.startswith("port"):
             return end
         port = int(end[4:])
@@ -75,8 +75,8 @@ class Ports:
 class Fabric(ABC):
     """Switches and links between ports; each direction of a link is a capacity.
 
-    ``capacities`` are B/s and ``latencies`` s of each, by number. Ports are called ``port<p>``;
-    other names are switches. ``dims``: ports in each dimension where they stand in a grid, the last
+    ``capacities`` are B/s and ``latencies`` s of each, by number. Ports are named ``port<p>``;
+    other names are switches. ``dims``: ports in each dimension if they form a grid, the last
     one fastest.
     """
 
@@ -89,28 +89,28 @@ class Fabric(ABC):
 
     @abstractmethod
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """The capacities on the way of each pair of different ports, in order.
+        """Return the capacities on the path of each pair of different ports, in order.
 
-        The shape is (pairs, hops); -1 stands for none. What one pair gets does not depend on the
+        The shape is (pairs, hops); -1 stands for none. The path of one pair does not depend on the
         others.
         """
 
     @abstractmethod
     def link(self, number: int) -> tuple[str, str]:
-        """The two ends of a capacity."""
+        """Return the two ends of a capacity."""
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """The route of each pair of different ports; its latency is the sum of its links'."""
+        """Return the route of each pair of different ports; latency is the sum over its links."""
         links = self.paths(source, destination)
         seconds = np.append(self.latencies, 0.0)  # the last entry is link -1: none
         latency = np.zeros(len(links))
-        # One hop after the other, so that a sum does not depend on how wide the table is.
+        # Hop by hop, so that a sum does not depend on the width of the table.
         for hop in range(links.shape[1]):
             latency += seconds[links[:, hop]]
         return Routes(links, latency)
 
     def graph(self) -> nx.DiGraph[str]:
-        """The fabric as a graph: edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``."""
+        """Return the fabric as a graph with ``capacity`` (B/s), ``latency`` (s) and ``number``."""
         import networkx as nx
 
         graph: nx.DiGraph[str] = nx.DiGraph()
@@ -123,11 +123,11 @@ class Fabric(ABC):
 class Switched(Fabric):
     """Ports at switches: its capacities begin with those out of each port, then into each.
 
-    A kind with several switches says which one each port is at, and what joins them.
+    A subclass with several switches overrides `switch_of` and `trunk`.
     """
 
     def link(self, number: int) -> tuple[str, str]:
-        """The two ends of a capacity: a port and its switch, or two switches."""
+        """Return the two ends of a capacity: a port and its switch, or two switches."""
         count = self.ports.count
         if number >= 2 * count:
             return self.trunk(number - 2 * count)
@@ -136,16 +136,16 @@ class Switched(Fabric):
         return ends if number < count else ends[::-1]
 
     def switch_of(self, port: int) -> str:
-        """The switch that a port is at: the only one."""
+        """Return the switch of a port: the only one."""
         return "switch"
 
     def trunk(self, number: int) -> tuple[str, str]:
-        """The two ends of a capacity between switches, counted from the first of those."""
+        """Return the two ends of a capacity between switches, counted from the first of those."""
         raise NotImplementedError
 
 
 class FabricConfig(Config, ABC):
-    """What every network says: the cards that end it."""
+    """The fields of every network: the cards at its ends."""
 
     own_rates: ClassVar[tuple[str, ...]] = ()
     """Fields with rates of links that do not follow the cards' (B/s)."""
@@ -172,25 +172,25 @@ class FabricConfig(Config, ABC):
     )
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where the fabric cannot join nodes of so many network cards each."""
+        """Raise ValueError if the fabric cannot join nodes with these numbers of network cards."""
 
     @abstractmethod
     def fabric_of(self, ports: Ports) -> Fabric:
-        """What joins ``ports``."""
+        """Return the fabric that joins ``ports``."""
 
     @property
     def links_file(self) -> str | None:
-        """The file that rates and latencies of its links stand in; None where fields say them."""
+        """The file with the rates and latencies of its links; None if fields state them."""
         return None
 
     @property
     def listed_edges(self) -> tuple[CustomEdge, ...]:
-        """Its links, where they are listed one by one."""
+        """Its links, if they are listed one by one."""
         return ()
 
     @property
     def reduces(self) -> bool:
-        """Whether the switches reduce what passes through them."""
+        """Whether the switches reduce data that passes through them."""
         return False
 
 
@@ -206,7 +206,6 @@ class SwitchedConfig(FabricConfig):
 
     @property
     def reduces(self) -> bool:
-        """Whether the switches reduce what passes through them."""
         return self.in_network_reduction
 
 
@@ -236,5 +235,5 @@ class TieredConfig(SwitchedConfig):
 
     @property
     def spread(self) -> Spread:
-        """How flows spread over equal ways."""
+        """The spread of flows over equal paths."""
         return Spread(self.ecmp_seed if self.routing == "ecmp" else None)

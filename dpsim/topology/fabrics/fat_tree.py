@@ -40,18 +40,18 @@ class FatTree(Switched):
         )
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Through the edge switch, the pod or a core, as near as the two ports are."""
+        """Return the path through the edge switch, the pod or a core, as near as the ports are."""
         half, level = self.half, self._level
         here, there = source // half, destination // half  # edge switches
         pod_here, pod_there = here // half, there // half
         aggregation = self.spread.choose(source, destination, half)
         core = self.spread.choose(source, destination, half, level=1)
 
-        # Going up there is a choice at each level; going down there is one way.
+        # Upwards there is a choice at each level; downwards there is one path.
         first = 2 * self.ports.count
         up = first + here * half + aggregation
         over = first + level + (pod_here * half + aggregation) * half + core
-        # A core joins the switches of one place in all pods: down goes through the place of up.
+        # A core joins the switches at one place in all pods, so the way down has the place of up.
         down = first + 2 * level + there * half + aggregation
         back = first + 3 * level + (pod_there * half + aggregation) * half + core
 
@@ -68,12 +68,12 @@ class FatTree(Switched):
         return np.stack(hops, axis=1)
 
     def switch_of(self, port: int) -> str:
-        """Its edge switch."""
+        """Return its edge switch."""
         return f"edge{port // self.half}"
 
     def trunk(self, number: int) -> tuple[str, str]:
-        """Edge and aggregation switch, or aggregation and core switch."""
-        # Levels 0 and 1 are those of the links up, 2 and 3 the same links downwards.
+        """Return edge and aggregation switch, or aggregation and core switch."""
+        # Levels 0 and 1 are the links up, 2 and 3 the same links downwards.
         level, place = divmod(number, self._level)
         lower, upper = divmod(place, self.half)
         if level % 2 == 0:
@@ -100,7 +100,7 @@ class FatTreeConfig(TieredConfig):
     )
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where there is no room for all cards."""
+        """Raise ValueError if there is no room for all cards."""
         if self.k is not None and sum(cards) > self.k**3 // 4:
             raise ValueError(
                 f"k must be at least {least_k(sum(cards))} for {sum(cards):,} network cards (room "
@@ -108,7 +108,7 @@ class FatTreeConfig(TieredConfig):
             )
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """The fat tree of ``k``, or the smallest one with room for all ports."""
+        """Return the fat tree of ``k``, or the smallest one with room for all ports."""
         return FatTree(
             ports,
             self.k or least_k(ports.count),
@@ -118,7 +118,7 @@ class FatTreeConfig(TieredConfig):
 
 
 def least_k(ports: int) -> int:
-    """The smallest even k with k^3/4 >= ``ports``."""
+    """Return the smallest even k with k^3/4 >= ``ports``."""
     k = 2
     while k**3 // 4 < ports:
         k += 2

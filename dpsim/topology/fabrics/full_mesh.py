@@ -24,19 +24,19 @@ class FullMesh(Fabric):
         out = ~np.eye(ports.count, dtype=bool)
         super().__init__(
             ports,
-            # Row by row without the diagonal, as links are numbered. The slower end limits each.
+            # Row by row without the diagonal, as links are numbered. The slower end limits a link.
             np.minimum.outer(ports.rates, ports.rates)[out],
             np.maximum.outer(ports.latencies, ports.latencies)[out],
         )
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """The one link."""
+        """Return the single link of each pair."""
         others = self.ports.count - 1
-        # A port's others are numbered as if it were not there.
+        # A port's others are numbered without the port itself.
         return (source * others + destination - (destination > source))[:, None]
 
     def link(self, number: int) -> tuple[str, str]:
-        """From a port to another."""
+        """Return a port and another one."""
         source, other = divmod(number, self.ports.count - 1)
         return f"port{source}", f"port{other + (other >= source)}"
 
@@ -49,7 +49,7 @@ class FullMeshConfig(FabricConfig):
     )
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where there would be too many links."""
+        """Raise ValueError if there would be too many links."""
         if sum(cards) > _MOST_PORTS:
             raise ValueError(
                 f"a full mesh must have at most {_MOST_PORTS:,} network cards, but got "
@@ -57,5 +57,5 @@ class FullMeshConfig(FabricConfig):
             )
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """A link for each pair."""
+        """Return a fabric with a link for each pair."""
         return FullMesh(ports)

@@ -15,9 +15,9 @@ from dpsim.topology.fabrics.fabric import Fabric, Ports, Switched, TieredConfig
 class LeafSpine(Switched):
     """Ports on leaf switches, port p on leaf ``leaf_of[p]``; every leaf is linked to every spine.
 
-    The links up of the leaf with the fastest ports hold their rate divided by ``oversubscription``,
-    in equal parts; all leaves have the same. Capacities: out of the ports, into the ports, leaf by
-    leaf up to each spine, leaf by leaf down from each spine.
+    The uplinks of the leaf with the fastest ports have their total rate divided by
+    ``oversubscription``, in equal parts; all leaves have the same uplinks. Capacities: out of the
+    ports, into the ports, leaf by leaf up to each spine, leaf by leaf down from each spine.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class LeafSpine(Switched):
         self.spines = spines
         self.spread = spread
         self._leaf_name = leaf_name
-        # Switches are bought alike: all leaves have the links up that the fastest one needs.
+        # Switches are equal: all leaves have the uplinks that the fastest one needs.
         fastest_leaf = np.bincount(leaf_of, ports.rates).max()
         between = 2 * self.leaves * spines
         super().__init__(
@@ -48,12 +48,12 @@ class LeafSpine(Switched):
         )
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Port, leaf, port on one leaf; port, leaf, spine, leaf, port between two."""
+        """Return port, leaf, port on one leaf; port, leaf, spine, leaf, port between two."""
         here, there = self.leaf_of[source], self.leaf_of[destination]
         spine = self.spread.choose(source, destination, self.spines)
         first = 2 * self.ports.count
         up = first + here * self.spines + spine
-        # The links down come after all links up, and the same spine leads both ways.
+        # The links down come after all links up; both use the same spine.
         down = first + (self.leaves + there) * self.spines + spine
         apart = here != there
         hops = [
@@ -65,11 +65,11 @@ class LeafSpine(Switched):
         return np.stack(hops, axis=1)
 
     def switch_of(self, port: int) -> str:
-        """Its leaf."""
+        """Return its leaf."""
         return f"{self._leaf_name}{self.leaf_of[port]}"
 
     def trunk(self, number: int) -> tuple[str, str]:
-        """Leaf to spine, or spine to leaf."""
+        """Return leaf and spine, or spine and leaf."""
         leaf, spine = divmod(number, self.spines)
         ends = (f"{self._leaf_name}{leaf % self.leaves}", f"spine{spine}")
         return ends if leaf < self.leaves else ends[::-1]
@@ -90,7 +90,7 @@ class LeafSpineConfig(TieredConfig):
     )
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """Leaves of ``nodes_per_leaf`` nodes."""
+        """Return leaves of ``nodes_per_leaf`` nodes each."""
         return LeafSpine(
             ports,
             ports.node_of // self.nodes_per_leaf,

@@ -34,8 +34,8 @@ class RailOptimisedConfig(TieredConfig):
     )
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """A leaf-spine fabric whose leaves are the rails, numbered set by set."""
-        # Nodes with fewer cards are on the first rails alone.
+        """Return a leaf-spine fabric whose leaves are the rails, numbered set by set."""
+        # Nodes with fewer cards are only on the first rails.
         rails = int(ports.card_of.max()) + 1
         sets = 0 if self.nodes_per_rail is None else ports.node_of // self.nodes_per_rail
         return LeafSpine(

@@ -1,4 +1,4 @@
-"""Shortest paths between ports through a graph, for networks without a rule of their own."""
+"""Shortest paths between ports through a graph, for networks without their own routing rule."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpsim.topology.network import ROUTED_BY
 
 
 class ShortestPaths:
-    """Paths between the ports of a graph, each one that takes 1 MiB soonest.
+    """Paths between the ports of a graph, each the fastest for 1 MiB.
 
-    Edges of ``graph`` hold ``capacity``, ``latency`` and ``number``; each link counts with its
-    latency and its transfer. Of equal paths ``spread`` chooses at each step. A port forwards for
-    others only where a link joins it to another port.
+    Edges of ``graph`` have ``capacity``, ``latency`` and ``number``; each link counts with its
+    latency and its transfer time. ``spread`` chooses between equal paths at each step. A port
+    forwards for others only if a link joins it to another port.
     """
 
     def __init__(self, graph: nx.DiGraph[str], spread: Spread = HASHED) -> None:
@@ -30,11 +30,11 @@ class ShortestPaths:
         return any(_is_port(other) for other in neighbours)
 
     def reaches(self, source: int, destination: int) -> bool:
-        """Whether there is a path from port ``source`` to port ``destination``."""
+        """Return whether there is a path from port ``source`` to port ``destination``."""
         return f"port{source}" in self._lengths_to(destination)
 
     def path(self, source: int, destination: int) -> list[int]:
-        """The numbers of the links from port ``source`` to port ``destination``.
+        """Return the numbers of the links from port ``source`` to port ``destination``.
 
         The first must reach the second.
         """
@@ -52,8 +52,8 @@ class ShortestPaths:
         return links
 
     def _ways(self, place: str, end: str, lengths: dict[str, float]) -> list[tuple[str, int]]:
-        """The next places on shortest paths, with the numbers of the links there."""
-        best = lengths[place] * (1 + 1e-9)  # equal, but for rounding
+        """Return the next places on shortest paths, with the numbers of the links to them."""
+        best = lengths[place] * (1 + 1e-9)  # equal up to rounding
         ways = []
         for other, data in self.graph.succ[place].items():
             passes = other == end or other not in self._ends
@@ -62,7 +62,7 @@ class ShortestPaths:
         return ways
 
     def _lengths_to(self, destination: int) -> dict[str, float]:
-        """Seconds of 1 MiB from every place to port ``destination``."""
+        """Return the seconds of 1 MiB from every place to port ``destination``."""
         if destination in self._lengths:
             return self._lengths[destination]
         end = f"port{destination}"
@@ -73,7 +73,7 @@ class ShortestPaths:
 
         found: dict[str, float] = {}
         if end in self.graph:
-            # Backwards from the end: one search for all sources.
+            # Backwards from the end, with one search for all sources.
             found = dict(nx.single_source_dijkstra_path_length(self._reversed, end, weight=weight))
         self._lengths[destination] = found
         return found

@@ -21,7 +21,7 @@ class SingleSwitch(Switched):
         super().__init__(ports, np.tile(ports.rates, 2), np.tile(ports.latencies, 2))
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Out of the source port, into the destination port."""
+        """Return the link out of the source port and the link into the destination port."""
         return np.stack([source, self.ports.count + destination], axis=1)
 
 
@@ -31,5 +31,4 @@ class SingleSwitchConfig(SwitchedConfig):
     fabric: Literal["single-switch"] = Field(description="All nodes on one non-blocking switch.")
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """One switch."""
         return SingleSwitch(ports)

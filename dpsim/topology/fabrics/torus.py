@@ -16,12 +16,12 @@ from dpsim.topology.fabrics.fabric import Fabric, FabricConfig, Ports
 
 
 class Torus(Fabric):
-    """Ports in a grid of ``dims``, each joined to the next and the one before in every dimension.
+    """Ports in a grid of ``dims``, each joined to its two neighbours in every dimension.
 
     Ports are numbered with the last dimension fastest. Each port is a router, and each of its links
-    has its full rate. Routes go dimension by dimension, the last one first, the shorter way round;
-    where both are as long, ``spread`` chooses. Capacities: for each dimension and direction, one
-    out of each port. A dimension of 2 has one link, of 1 none.
+    has its full rate. Routes go dimension by dimension, the last one first, in the shorter
+    direction; if both are equally long, ``spread`` chooses. Capacities: for each dimension and
+    direction, one out of each port. A dimension of 2 has one link, of 1 none.
     """
 
     def __init__(self, ports: Ports, dims: Sequence[int], *, spread: Spread = HASHED) -> None:
@@ -34,11 +34,11 @@ class Torus(Fabric):
         for axis, size in enumerate(self.dims):
             if size > 1:
                 self._blocks.append((axis, 1))
-            if size > 2:  # of two ports, the next is the one before, and one link joins them
+            if size > 2:  # with two ports both neighbours are the same, joined by one link
                 self._blocks.append((axis, -1))
         self._block = {block: number for number, block in enumerate(self._blocks)}
 
-        # A link is as fast, and takes as long, as the worse of its two ports.
+        # A link has the lower rate and the longer latency of its two ports.
         everyone = np.arange(ports.count)
         rates, latencies = [np.empty(0)], [np.empty(0)]
         for axis, way in self._blocks:
@@ -48,28 +48,28 @@ class Torus(Fabric):
         super().__init__(ports, np.concatenate(rates), np.concatenate(latencies))
 
     def _step(self, port: IntArray, axis: int, way: int | IntArray) -> IntArray:
-        """The neighbour of each port along ``axis``, forwards (1) or backwards (-1); 0 stays."""
+        """Return each port's neighbour along ``axis``: next (1), previous (-1) or itself (0)."""
         stride, size = self._strides[axis], self.dims[axis]
         place = port // stride % size
         return port + ((place + way) % size - place) * stride
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Link by link along the last dimension, then the one before, and so on."""
+        """Return the links along the last dimension, then the one before, and so on."""
         columns: list[IntArray] = []
         place = source
-        # Dimension by dimension, as torus routers do: the way depends on the two ends alone.
+        # Dimension by dimension, as torus routers do: the path depends only on the two ends.
         for axis in reversed(range(len(self.dims))):
             stride, size = self._strides[axis], self.dims[axis]
             ahead = (destination // stride - source // stride) % size
             back = self._goes_back(source, destination, ahead, axis)
             steps = np.where(back, size - ahead, ahead)
             way = np.where(back, -1, 1)
-            # Dimensions of 1 or 2 have no block for a way that nobody takes; the 0 is never used.
+            # Dimensions of 1 or 2 lack the block of an unused direction; the 0 is never used.
             forwards = self._block.get((axis, 1), 0)
             backwards = self._block.get((axis, -1), 0)
             block = np.where(back, backwards, forwards) * self.ports.count
-            # As many columns as the farthest pair needs; those that have arrived stay, and cross
-            # none.
+            # As many columns as the farthest pair needs; pairs that have arrived cross no more
+            # links.
             for step in range(int(steps.max(initial=0))):
                 going = step < steps
                 columns.append(np.where(going, block + place, -1))
@@ -81,7 +81,7 @@ class Torus(Fabric):
     def _goes_back(
         self, source: IntArray, destination: IntArray, ahead: IntArray, axis: int
     ) -> NDArray[np.bool_]:
-        """Which pairs, ``ahead`` places apart along ``axis``, have a shorter way backwards."""
+        """Return which pairs, ``ahead`` places apart along ``axis``, are nearer backwards."""
         size = self.dims[axis]
         shorter = 2 * ahead > size
         if self.spread.seed is None or size == 2:
@@ -91,7 +91,7 @@ class Torus(Fabric):
         return np.asarray(shorter | (equal & chosen))
 
     def link(self, number: int) -> tuple[str, str]:
-        """From a port to its neighbour."""
+        """Return a port and its neighbour."""
         block, port = divmod(number, self.ports.count)
         end = self._step(np.array([port]), *self._blocks[block])
         return f"port{port}", f"port{end[0]}"
@@ -121,7 +121,7 @@ class TorusConfig(_DirectConfig):
     )
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where the dimensions do not hold just the cards."""
+        """Raise ValueError if the product of the dimensions is not the number of cards."""
         if self.dims is not None and prod(self.dims) != sum(cards):
             raise ValueError(
                 f"dims must multiply to the {sum(cards)} network cards of all nodes, but "
@@ -129,7 +129,7 @@ class TorusConfig(_DirectConfig):
             )
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """The torus of ``dims``, or of the two dimensions nearest to a square."""
+        """Return the torus of ``dims``, or of the two dimensions nearest to a square."""
         return Torus(ports, self.dims or near_square(ports.count), spread=Spread(self.ecmp_seed))
 
 
@@ -141,12 +141,12 @@ class RingConfig(_DirectConfig):
     )
 
     def fabric_of(self, ports: Ports) -> Fabric:
-        """A torus of one dimension."""
+        """Return a torus of one dimension."""
         return Torus(ports, (ports.count,), spread=Spread(self.ecmp_seed))
 
 
 def near_square(count: int) -> tuple[int, int]:
-    """The two factors of ``count`` that are nearest to each other, the smaller first."""
-    # From the root down: the first that divides is nearest to it. 1 always does.
+    """Return the two factors of ``count`` that are nearest to each other, the smaller first."""
+    # From the root down, the first divisor is the nearest to it. 1 always divides.
     small = next(factor for factor in range(isqrt(count), 0, -1) if count % factor == 0)
     return small, count // small

@@ -10,7 +10,7 @@ from dpsim.workload.layer import Model
 
 
 def alexnet() -> Model:
-    """AlexNet for 1,000 classes."""
+    """Build AlexNet for 1,000 classes."""
     b = Builder((3, 224, 224))
     for index, (channels, kernel, stride, padding, pooled) in enumerate(
         (

@@ -21,14 +21,14 @@ def bart(
     positions: int = 1024,
     fused: bool = False,
 ) -> Model:
-    """``blocks`` of encoder and as many of decoder, on a text and its original of ``tokens``."""
+    """Build ``blocks`` of encoder and of decoder, for a text and its original of ``tokens``."""
     b = Builder((tokens,))
     b.embedding("shared", words, width)
     for part in ("encoder", "decoder"):
         if part == "decoder":
             b.shape = (tokens,)
             b.embedding("decoder.embed_tokens", words, width, tied=True)
-        # Two rows more: the first two are for padding.
+        # Two extra rows: the first two are for padding.
         b.parameter(f"{part}.embed_positions", (positions + 2) * width)
         b.layer_norm(f"{part}.layernorm_embedding")
         b.activation(f"{part}.dropout", kept=True)

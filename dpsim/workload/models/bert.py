@@ -24,7 +24,7 @@ def bert(
     inner: int | None = None,
     fused: bool = False,
 ) -> Model:
-    """An encoder of ``blocks`` blocks over ``sequence_length`` tokens (at most ``positions``)."""
+    """Build an encoder of ``blocks`` over ``sequence_length`` tokens (at most ``positions``)."""
     b = Builder((sequence_length,))
     b.embedding("embeddings.word_embeddings", words, width)
     b.embedding("embeddings.position_embeddings", positions, width)
@@ -41,12 +41,12 @@ def bert(
 
 
 def encoder_block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
-    """Attention and feed-forward, each with a norm of its sum with what entered."""
+    """Add attention and feed-forward, each with a norm of its sum with its input."""
     width = b.shape[1]
     for part in ("query", "key", "value"):
         b.linear(f"{name}.attention.self.{part}", width)
     (b.fused_attention if fused else b.attention)(f"{name}.attention.self", heads)
-    # Neither dropout, whose mask is left out, nor a sum needs this again.
+    # Neither dropout, whose mask is left out, nor a sum needs this output in backward.
     b.linear(f"{name}.attention.output.dense", width, kept=False)
     _residual(b, f"{name}.attention.output")
     b.linear(f"{name}.intermediate.dense", inner)

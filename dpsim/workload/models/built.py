@@ -1,4 +1,4 @@
-"""What an entry of the catalogue of models is: a factory, and what may be asked of it."""
+"""An entry of the model catalogue: a factory, and the settings it accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsim.workload.layer import Model
 
 Attention = Literal["flash", "unfused"]
 
-# Hugging Face's attn_implementation, which configurations state and scenarios may say as well.
+# Hugging Face's attn_implementation, accepted in configurations and scenarios.
 ATTENTION_OF: dict[str, Attention] = {
     "eager": "unfused",
     "sdpa": "flash",
@@ -22,10 +22,10 @@ ATTENTION_OF: dict[str, Attention] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A model that is built when asked for.
+    """A model that is built on request.
 
-    ``fusible``: its factory takes ``fused``, whether attention is one kernel that never writes the
-    scores. ``attention`` is what the model itself says of that, None where it leaves it open.
+    ``fusible``: its factory takes ``fused``, whether attention is one kernel that never
+    materialises the scores. ``attention`` is the model's own choice, None where it is open.
     ``has_length``: its samples are sequences, whose length can be chosen.
     """
 
@@ -34,7 +34,7 @@ class Built:
     attention: Attention | None = None
 
     def check_attention(self, attention: Attention | None) -> None:
-        """Raises DpsimError where attention is asked for, and there is none to choose."""
+        """Raise DpsimError where attention is requested for a model without a choice."""
         if attention is not None and not self.fusible:
             raise DpsimError(
                 "must be left out for a model whose attention cannot be chosen, but got "
@@ -42,35 +42,35 @@ class Built:
             )
 
     def _settings(self, attention: Attention | None) -> dict[str, bool]:
-        """What the factory is told beside its arguments."""
+        """Return the keyword arguments of the factory."""
         self.check_attention(attention)
-        # What is asked for counts before what the model's own file says.
+        # The requested value overrides that of the model's own file.
         chosen = attention or self.attention
         return {} if chosen is None else {"fused": chosen == "flash"}
 
 
 @dataclass(frozen=True, slots=True)
 class Images(Built):
-    """A model whose samples are all alike, such as images: no length to choose."""
+    """A model whose samples all have the same size, such as images: no length to choose."""
 
     factory: Callable[..., Model]
 
     def check(self, sequence_length: int | None) -> None:
-        """Raises DpsimError when a sequence length is asked for."""
+        """Raise DpsimError when a sequence length is requested."""
         if sequence_length is not None:
             raise DpsimError(f"must be left out for a model of images, but got {sequence_length}")
 
     def build(
         self, sequence_length: int | None = None, attention: Attention | None = None
     ) -> Model:
-        """The model; raises DpsimError when a sequence length is asked for."""
+        """Build the model. Raises DpsimError when a sequence length is requested."""
         self.check(sequence_length)
         return self.factory(**self._settings(attention))
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens(Built):
-    """A model of sequences: the length when none is asked for, and the longest that it takes."""
+    """A model of sequences, with the default length and the longest that it accepts."""
 
     has_length: ClassVar[bool] = True
     factory: Callable[..., Model]
@@ -79,7 +79,7 @@ class Tokens(Built):
     unit: str = "tokens"
 
     def check(self, sequence_length: int | None) -> None:
-        """Raises DpsimError for a length that is not from 1 to the longest."""
+        """Raise DpsimError for a length that is not from 1 to the longest."""
         if sequence_length is not None and not 1 <= sequence_length <= self.longest:
             raise DpsimError(
                 f"must be from 1 to {self.longest} {self.unit} for this model, but got "
@@ -89,12 +89,12 @@ class Tokens(Built):
     def build(
         self, sequence_length: int | None = None, attention: Attention | None = None
     ) -> Model:
-        """The model for sequences of that length.
+        """Build the model for sequences of that length.
 
-        Raises DpsimError for a length that it cannot take.
+        Raises DpsimError for a length that it does not accept.
         """
         self.check(sequence_length)
         length = self.usual if sequence_length is None else sequence_length
         model = self.factory(length, **self._settings(attention))
-        # Frames of speech are no tokens, of which rates and utilisation would be told.
+        # Frames of speech are not tokens, whose rates and utilisation are reported.
         return replace(model, tokens=length) if self.unit == "tokens" else model

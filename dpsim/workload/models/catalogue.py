@@ -1,4 +1,4 @@
-"""The models known by name, built when asked for."""
+"""The models known by name, built on request."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dpsim.workload.models.built import Images, Tokens
 M = TypeVar("M")
 
 _ANY_LENGTH = 16_384  # for models without a table of positions
-_LONG_CONTEXT = 2**20  # for rotary positions, which are trained to reach far
+_LONG_CONTEXT = 2**20  # for rotary positions, which are trained for long contexts
 
 
 class FamilyModel:
-    """A function of a family's file, with all its arguments but the sequence length.
+    """A function of a family's module, with all its arguments except the sequence length.
 
-    The file is imported when a model is built: a run needs one of twenty.
+    The module is imported when a model is built: a run needs one of twenty.
     """
 
     def __init__(self, home: str, *arguments: Any, **settings: Any) -> None:
@@ -31,10 +31,10 @@ class FamilyModel:
         self.arguments = arguments
         self.settings = settings
 
-    # Studies of one model build it for each of their scenarios. Models are never changed.
+    # Studies of one model build it for each of their scenarios. Models are immutable.
     @lru_cache(maxsize=8)  # noqa: B019 - the catalogue's families live as long as the program
     def __call__(self, *sequence_length: int, **more: bool) -> Model:
-        """The model, for sequences of that length where it is one of sequences."""
+        """Return the model, for sequences of that length where it is a model of sequences."""
         function: Callable[..., Model] = resolve_name(self.home)
         return function(*self.arguments, *sequence_length, **self.settings, **more)
 
@@ -169,7 +169,7 @@ _IMAGES: dict[str, Callable[[], Model]] = {
     "unet3d": FamilyModel("unet3d:unet3d"),
     "yolov3": FamilyModel("yolo:yolov3", "yolov3", 80),
     "yolov3-voc": FamilyModel("yolo:yolov3", "yolov3-voc", 20),
-    # Neither of images nor of sequences, with as little to choose.
+    # Neither images nor sequences, and without choices either.
     "neumf": FamilyModel("neumf:neumf", "neumf", 138_493, 26_744, 64, (256, 256, 128, 64)),
     "neumf-ml1m": FamilyModel("neumf:neumf", "neumf-ml1m", 6_040, 3_706, 32, (256, 128, 64, 32)),
     "dlrm": FamilyModel("dlrm:kaggle", "dlrm"),
@@ -194,14 +194,14 @@ _SEQUENCES: dict[str, Tokens] = {
     "gpt2-medium": _gpt("gpt2-medium", 24, 1024, 16),
     "gpt2-large": _gpt("gpt2-large", 36, 1280, 20),
     "gpt2-xl": _gpt("gpt2-xl", 48, 1600, 25),
-    # The paper's table rounds: its 1.3B has 24 heads of 128 in a width of 2,048, its 13B a width of
-    # 5,140 for 40 heads of 128.
+    # The paper's table rounds: its 1.3B has 24 heads of 128 in a width of 2,048, its 13B a width
+    # of 5,140 for 40 heads of 128.
     "gpt3-125m": _gpt("gpt3-125m", 12, 768, 12, 2048),
     "gpt3-350m": _gpt("gpt3-350m", 24, 1024, 16, 2048),
     "gpt3-760m": _gpt("gpt3-760m", 24, 1536, 16, 2048),
     "gpt3-1.3b": _gpt("gpt3-1.3b", 24, 2048, 16, 2048),
     "gpt3-2.7b": _gpt("gpt3-2.7b", 32, 2560, 32, 2048),
-    # NVIDIA's, of NeMo and JAX-Toolbox.
+    # NVIDIA's sizes, from NeMo and JAX-Toolbox.
     "gpt3-5b": _gpt("gpt3-5b", 24, 4096, 32, 2048),
     "gpt3-6.7b": _gpt("gpt3-6.7b", 32, 4096, 32, 2048),
     "gpt3-13b": _gpt("gpt3-13b", 40, 5120, 40, 2048),
@@ -324,7 +324,7 @@ MODELS: Registry[Images | Tokens] = Registry(
 
 
 def _plain(name: str) -> str:
-    """Letters, digits, and dots between digits, which tell GPT-3 1.3B from 13B."""
+    """Return letters, digits, and dots between digits, which distinguish GPT-3 1.3B from 13B."""
     return re.sub(r"[^a-z0-9.]|(?<!\d)\.|\.(?!\d)", "", name.lower())
 
 
@@ -338,7 +338,7 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
     "resnet20cifar10": "resnet20-cifar",
     "resnet50v1.5": "resnet50",
     "vgg16cifar10": "vgg16-cifar",
-    # These sizes of Qwen 2.5 are those of Qwen 2, and Llama 3.3 is Llama 3.1 trained further.
+    # These sizes of Qwen 2.5 are the same as of Qwen 2; Llama 3.3 is Llama 3.1 with more training.
     **{f"qwen2.5{size}": f"qwen2-{size}" for size in ("0.5b", "1.5b", "7b", "72b")},
     "llama3.370b": "llama3.1-70b",
     "whisperlargev2": "whisper-large",
@@ -347,14 +347,14 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
 }
 
 
-# A repository of Hugging Face: its owner, the model, and how its weights were trained further.
+# A Hugging Face repository: its owner, the model, and a suffix for further training.
 _REPOSITORY = re.compile(
     r"[\w-]+/(?:meta-)?(?P<model>[\w.-]+?)(?:-instruct|-chat|-it|-hf|-v0\.1)*", re.IGNORECASE
 )
 
 
 def canonical_name(name: str) -> str:
-    """The catalogue's spelling of a model's name.
+    """Return the catalogue's spelling of a model's name.
 
     ``"ResNet-50"`` is ``"resnet50"`` and ``"meta-llama/Meta-Llama-3-8B"`` is ``"llama3-8b"``.
     Raises UnknownNameError.
@@ -372,7 +372,7 @@ def canonical_name(name: str) -> str:
 
 
 def known_model(model: M) -> M | str:
-    """A name as the catalogue spells it; a model of one's own as it is.
+    """Return the catalogue's spelling of a name; return a user's own model unchanged.
 
     Raises UnknownNameError.
     """
@@ -380,8 +380,8 @@ def known_model(model: M) -> M | str:
 
 
 def build_model(name: str, sequence_length: int | None = None) -> Model:
-    """Builds the named model.
+    """Build the named model.
 
-    Raises UnknownNameError, or DpsimError for a sequence length that it cannot take.
+    Raises UnknownNameError, or DpsimError for a sequence length that it does not accept.
     """
     return MODELS[canonical_name(name)].build(sequence_length)

@@ -1,4 +1,4 @@
-"""What the Inception family is built of.
+"""The building blocks of the Inception family.
 
 Units of convolution, batch norm and ReLU, alone, in chains and in forks.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dpsim.workload.builder import Builder, Size
 from dpsim.workload.layer_stack import Shape
 
-# What keeps an image's size.
+# Padding that keeps an image's size.
 _PADDING: dict[Size, Size] = {
     1: 0,
     3: 1,
@@ -29,29 +29,29 @@ class Units:
     def unit(
         self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0
     ) -> None:
-        """Convolution, batch norm, ReLU."""
+        """Add a convolution, batch norm, ReLU."""
         self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
         self.b.batch_norm(f"{name}.bn")
-        # In place, as torchvision has it: nothing more is kept.
+        # In place, as in torchvision: no additional activation is kept.
         self.b.activation(f"{name}.relu")
 
     def chain(self, name: str, *units: tuple[int, Size]) -> None:
-        """Units of (channels, kernel) in a row, padded so that the image keeps its size."""
+        """Add successive units of (channels, kernel), padded so that the image keeps its size."""
         for index, (channels, kernel) in enumerate(units, start=1):
             self.unit(f"{name}_{index}", channels, kernel, padding=_PADDING[kernel])
 
     def pooled(self, name: str, channels: int) -> None:
-        """Average over 3x3, then a 1x1 unit."""
+        """Add a 3x3 average, then a 1x1 unit."""
         self.b.pool(f"{name}.avg_pool", 3, 1, 1)
         self.unit(f"{name}.branch_pool", channels, 1)
 
     def shrunk(self, name: str, last: int, *units: tuple[int, Size]) -> None:
-        """A chain, then a 3x3 unit of stride 2 with ``last`` channels."""
+        """Add a chain, then a 3x3 unit of stride 2 with ``last`` channels."""
         self.chain(name, *units)
         self.unit(f"{name}_{len(units) + 1}", last, 3, 2)
 
     def forked(self, name: str, width: int, *units: tuple[int, Size]) -> None:
-        """A chain that ends in a 1x3 and a 3x1 unit side by side, each of ``width`` channels."""
+        """Add a chain that ends in parallel 1x3 and 3x1 units, each of ``width`` channels."""
         self.chain(name, *units)
         self.b.concatenate(
             f"{name}.cat",
@@ -60,7 +60,7 @@ class Units:
         )
 
     def head(self, classes: int) -> None:
-        """Average over the image, dropout, and the linear layer of the classes."""
+        """Add an average over the image, dropout, and the linear layer of the classes."""
         self.b.adaptive_pool("avgpool", 1)
         self.b.activation("dropout", kept=True)
         self.b.flatten()

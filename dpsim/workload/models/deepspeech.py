@@ -22,9 +22,9 @@ _CONVOLUTIONS = (
 
 
 def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: int) -> Model:
-    """Deep Speech 2 over ``frames`` of 10 ms.
+    """Build Deep Speech 2 over ``frames`` of 10 ms.
 
-    The first ``convolutions`` of its three, then ``depth`` GRU layers of ``width``.
+    It has the first ``convolutions`` of three, then ``depth`` GRU layers of ``width``.
     """
     b = Builder((1, 161, frames))
     for index, (channels, kernel, stride, padding) in enumerate(_CONVOLUTIONS[:convolutions]):
@@ -32,8 +32,8 @@ def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: in
         b.batch_norm(f"conv.{index}.bn")
         b.activation(f"conv.{index}.hardtanh")
     channels, values, steps = b.shape
-    # Frames become the tokens of the recurrent layers; what a frame has over channels and values
-    # lies side by side.
+    # Frames become the tokens of the recurrent layers; the channels and values of a frame are
+    # concatenated.
     b.shape = (steps, channels * values)
     for index in range(depth):
         if index:
@@ -46,7 +46,7 @@ def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: in
 
 
 def _batch_norm(b: Builder, name: str) -> None:
-    """Over tokens: each of the width's values is a channel."""
+    """Add a batch norm over tokens: each of the width's values is a channel."""
     tokens, width = b.shape
     b.shape = (width, tokens)
     b.batch_norm(name)

@@ -13,7 +13,7 @@ from dpsim.workload.layer import Model
 
 
 def densenet(name: str, growth: int, channels: int, depths: tuple[int, int, int, int]) -> Model:
-    """DenseNet in blocks of ``depths`` layers.
+    """Build DenseNet in blocks of ``depths`` layers.
 
     Each layer adds ``growth`` channels to the first ``channels``.
     """

@@ -1,4 +1,4 @@
-"""What detectors share: norms that stay as they are, a feature pyramid, heads over its levels."""
+"""Common parts of detectors: frozen norms, a feature pyramid, heads over its levels."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _WIDTH = 256  # channels of all levels of a pyramid
 
 
 class FrozenNorms(Builder):
-    """A builder whose batch norms are constants, as detectors with few images a GPU have them."""
+    """A builder with constant batch norms, as in detectors with few images per GPU."""
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
-        """A scale and a shift of each channel; backward scales the gradient, and needs no input."""
+        """Add a scale and a shift per channel; backward scales the gradient, and needs no input."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size)
 
 
 def resnet50(b: Builder, block: Callable[[str, int, int], None]) -> list[Shape]:
-    """ResNet-50's stem and stages of ``block(name, width, stride)``; returns what leaves each."""
+    """Build ResNet-50's stem and stages of ``block(name, width, stride)``; return their outputs."""
     stem(b)
     stages: list[Shape] = []
     for stage, depth in enumerate((3, 4, 6, 3), start=1):
@@ -32,7 +32,7 @@ def resnet50(b: Builder, block: Callable[[str, int, int], None]) -> list[Shape]:
 
 
 def pyramid(b: Builder, stages: Sequence[Shape]) -> list[Shape]:
-    """A feature pyramid over ``stages`` (Lin et al. 2017), the finest first."""
+    """Add a feature pyramid over ``stages`` (Lin et al. 2017); return its levels, finest first."""
     levels: list[Shape] = []
     coarser: Shape | None = None
     for index, stage in reversed(list(enumerate(stages))):
@@ -49,7 +49,7 @@ def pyramid(b: Builder, stages: Sequence[Shape]) -> list[Shape]:
 
 
 def coarser_levels(b: Builder, levels: list[Shape]) -> list[Shape]:
-    """The ``levels``, and two more, each a convolution of the one before it with stride 2."""
+    """Return the ``levels`` and two more, each a convolution of the previous one with stride 2."""
     b.shape = levels[-1]
     more: list[Shape] = []
     for level in (6, 7):
@@ -60,7 +60,7 @@ def coarser_levels(b: Builder, levels: list[Shape]) -> list[Shape]:
 
 
 def over_levels(b: Builder, levels: Sequence[Shape], head: Callable[[str, bool], None]) -> None:
-    """A ``head(level, tied)`` for all ``levels``, whose weights those after the first borrow."""
+    """Add a ``head(level, tied)`` for all ``levels``; all but the first borrow its weights."""
     for index, level in enumerate(levels):
         b.shape = level
         head(f"level{index}", index > 0)

@@ -22,19 +22,19 @@ _TERABYTE = (
 
 
 def kaggle(name: str) -> Model:
-    """The reference's sizes for Criteo's Kaggle set."""
+    """Build the reference model for Criteo's Kaggle set."""
     return dlrm(name, _KAGGLE, (512, 256, 64, 16), (512, 256, 1))
 
 
 def terabyte(name: str) -> Model:
-    """MLPerf's sizes for Criteo's terabyte."""
+    """Build MLPerf's model for Criteo's terabyte."""
     return dlrm(name, _TERABYTE, (512, 256, 128), (1024, 1024, 512, 256, 1))
 
 
 def dlrm(
     name: str, tables: tuple[int, ...], below: tuple[int, ...], above: tuple[int, ...]
 ) -> Model:
-    """DLRM with networks of these widths ``below`` and ``above`` the products of its vectors."""
+    """Build DLRM with networks of these widths ``below`` and ``above`` the products of vectors."""
     b = Builder((_NUMBERS,))
     _network(b, "bot_l", below)
     width = below[-1]

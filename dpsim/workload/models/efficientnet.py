@@ -11,7 +11,7 @@ from math import ceil
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-# Of each stage: how many times wider inside, kernel, stride, channels, blocks.
+# For each stage: expansion, kernel, stride, channels, blocks.
 _STAGES = (
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 2),
@@ -26,7 +26,7 @@ _STAGES = (
 def efficientnet(
     name: str, image: int, wider: float = 1.0, deeper: float = 1.0, *, wide_squeeze: bool = False
 ) -> Model:
-    """EfficientNet with B0's channels and blocks times ``wider`` and ``deeper``."""
+    """Build EfficientNet with B0's channels and blocks times ``wider`` and ``deeper``."""
     b = Builder((3, image, image))
     _unit(b, "features.stem", _of_eight(32 * wider), 3, 2)
     for stage, (widening, kernel, stride, channels, blocks) in enumerate(_STAGES, start=1):
@@ -54,13 +54,13 @@ def efficientnet(
 def _unit(
     b: Builder, name: str, channels: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> None:
-    """Convolution, batch norm, SiLU, whose backward needs what entered it."""
+    """Add a convolution, batch norm, SiLU, whose backward needs its input."""
     b.conv(f"{name}.conv", channels, kernel, stride, kernel // 2, groups=groups)
     b.batch_norm(f"{name}.bn")
     b.activation(f"{name}.silu", kept=True)
 
 
 def _of_eight(channels: float) -> int:
-    """The nearest multiple of eight, at most a tenth below."""
+    """Return the nearest multiple of eight, at most a tenth below."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded if rounded >= 0.9 * channels else rounded + 8

@@ -25,7 +25,7 @@ def electra(
     *,
     fused: bool = False,
 ) -> Model:
-    """``blocks`` of both; the generator has a ``smaller``-th of the width and of the heads."""
+    """Build ``blocks`` of both; the generator has a ``smaller``-th of the width and heads."""
     b = Builder((tokens,))
     b.embedding("embeddings.word_embeddings", _WORDS, width)
     b.embedding("embeddings.position_embeddings", _POSITIONS, width)

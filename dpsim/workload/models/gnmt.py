@@ -15,7 +15,7 @@ _WORDS, _WIDTH = 32_320, 1024
 
 
 def gnmt(name: str, sequence_length: int) -> Model:
-    """GNMT on pairs of sentences of ``sequence_length`` tokens each."""
+    """Build GNMT for pairs of sentences of ``sequence_length`` tokens each."""
     b = Builder((sequence_length,))
     b.embedding("embedding", _WORDS, _WIDTH)
     b.both_ways("encoder.l0", _WIDTH, joined=True)
@@ -28,7 +28,10 @@ def gnmt(name: str, sequence_length: int) -> Model:
     b.recurrent("decoder.l0", _WIDTH)
     _attention(b, "decoder.attention", sequence_length)
     for index in range(1, 4):
-        b.shape = (sequence_length, 2 * _WIDTH)  # the context goes beside the input of every layer
+        b.shape = (
+            sequence_length,
+            2 * _WIDTH,
+        )  # every layer's input includes the context
         b.activation(f"decoder.cat{index}", kept=True)
         b.recurrent(f"decoder.l{index}", _WIDTH)
         if index > 1:
@@ -39,15 +42,15 @@ def gnmt(name: str, sequence_length: int) -> Model:
 
 
 def _attention(b: Builder, name: str, keys: int) -> None:
-    """Additive attention: scores v tanh(q + k), then the weighted sum of the keys.
+    """Add additive attention: scores v tanh(q + k), then the weighted sum of the keys.
 
-    Every pair of tokens has a vector of the whole width, which makes it heavy on memory.
+    Every pair of tokens has a vector of the whole width, so memory traffic is high.
     """
     tokens = b.shape[0]
     b.linear(f"{name}.linear_q", _WIDTH, bias=False)
     b.shape = (keys, _WIDTH)
     b.linear(f"{name}.linear_k", _WIDTH, bias=False)
-    # tanh(q + k) is written out for every pair of a token and a key.
+    # tanh(q + k) is materialised for every pair of a token and a key.
     b.shape = (tokens * keys, _WIDTH)
     b.activation(f"{name}.tanh", kept=True)
     b.parameter(f"{name}.normalize_bias", _WIDTH)

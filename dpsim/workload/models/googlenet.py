@@ -8,8 +8,8 @@ from __future__ import annotations
 from dpsim.workload.layer import Model
 from dpsim.workload.models.conv_units import Units
 
-# Channels of a block's branches: 1x1; 3x3 and the 1x1 before it; 5x5 and the 1x1 before it; the 1x1
-# after its pool.
+# Channels of a block's branches: 1x1; 3x3 and the preceding 1x1; 5x5 and the preceding 1x1; the
+# 1x1 after its pool.
 _BLOCKS = {
     "3a": (64, 96, 128, 16, 32, 32),
     "3b": (128, 128, 192, 32, 96, 64),
@@ -24,7 +24,7 @@ _BLOCKS = {
 
 
 def googlenet() -> Model:
-    """GoogLeNet for 1,000 classes."""
+    """Build GoogLeNet for 1,000 classes."""
     net = Units((3, 224, 224))
     net.unit("conv1", 64, 7, 2, 3)
     net.b.pool("maxpool1", 3, 2, ceil=True)

@@ -27,9 +27,9 @@ def gpt(
     tied: bool = True,
     fused: bool = False,
 ) -> Model:
-    """A decoder of ``blocks`` blocks over ``sequence_length`` tokens, at most ``positions``.
+    """Build a decoder of ``blocks`` over ``sequence_length`` tokens, at most ``positions``.
 
-    It ends in the loss over its words.
+    It ends with the loss over its words.
     """
     b = Builder((sequence_length,))
     b.embedding("wte", words, width)
@@ -38,7 +38,7 @@ def gpt(
     for block in range(blocks):
         _block(b, f"h.{block}", heads, inner or 4 * width, fused)
     b.layer_norm("ln_f")
-    # The loss keeps what it makes of the scores, and not the scores themselves.
+    # The loss keeps its own result, not the scores.
     b.linear("lm_head", words, bias=False, tied=tied, kept=False)
     b.cross_entropy("loss")
     return b.build(name, f"{sequence_length} tokens")
@@ -48,9 +48,9 @@ def _block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
     tokens, width = b.shape
     b.layer_norm(f"{name}.ln_1")
     b.linear(f"{name}.attn.c_attn", 3 * width)
-    b.shape = (tokens, width)  # queries, keys and values, side by side
+    b.shape = (tokens, width)  # queries, keys and values, concatenated
     (b.fused_attention if fused else b.attention)(f"{name}.attn", heads)
-    # Neither dropout, whose mask is left out, nor a sum needs this again.
+    # Neither dropout, whose mask is left out, nor a sum needs this output in backward.
     b.linear(f"{name}.attn.c_proj", width, kept=False)
     _residual(b, f"{name}.attn")
     b.layer_norm(f"{name}.ln_2")

@@ -1,6 +1,6 @@
 """Models from a Hugging Face style ``config.json``.
 
-The transformer families that have a builder, with any sizes.
+Supports the transformer families that have a builder, in any size.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.vit import vit
 from dpsim.workload.profile import read_file
 
-_LONG = 4096  # tokens when none are asked for, of models that could take more
-_MOST = 2**40  # of any size: larger ones are a slip of the pen
+_LONG = 4096  # default tokens of models that could take more
+_MOST = 2**40  # for any size: larger ones are typing errors
 _MOST_LAYERS = 2_000  # each is simulated; the deepest models known have a few hundred
 
 
 class _Sizes:
-    """The keys of a configuration, each checked when it is asked for."""
+    """The keys of a configuration, each validated when it is read."""
 
     def __init__(self, values: Mapping[str, Any], source: str) -> None:
         self._values = values
@@ -55,7 +55,7 @@ class _Sizes:
         return value
 
     def is_auto(self, key: str) -> bool:
-        """Whether the library chooses the value: left out, or "auto"."""
+        """Return whether the library chooses the value: left out, or "auto"."""
         return bool(self._values.get(key, "auto") == "auto")
 
     def flag(self, key: str, default: bool) -> bool:
@@ -65,7 +65,7 @@ class _Sizes:
         return value
 
     def attention(self) -> Attention | None:
-        """How attention is computed, as ``attn_implementation`` says; None where nothing does."""
+        """Return the attention of ``attn_implementation``, or None where it is not given."""
         value = self._values.get("attn_implementation", self._values.get("_attn_implementation"))
         if value is None:
             return None
@@ -76,7 +76,7 @@ class _Sizes:
         return ATTENTION_OF[value]
 
     def divided(self, width: str, heads: str) -> tuple[int, int]:
-        """Width and number of heads; raises DpsimError where one does not divide the other."""
+        """Return width and number of heads. Raises DpsimError where the width is no multiple."""
         if self[width] % self[heads]:
             raise self.problem(
                 f"{width} must be a multiple of {heads}, but got {self[width]} and {self[heads]}"
@@ -84,9 +84,9 @@ class _Sizes:
         return self[width], self[heads]
 
     def classes(self) -> int:
-        """Of a classifier.
+        """Return the number of classes of a classifier.
 
-        Labels that are named, or counted; two, as the library has it, if neither.
+        Labels are named or counted; the library's default is two.
         """
         labels = self._values.get("id2label")
         return len(labels) if isinstance(labels, dict) and labels else self.get("num_labels", 2)
@@ -107,7 +107,7 @@ def _bert(name: str, sizes: _Sizes) -> Tokens:
         inner=sizes["intermediate_size"],
     )
     stated = sizes.attention()
-    # Pre-training has most of its steps at 128 tokens (Devlin et al. 2019, appendix A.2).
+    # Pre-training takes most of its steps at 128 tokens (Devlin et al. 2019, appendix A.2).
     return Tokens(factory, min(128, longest), longest, fusible=True, attention=stated)
 
 
@@ -122,7 +122,7 @@ def _gpt2(name: str, sizes: _Sizes) -> Tokens:
         heads,
         positions=longest,
         words=sizes["vocab_size"],
-        # Null in most configurations, which means four widths.
+        # Null in most configurations, which means four times the width.
         inner=sizes.get("n_inner", 4 * width),
         tied=sizes.flag("tie_word_embeddings", True),
     )
@@ -139,15 +139,14 @@ def _llama(
     experts: tuple[str, str, str] | None = None,
     **more: Any,
 ) -> Tokens:
-    """A family that is Llama's but for ``more`` fields of `Llama`.
+    """Return a family that is Llama's except for ``more`` fields of `Llama`.
 
-    ``tied`` and ``head`` are what the family has where the configuration does not say it;
-    ``windowed``, whether it heeds sliding_window. ``experts`` are the keys of how many there are,
-    how many a token takes, and their width.
+    ``tied`` and ``head`` are the family's defaults; ``windowed``: it uses sliding_window.
+    ``experts`` are the keys of their number, of how many a token uses, and of their width.
     """
     width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
     groups = sizes.get("num_key_value_heads", heads)
-    # Heads need not divide the width where their own is stated, as Gemma and Qwen 3 do.
+    # Heads need not divide the width where their own width is given, as in Gemma and Qwen 3.
     each = (
         sizes.get("head_dim", head)
         or sizes.divided("hidden_size", "num_attention_heads")[0] // heads
@@ -182,7 +181,7 @@ def _llama(
 
 
 def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Tokens:
-    """A family whose blocks compute attention and feed-forward side by side."""
+    """Return a family whose blocks compute attention and feed-forward in parallel."""
     width, heads = sizes.divided("hidden_size", "num_attention_heads")
     longest = sizes["max_position_embeddings"]
     factory = partial(
@@ -212,13 +211,13 @@ def _mamba(name: str, sizes: _Sizes) -> Tokens:
         words=sizes["vocab_size"],
         tied=sizes.flag("tie_word_embeddings", True),
     )
-    # Trained on 2,048 tokens; a state has no longest text.
+    # Trained on 2,048 tokens; a state-space model has no longest text.
     return Tokens(partial(mamba, name, shape), 2048, 2**20)
 
 
 def _vit(name: str, sizes: _Sizes) -> Images:
     width, heads = sizes.divided("hidden_size", "num_attention_heads")
-    # For its error alone: patches cover an image without rest.
+    # Only for its error: patches must cover an image exactly.
     sizes.divided("image_size", "patch_size")
     return Images(
         partial(
@@ -273,10 +272,10 @@ _FAMILIES: dict[str, Callable[[str, _Sizes], Images | Tokens]] = {
 
 
 def from_config(path: str | os.PathLike[str]) -> Images | Tokens:
-    """What the configuration at ``path`` describes, to be built like a catalogue's entry.
+    """Return the model of the configuration at ``path``, as an entry of the catalogue.
 
-    Raises DpsimError, with the file's name, for JSON that is none, an unknown model_type, and keys
-    that are missing or cannot be.
+    Raises DpsimError, with the file's name, for invalid JSON, an unknown model_type, and keys that
+    are missing or invalid.
     """
     source = os.fspath(path)
     try:
@@ -292,9 +291,9 @@ def from_config(path: str | os.PathLike[str]) -> Images | Tokens:
         raise DpsimError(f"{source}: model_type is missing (known: {', '.join(_FAMILIES)})")
     if not isinstance(family, str):
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, _FAMILIES)}")
-    # The library writes it; it may be a path of whoever saved the model.
+    # Written by the library; it may be a local path of the model's author.
     name = values.get("_name_or_path")
-    # As long as a profile's name may be.
+    # The limit of a profile's name.
     name = (name if isinstance(name, str) and name else family)[:200]
     if family in _FAMILIES:
         return _FAMILIES[family](name, _Sizes(values, source))

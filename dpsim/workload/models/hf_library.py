@@ -1,7 +1,7 @@
 """Models of any ``config.json`` that the transformers library builds, traced without weights.
 
-For families that have no builder here. The library is an extra, ``hf``. It works in a process of
-its own, which is held to the limits of time and memory, and reaches no network (`hf_traced`).
+For families that have no builder here. The library is an extra, ``hf``. It runs in a separate
+process with limits of time and memory, and without network access (`hf_traced`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models import hf_traced
 from dpsim.workload.models.built import Images, Tokens
 
-_FAMILY = re.compile(r"[\w.-]+")  # all names of the library are of this form
+_FAMILY = re.compile(r"[\w.-]+")  # the form of all names in the library
 
 
 def library_entry(
     values: Mapping[str, Any], source: str, name: str, own: Iterable[str]
 ) -> Images | Tokens:
-    """What a configuration describes that the library knows.
+    """Return the model of a configuration that the library knows.
 
-    Raises DpsimError where the library is missing, with the families that are built without it
-    (``own``), or does not know it either.
+    Raises DpsimError where the library is missing, with the families that need no library
+    (``own``), or does not know the family either.
     """
     family = values["model_type"]
     if not _FAMILY.fullmatch(family):
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, own)}")
-    # Looked for without being imported, which takes seconds.
+    # Not imported here, since that takes seconds.
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise DpsimError(
             f"{source}: {UnknownNameError('model_type', family, own)}; any other needs the "
@@ -48,7 +48,7 @@ def library_entry(
 
 @dataclass(frozen=True)
 class _Built:
-    """Builds the model of one configuration for a sequence length, where it has one."""
+    """Builds the model of one configuration, for a sequence length where it has one."""
 
     values: dict[str, Any]
     source: str
@@ -59,7 +59,7 @@ class _Built:
         return model
 
     def asked(self, function: Any, *args: Any) -> Any:
-        """What ``function`` of the library's process says of the configuration."""
+        """Return the result of ``function``, called in the library's process."""
         try:
             return _library().run(function, self.values, self.source, *args)
         except FailedError as error:

@@ -1,10 +1,10 @@
-"""What the transformers library makes of a configuration, in a process of its own.
+"""Models that the transformers library builds from a configuration, in a separate process.
 
-A ``config.json`` is data that strangers wrote, and the library takes it for more: a key may name a
-repository to fetch, a kernel to load, a class to make. So configurations are of the library's own
-table, models of its tables for that configuration; texts and tables are kept of the keys that the
-configuration's class reads, and name nothing that lies elsewhere. The process has no network,
-starts no program, writes no file, and does not find what loads from elsewhere.
+A ``config.json`` is untrusted data, and the library does more than read it: a key may name a
+repository to fetch, a kernel to load, a class to create. So only the library's own configurations,
+and its models for them, are allowed; texts and tables are accepted only for keys that the
+configuration's class reads, and may not name external resources. The process has no network, starts
+no program, writes no file, and cannot import packages that load from elsewhere.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.workload.layer import Model
 from dpsim.workload.models.built import ATTENTION_OF
 
-_USUAL = 4096  # tokens when none are asked for, of models that could take more
-_LONGEST = 2**20  # where the configuration does not say it
+_USUAL = 4096  # default tokens of models that could take more
+_LONGEST = 2**20  # where the configuration gives no limit
 _SECOND = 16_000  # samples of sound
 _SOUND = "samples of sound"
 
-# The library's kinds of models, the likeliest to be trained first.
+# The library's kinds of models, the most likely ones in training first.
 _PAIRED = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModel")
 _SINGLE = (
     "AutoModelForMaskedLM",
@@ -36,14 +36,14 @@ _SINGLE = (
     "AutoModel",
 )
 
-# Classes that answer with a loss where they are given labels of the tokens' shape.
+# Classes that return a loss when given labels of the tokens' shape.
 _LABELLED = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration")
 
 _AUTO = "transformers.models.auto"
 
-# Packages that load by name what lies elsewhere.
+# Packages that load external resources by name.
 _HIDDEN = ("kernels", "timm", "detectron2")
-# A folder that cannot be: what somebody else has fetched into a cache is foreign as well.
+# An impossible folder: files that others have fetched into a cache are untrusted as well.
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{os.devnull}/none", "USE_HUB_KERNELS": "NO"}
 _REFUSED = re.compile(
     r"(socket|subprocess|shutil|urllib|ftplib)\..*"
@@ -55,7 +55,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ELSEWHERE_FAMILIES = ("timm_backbone", "timm_wrapper")
 _ELSEWHERE = ("backbone", "use_timm_backbone", "use_pretrained_backbone")
 _FOREIGN = re.compile(r"[/\\:\s]|.{101}")  # in paths, addresses and names of hubs; in no setting
-# What the class of all configurations reads that changes a model.
+# Keys of the common base class of configurations that change a model.
 _COMMON = (
     *("model_type", "num_labels", "is_encoder_decoder", "chunk_size_feed_forward"),
     *("tie_word_embeddings", "rope_parameters", "rope_theta", "rope_scaling"),
@@ -67,14 +67,14 @@ Inputs = dict[str, tuple[tuple[int, ...], str]]
 
 
 def prepare() -> None:
-    """Load the library, and shut what its process does not need. There is no way back."""
+    """Load the library, and block what its process does not need. This cannot be undone."""
     os.environ.update(_OFFLINE)
     for name in _HIDDEN:
         sys.modules[name] = None  # type: ignore[assignment]  # as if it were not installed
-    # Its tables are loaded now, while the torch that they import may still look around.
+    # Load its tables now, while torch may still access files for its imports.
     importlib.import_module("torch")
     importlib.import_module(f"{_AUTO}.modeling_auto")
-    tempfile.gettempdir()  # it writes a file to find out, and torch asks for it
+    tempfile.gettempdir()  # tempfile writes a file to find the folder, which torch asks for
     sys.dont_write_bytecode = True
     sys.addaudithook(_shut)
 
@@ -86,9 +86,9 @@ def _shut(event: str, args: tuple[Any, ...]) -> None:
 
 
 def described(values: Mapping[str, Any], source: str) -> tuple[str, int, int]:
-    """What the model is given, and the usual and the longest length of it.
+    """Return the name of the model's main input, and its default and longest length.
 
-    Raises DpsimError where ``values`` are of no configuration.
+    Raises DpsimError where ``values`` are not a configuration.
     """
     config = _config(values, source)
     main = _main_input(_kind(config, values, source))
@@ -100,7 +100,7 @@ def described(values: Mapping[str, Any], source: str) -> tuple[str, int, int]:
 
 
 def traced(values: Mapping[str, Any], source: str, name: str, length: int | None) -> Model:
-    """The model, called ``name``, for samples of that length. Raises DpsimError."""
+    """Return the model, called ``name``, for samples of that length. Raises DpsimError."""
     from dpsim.workload.torch_factory import import_torch
     from dpsim.workload.torch_trace import trace_call
 
@@ -122,7 +122,7 @@ def traced(values: Mapping[str, Any], source: str, name: str, length: int | None
 
 
 def unit(main: str) -> str:
-    """What lengths are counted in, of a model that is given that."""
+    """Return the unit of a sample's length, for a model with that input."""
     return _SOUND if main == "input_values" else "tokens"
 
 
@@ -133,7 +133,7 @@ def _explained(source: str, what: str) -> Any:
 
 
 def _config(values: Mapping[str, Any], source: str) -> Any:
-    """The library's object, with attention as the fused kernel unless it is to be eager."""
+    """Return the library's object, with fused attention unless the configuration asks for eager."""
     kind = _config_class(values["model_type"], source)
     with _explained(source, "is not a configuration"):
         kept = _admitted(values, kind, source)
@@ -144,7 +144,7 @@ def _config(values: Mapping[str, Any], source: str) -> Any:
                     f"{source}: attn_implementation must be one of {', '.join(ATTENTION_OF)}, "
                     f"but got {said!r}"
                 )
-            # All that is fused is one kernel to a trace, and this is the one that is torch's own.
+            # A trace treats all fused attention alike, so use torch's own kernel.
             kept[_SAID[0]] = "eager" if ATTENTION_OF[said] == "unfused" else "sdpa"
         return kind.from_dict(kept)
 
@@ -159,7 +159,7 @@ def _config_class(family: object, source: str) -> Any:
 
 
 def _admitted(values: Mapping[str, Any], kind: Any, source: str) -> dict[str, Any]:
-    """Those of ``values`` that a configuration of the class ``kind`` reads, all of them data."""
+    """Return the ``values`` that a configuration of class ``kind`` reads, all plain data."""
     for key in _ELSEWHERE:
         if values.get(key):
             raise DpsimError(
@@ -171,7 +171,7 @@ def _admitted(values: Mapping[str, Any], kind: Any, source: str) -> dict[str, An
     kept = {
         key: _data(value, key, kind, source)
         for key, value in values.items()
-        # Models look for further keys; what is a number names nothing.
+        # Models look for further keys; a number cannot name a resource.
         if key in known or (_is_number(value) and key not in of_all and not key.startswith("_"))
     }
     if isinstance(labels := values.get("id2label"), dict):
@@ -180,7 +180,7 @@ def _admitted(values: Mapping[str, Any], kind: Any, source: str) -> dict[str, An
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is one, or a list of them."""
+    """Return whether the value is a number, or a list of them."""
     return (
         all(map(_is_number, value))
         if isinstance(value, list)
@@ -189,7 +189,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _data(value: Any, key: str, kind: Any, source: str) -> Any:
-    """``value``, which names nothing that lies elsewhere. Raises DpsimError where it might."""
+    """Return ``value``. Raises DpsimError where it might name an external resource."""
     if isinstance(value, str) and _FOREIGN.search(value):
         raise DpsimError(f"{source}: {key} must be a setting's name, but got {value!r}")
     if isinstance(value, list):
@@ -208,7 +208,7 @@ def _data(value: Any, key: str, kind: Any, source: str) -> Any:
 
 
 def _part(value: Mapping[str, Any], key: str, kind: Any, source: str) -> Any:
-    """The class of a configuration within one of the class ``kind``; None of a mere table."""
+    """Return the class of a nested configuration in class ``kind``; None for a plain table."""
     if value.get("model_type") is not None:
         return _config_class(value["model_type"], source)
     own = getattr(kind, "sub_configs", {}).get(key)
@@ -220,7 +220,7 @@ def _base() -> Any:
 
 
 def _keys(kind: Any) -> frozenset[str]:
-    """The keys that the class ``kind`` reads, without those of the class that all have."""
+    """Return the keys that the class ``kind`` reads, without those of the common base class."""
     found = {*_COMMON, *getattr(kind, "attribute_map", {})}
     bases = kind.__mro__
     for each in bases[: bases.index(_base()) or 1]:
@@ -229,20 +229,20 @@ def _keys(kind: Any) -> frozenset[str]:
             if name not in vars(each):
                 continue
             code = inspect.unwrap(vars(each)[name]).__code__
-            # Its arguments, and the keys that it looks for among others.
+            # Its arguments, and the keys that it looks up.
             found.update(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
             found.update(const for const in code.co_consts if isinstance(const, str))
     return frozenset(found)
 
 
 def _kind(config: Any, values: Mapping[str, Any], source: str) -> Any:
-    """The class: that of ``architectures``, or the library's for its kind of model."""
+    """Return the model's class: from ``architectures``, or the library's for this configuration."""
     library = importlib.import_module("transformers")
     named = values.get("architectures")
     if isinstance(named, list) and named and named[0] in _models_of(values["model_type"]):
         return getattr(library, named[0])
     for auto in _PAIRED if getattr(config, "is_encoder_decoder", False) else _SINGLE:
-        # The library's own table from a configuration's class to a model's, or to several of them.
+        # The library's table from a configuration's class to one or several model classes.
         mapping = getattr(library, auto)._model_mapping
         if type(config) in mapping:
             found = mapping[type(config)]
@@ -251,7 +251,7 @@ def _kind(config: Any, values: Mapping[str, Any], source: str) -> Any:
 
 
 def _models_of(family: str) -> Iterator[str]:
-    """The names of the classes that the library's tables hold for a family."""
+    """Yield the names of the classes that the library's tables hold for a family."""
     for name, table in vars(importlib.import_module(f"{_AUTO}.modeling_auto")).items():
         if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"):
             found = table.get(family, ())
@@ -259,12 +259,12 @@ def _models_of(family: str) -> Iterator[str]:
 
 
 def _main_input(kind: Any) -> str:
-    """The name of what the model is given: tokens, pixels or sound."""
+    """Return the name of the model's main input: tokens, pixels or sound."""
     return str(getattr(kind, "main_input_name", "input_ids"))
 
 
 def _inputs(config: Any, kind: Any, length: int | None) -> Inputs:
-    """Shapes of one sample of all that the forward pass wants."""
+    """Return the shapes of one sample of all inputs of the forward pass."""
     main = _main_input(kind)
     if main == "pixel_values":
         return {main: ((_first(config, "num_channels") or 3, *_side(config)), "float32")}
@@ -285,12 +285,12 @@ def _inputs(config: Any, kind: Any, length: int | None) -> Inputs:
 
 
 def _first(config: Any, *keys: str) -> int | None:
-    """The first of the keys that the configuration has as a positive number."""
+    """Return the first of the keys that the configuration has as a positive number."""
     values = [getattr(config, key, None) for key in keys]
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
 def _side(config: Any) -> tuple[int, int]:
-    """Height and width of an image; 224 where the configuration leaves it open."""
+    """Return height and width of an image; 224 where the configuration does not give them."""
     size = getattr(config, "image_size", None) or 224
     return (size[0], size[1]) if isinstance(size, (list, tuple)) else (size, size)

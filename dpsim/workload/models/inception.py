@@ -11,7 +11,7 @@ from dpsim.workload.models.conv_units import Units
 
 
 def inception_v3() -> Model:
-    """Inception-v3 for 1,000 classes, 299x299 images."""
+    """Build Inception-v3 for 1,000 classes, 299x299 images."""
     net = _Inception((3, 299, 299))
     net.stem()
     for index, pooled in enumerate((32, 64, 64)):

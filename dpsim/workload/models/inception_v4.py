@@ -10,7 +10,7 @@ from dpsim.workload.models.conv_units import Units
 
 
 def inception_v4() -> Model:
-    """Inception-v4 for 1,000 classes, 299x299 images."""
+    """Build Inception-v4 for 1,000 classes, 299x299 images."""
     net = _InceptionV4((3, 299, 299))
     net.stem()
     for index in range(4):
@@ -39,7 +39,7 @@ class _InceptionV4(Units):
         )
         self.b.concatenate(
             "mixed_4a.cat",
-            # The branches shrink the image alike, so that their outputs can be joined.
+            # The branches shrink the image equally, so that their outputs can be concatenated.
             lambda: self._narrowed("mixed_4a.branch0", (64, 1)),
             lambda: self._narrowed("mixed_4a.branch1", (64, 1), (64, (1, 7)), (64, (7, 1))),
         )
@@ -50,7 +50,7 @@ class _InceptionV4(Units):
         )
 
     def _narrowed(self, name: str, *units: tuple[int, int | tuple[int, int]]) -> None:
-        """A chain, then a 3x3 unit without padding."""
+        """Add a chain, then a 3x3 unit without padding."""
         self.chain(name, *units)
         self.unit(f"{name}.last", 96, 3)
 

@@ -11,12 +11,12 @@ from dpsim.workload.layer import Model
 from dpsim.workload.layer_stack import Shape
 
 _VALUES, _LETTERS = 64, 29
-# Channels and kernel of each two blocks.
+# Channels and kernel of every two blocks.
 _BLOCKS = ((256, 11), (384, 13), (512, 17), (640, 21), (768, 25))
 
 
 def jasper(name: str, frames: int) -> Model:
-    """Jasper over ``frames`` of 10 ms."""
+    """Build Jasper over ``frames`` of 10 ms."""
     b = Builder((_VALUES, frames))
     _unit(b, "first", 256, 11, stride=2)
     before: list[Shape] = [b.shape]
@@ -31,7 +31,7 @@ def jasper(name: str, frames: int) -> Model:
 
 
 def _block(b: Builder, name: str, channels: int, kernel: int, before: list[Shape]) -> None:
-    """Five units; before the last one's ReLU, projections of all that came ``before`` are added."""
+    """Add five units; projections of all inputs ``before`` are added ahead of the last ReLU."""
     for unit in range(4):
         _unit(b, f"{name}.{unit}", channels, kernel)
     _normed(b, f"{name}.4", channels, kernel)

@@ -21,12 +21,12 @@ from dpsim.workload.layer import Model
 class Llama:
     """The sizes of a model.
 
-    ``groups`` are the heads of keys and values, ``inner`` is the feed-forward's width (one
-    expert's, where there are any), ``head`` each head's. ``query_norms``: queries and keys are
-    normalised head by head, or over their whole width. ``packed``: queries, keys and values are one
-    product, and so are the two halves of the feed-forward. ``experts``: how many, and how many of
-    them a token takes. ``window``: so many tokens are all that most layers look at; each
-    ``global_every``-th looks at all.
+    ``groups`` is the number of key and value heads, ``inner`` the feed-forward's width (one
+    expert's, where there are any), ``head`` the width of a head. ``query_norms``: queries and keys
+    are normalised per head, or over their whole width. ``packed``: queries, keys and values are one
+    product, and so are the two halves of the feed-forward. ``experts``: their number, and how many
+    of them a token uses. ``window``: the number of tokens that most layers attend to; each
+    ``global_every``-th attends to all.
     """
 
     blocks: int
@@ -48,13 +48,13 @@ class Llama:
     global_every: int | None = None
 
     def window_of(self, block: int) -> int | None:
-        """The tokens that a block looks at; None for all."""
+        """Return the number of tokens that a block attends to; None for all."""
         every = self.global_every
         return None if every is not None and (block + 1) % every == 0 else self.window
 
 
 def llama(name: str, sizes: Llama, sequence_length: int) -> Model:
-    """A decoder over ``sequence_length`` tokens, with the loss over its words."""
+    """Build a decoder over ``sequence_length`` tokens, with the loss over its words."""
     b = Builder((sequence_length,))
     b.embedding("embed_tokens", sizes.words, sizes.width)
     for block in range(sizes.blocks):
@@ -74,7 +74,7 @@ def of_sizes(
     sequence_length: int,
     **more: Any,
 ) -> Model:
-    """The same, a line of the catalogue: what a published model says of itself.
+    """Build the model from the sizes of a line of the catalogue.
 
     ``more`` are further fields of `Llama`.
     """
@@ -82,7 +82,7 @@ def of_sizes(
 
 
 def of_shape(name: str, shape: Llama, sequence_length: int, *, fused: bool = True) -> Model:
-    """The same, of a configuration, with its attention as it is asked for."""
+    """Build the model of a configuration, with the requested attention."""
     return llama(name, replace(shape, fused=fused), sequence_length)
 
 
@@ -114,7 +114,7 @@ def _attention(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
         for part, heads in (("q", sizes.heads), ("k", groups)):
             b.shape = (tokens, heads * each)
             b.rms_norm(f"{name}.{part}_norm", heads=heads if sizes.query_norms == "head" else None)
-    # Rotary positions turn queries and keys; values stay.
+    # Rotary positions rotate queries and keys; values are unchanged.
     b.shape = (tokens, (sizes.heads + groups) * each)
     b.activation(f"{name}.rotary", kept=True)
     b.shape = (tokens, sizes.heads * each)
@@ -126,14 +126,14 @@ def _attention(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
 
 
 def _projections(b: Builder, name: str, sizes: Llama, each: int) -> None:
-    """Queries, keys and values: three products of what flows in, or one."""
+    """Add queries, keys and values: three products of the input, or one."""
     entering = b.shape
     groups = sizes.groups or sizes.heads
     if sizes.packed:
         b.linear(f"{name}.qkv_proj", (sizes.heads + 2 * groups) * each, bias=sizes.biases)
         return
     for part, heads in (("q", sizes.heads), ("k", groups), ("v", groups)):
-        # Each of the three begins with what flows in.
+        # Each of the three uses the block's input.
         b.shape = entering
         b.linear(f"{name}.{part}_proj", heads * each, bias=sizes.biases)
 
@@ -149,6 +149,6 @@ def _feed_forward(b: Builder, name: str, sizes: Llama) -> None:
         b.activation(f"{name}.silu", kept=True)
         b.shape = entering
         b.linear(f"{name}.up_proj", sizes.inner, bias=False)
-    # The gate is a product of two tensors, which moves as much as a sum.
+    # The gate is a product of two tensors, with the traffic of a sum.
     b.add(f"{name}.gate", kept=True)
     b.linear(f"{name}.down_proj", sizes.width, bias=False, kept=False)

@@ -10,9 +10,9 @@ from dpsim.workload.layer import Model
 
 
 def lstm_ptb(name: str, words: int, width: int, layers: int, sequence_length: int) -> Model:
-    """``layers`` of LSTM over ``sequence_length`` tokens, with the loss over its words.
+    """Build ``layers`` of LSTM over ``sequence_length`` tokens, with the loss over its words.
 
-    The output's weights are the input's.
+    The output layer is tied to the embedding.
     """
     b = Builder((sequence_length,))
     b.embedding("encoder", words, width)

@@ -17,7 +17,7 @@ from dpsim.workload.layer import Model
 class Mamba:
     """The sizes of a model: ``widened`` channels inside, each with a state of ``state`` values.
 
-    ``rank`` is the inner width of the two products that make each token's step.
+    ``rank`` is the inner width of the two products that compute each token's step.
     """
 
     blocks: int
@@ -31,12 +31,12 @@ class Mamba:
 
 
 def of_sizes(name: str, blocks: int, width: int, tokens: int) -> Model:
-    """Mamba with the paper's proportions."""
+    """Build Mamba with the paper's proportions."""
     return mamba(name, Mamba(blocks, width, 2 * width, 16, ceil(width / 16)), tokens)
 
 
 def mamba(name: str, sizes: Mamba, tokens: int) -> Model:
-    """Mamba over ``tokens``, with the loss over its words."""
+    """Build Mamba over ``tokens``, with the loss over its words."""
     b = Builder((tokens,))
     b.embedding("embeddings", sizes.words, sizes.width)
     for block in range(sizes.blocks):

@@ -18,7 +18,7 @@ _BOXES, _MASKS = 512, 128
 
 
 def mask_rcnn() -> Model:
-    """Mask R-CNN on images of 800x1344."""
+    """Build Mask R-CNN for images of 800x1344."""
     b = FrozenNorms((3, 800, 1344))
     stages = resnet50(b, lambda *each: bottleneck(b, *each, strided_first=True))
     levels = pyramid(b, stages)
@@ -29,12 +29,12 @@ def mask_rcnn() -> Model:
     over_levels(b, levels, lambda level, tied: _proposals(b, f"rpn.{level}", tied))
     _boxes(b)
     _masks(b)
-    # The stem and the first stage stay as they were trained before.
+    # The stem and the first stage keep their pre-trained weights.
     return frozen_before(b.build("mask-rcnn", "800x1344 image"), "layer2.")
 
 
 def _proposals(b: Builder, name: str, tied: bool) -> None:
-    """Whether there is an object at each place, and where."""
+    """Predict whether each place has an object, and where."""
     b.conv(f"{name}.conv", 256, 3, padding=1, bias=True, tied=tied)
     b.activation(f"{name}.relu")
     seen = b.shape
@@ -44,7 +44,7 @@ def _proposals(b: Builder, name: str, tied: bool) -> None:
 
 
 def _boxes(b: Builder) -> None:
-    """Two linear layers on what each box holds, then its class and its sides for each class."""
+    """Add two linear layers on each box's contents, then its class and its sides for each class."""
     b.shape = (256, 1, 1)
     b.roi_align("box.align", _BOXES, 7)
     b.shape = (_BOXES, 256 * 7 * 7)
@@ -58,7 +58,7 @@ def _boxes(b: Builder) -> None:
 
 
 def _masks(b: Builder) -> None:
-    """Four convolutions on each box with an object, doubled in size, and a mask of each class."""
+    """Add four convolutions on each box with an object, upsampling, and a mask of each class."""
     b.shape = (256, 1, 1)
     b.roi_align("mask.align", _MASKS, 14)
     for index in range(4):

@@ -24,7 +24,7 @@ def modernbert(
     *,
     fused: bool = True,
 ) -> Model:
-    """An encoder of ``blocks`` blocks over ``sequence_length`` tokens."""
+    """Build an encoder of ``blocks`` blocks over ``sequence_length`` tokens."""
     b = Builder((sequence_length,))
     b.embedding("embeddings.tok_embeddings", _WORDS, width)
     b.rms_norm("embeddings.norm")  # a layer norm without bias costs as much
@@ -54,7 +54,7 @@ def _block(b: Builder, block: int, heads: int, inner: int, fused: bool) -> None:
     b.linear(f"{name}.mlp.Wi", 2 * inner, bias=False)
     b.shape = (tokens, inner)
     b.activation(f"{name}.mlp.gelu", kept=True)
-    # The gate is a product of two tensors, which moves as much as a sum.
+    # The gate is a product of two tensors, with the traffic of a sum.
     b.add(f"{name}.mlp.gate", kept=True)
     b.linear(f"{name}.mlp.Wo", width, bias=False, kept=False)
     b.add(f"{name}.mlp.add", kept=True)

@@ -22,7 +22,7 @@ def mpt(
     *,
     fused: bool = True,
 ) -> Model:
-    """A decoder of ``blocks`` blocks over ``sequence_length`` tokens, with its loss."""
+    """Build a decoder of ``blocks`` blocks over ``sequence_length`` tokens, with its loss."""
     return gpt(
         name,
         blocks,

@@ -23,7 +23,7 @@ def neox(
     inner: int | None = None,
     fused: bool = True,
 ) -> Model:
-    """A decoder of ``blocks`` blocks over ``sequence_length`` tokens, with its loss."""
+    """Build a decoder of ``blocks`` blocks over ``sequence_length`` tokens, with its loss."""
     b = Builder((sequence_length,))
     b.embedding("embed_in", words, width)
     for block in range(blocks):
@@ -33,7 +33,7 @@ def neox(
         _attention(b, f"{layer}.attention", heads, width, fused)
         b.layer_norm(f"{layer}.post_attention_layernorm")
         _feed_forward(b, f"{layer}.mlp", inner or 4 * width)
-        # Both sides read the same input: one sum of what flows in and of the two.
+        # Both sides read the same input: one sum of the input and the two.
         b.add(f"{layer}.add", terms=3, kept=True)
     b.layer_norm("final_layer_norm")
     b.linear("embed_out", words, bias=False, kept=False)
@@ -52,7 +52,7 @@ def phi(
     inner: int | None = None,
     fused: bool = True,
 ) -> Model:
-    """The same with one norm a block, three products for attention, and a bias at the end."""
+    """Build it with one norm per block, three products for attention, and an output bias."""
     b = Builder((sequence_length,))
     b.embedding("embed_tokens", words, width)
     for block in range(blocks):

@@ -13,9 +13,9 @@ from dpsim.workload.layer import Model
 
 
 def neumf(name: str, users: int, items: int, factors: int, widths: tuple[int, ...]) -> Model:
-    """NeuMF with ``factors`` in the product.
+    """Build NeuMF with ``factors`` in the product.
 
-    The network's first width is that of both its embeddings together.
+    The network's first width is the sum of its two embeddings.
     """
     b = Builder((1,))
     for part, width in (("mf", factors), ("mlp", widths[0] // 2)):
@@ -23,7 +23,7 @@ def neumf(name: str, users: int, items: int, factors: int, widths: tuple[int, ..
             b.shape = (1,)
             b.embedding(f"{part}_{table}_embed", entries, width)
     b.shape = (1, factors)
-    # A product element by element, which moves as much as a sum.
+    # An element-wise product, with the traffic of a sum.
     b.add("mf.product", kept=True)
     b.shape = (1, widths[0])
     b.activation("mlp.cat", kept=True)

@@ -15,7 +15,7 @@ from dpsim.workload.layer_stack import Shape
 
 
 def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False) -> Model:
-    """ResNet with ``depths`` bottlenecks in its four stages, for 1,000 classes.
+    """Build ResNet with ``depths`` bottlenecks in its four stages, for 1,000 classes.
 
     (3, 4, 6, 3) is ResNet-50.
 
@@ -35,7 +35,7 @@ def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False)
 
 
 def resnext(name: str, depths: tuple[int, int, int, int], *, squeeze: bool = False) -> Model:
-    """ResNeXt "32x4d" with ``depths`` bottlenecks in its four stages, for 1,000 classes."""
+    """Build ResNeXt "32x4d" with ``depths`` bottlenecks in its four stages, for 1,000 classes."""
     b = Builder((3, 224, 224))
     stem(b)
     for stage, depth in enumerate(depths, start=1):
@@ -55,7 +55,7 @@ def resnext(name: str, depths: tuple[int, int, int, int], *, squeeze: bool = Fal
 
 
 def resnet18_cifar() -> Model:
-    """ResNet-18 for CIFAR-10: a 3x3 stem of stride 1 and no pool before it."""
+    """Build ResNet-18 for CIFAR-10: a 3x3 stem of stride 1, without a pool."""
     b = Builder((3, 32, 32))
     _unit(b, "conv1", "bn1", 64, 3, padding=1)
     b.activation("relu")
@@ -67,9 +67,9 @@ def resnet18_cifar() -> Model:
 
 
 def resnet_cifar(name: str, depth: int) -> Model:
-    """The paper's ResNet for CIFAR-10 of 6 n + 2 = ``depth`` layers.
+    """Build the paper's ResNet for CIFAR-10 of 6 n + 2 = ``depth`` layers.
 
-    16, 32 and 64 channels, shortcuts without parameters.
+    It has 16, 32 and 64 channels, and shortcuts without parameters.
     """
     b = Builder((3, 32, 32))
     _unit(b, "conv1", "bn1", 16, 3, padding=1)
@@ -84,7 +84,7 @@ def resnet_cifar(name: str, depth: int) -> Model:
 
 
 def stem(b: Builder) -> None:
-    """What stands before the first stage: a 7x7 convolution and a pool, each of stride 2."""
+    """Add the stem before the first stage: a 7x7 convolution and a pool, each of stride 2."""
     _unit(b, "conv1", "bn1", 64, 7, stride=2, padding=3)
     b.activation("relu")
     b.pool("maxpool", 3, 2, 1)
@@ -101,7 +101,7 @@ def _head(b: Builder, classes: int) -> None:
 
 
 def basic_block(b: Builder, name: str, width: int, stride: int, *, projected: bool = True) -> None:
-    """Two 3x3 convolutions beside a shortcut.
+    """Add two 3x3 convolutions beside a shortcut.
 
     The shortcut is ``projected`` to the new shape, or else strided and padded with zeros.
     """
@@ -126,7 +126,7 @@ def bottleneck(
     squeeze: bool = False,
     strided_first: bool = False,
 ) -> None:
-    """Convolutions of 1x1, 3x3 and 1x1, the last of 4 x ``width`` channels, beside a shortcut.
+    """Add 1x1, 3x3 and 1x1 convolutions, the last of 4 x ``width`` channels, beside a shortcut.
 
     The 3x3 convolution has ``inner`` channels (``width`` if left out) in ``groups``.
     ``strided_first``: the first convolution has the stride, as in the paper.
@@ -149,7 +149,7 @@ def bottleneck(
 def _shortcut(b: Builder, name: str, entering: Shape, channels: int, stride: int) -> None:
     b.shape = entering
     b.conv(f"{name}.downsample.0", channels, 1, stride)
-    # No ReLU follows that would keep the output, and a sum needs neither of its terms again.
+    # No ReLU follows that would keep the output, and a sum needs neither of its terms in backward.
     b.batch_norm(f"{name}.downsample.1", kept=False)
 
 

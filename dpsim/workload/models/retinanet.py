@@ -24,16 +24,16 @@ from dpsim.workload.trainable import frozen_before
 
 
 def retinanet() -> Model:
-    """RetinaNet as MLPerf trains it: 37,060,652 parameters."""
+    """Build RetinaNet as MLPerf trains it: 37,060,652 parameters."""
     b = FrozenNorms((3, 800, 800))
     stages = resnet50(b, lambda *each: bottleneck(b, *each, inner=2 * each[1], groups=32))
     _heads(b, coarser_levels(b, pyramid(b, stages[1:])), boxes=9, classes=264, normed=False)
-    # The stem and the first stage stay as they were trained before.
+    # The stem and the first stage keep their pre-trained weights.
     return frozen_before(b.build("retinanet", "800x800 image"), "layer2.")
 
 
 def ssd320() -> Model:
-    """SSD320 on ResNet-50 with a feature pyramid, as NVIDIA's DeepLearningExamples have it."""
+    """Build SSD320 on ResNet-50 with a feature pyramid, as in NVIDIA's DeepLearningExamples."""
     b = Builder((3, 320, 320))
     stages = resnet50(b, lambda *each: bottleneck(b, *each))
     _heads(b, coarser_levels(b, pyramid(b, stages[1:])), boxes=6, classes=91, normed=True)
@@ -41,7 +41,7 @@ def ssd320() -> Model:
 
 
 def _heads(b: Builder, levels: list[Shape], *, boxes: int, classes: int, normed: bool) -> None:
-    """What is said of the ``boxes`` at each place: the class, with the loss over all, and sides."""
+    """Predict the class and sides of ``boxes`` at each place, with the loss over all."""
     places = boxes * sum(prod(level[1:]) for level in levels)
     for name, outputs in (("classes", classes), ("sides", 4)):
 
@@ -50,7 +50,7 @@ def _heads(b: Builder, levels: list[Shape], *, boxes: int, classes: int, normed:
             b.conv(f"{name}.{level}.out", boxes * outputs, 3, padding=1, bias=True, tied=tied)
 
         over_levels(b, levels, head)
-        # All levels' are copied into one tensor.
+        # The outputs of all levels are copied into one tensor.
         b.shape = (places, outputs)
         b.add(f"{name}.cat", terms=1, kept=True)
         if name == "classes":

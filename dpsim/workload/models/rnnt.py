@@ -11,15 +11,15 @@ from math import ceil
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-_PIECES = 1024  # with the blank one
-_SPLICED = 3  # frames of 10 ms whose 80 values lie side by side
-# LibriSpeech has 9.4 M words in 960 h. Pieces of a vocabulary of 1,023 are taken as 1.65 a word
-# (assumed): one every 22 frames.
+_PIECES = 1024  # including the blank
+_SPLICED = 3  # frames of 10 ms whose 80 values are concatenated
+# LibriSpeech has 9.4 M words in 960 h. Assumes 1.65 pieces of a vocabulary of 1,023 per word:
+# one every 22 frames.
 _FRAMES_A_PIECE = 22
 
 
 def rnnt(name: str, frames: int) -> Model:
-    """RNN-T over ``frames`` of 10 ms and their text."""
+    """Build RNN-T over ``frames`` of 10 ms and their text."""
     heard = ceil(frames / _SPLICED)
     b = Builder((heard, 80 * _SPLICED))
     for layer in range(2):

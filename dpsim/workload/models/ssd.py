@@ -21,7 +21,7 @@ _BOXES = (4, 6, 6, 6, 4, 4)
 
 
 def ssd300() -> Model:
-    """SSD on 300x300 images of COCO: 8,732 boxes."""
+    """Build SSD for 300x300 images of COCO: 8,732 boxes."""
     b = Builder((3, 300, 300))
     _backbone(b, bottleneck)
     _scales(b, normed=True)
@@ -29,7 +29,7 @@ def ssd300() -> Model:
 
 
 def ssd300_resnet34() -> Model:
-    """The same on ResNet-34, as MLPerf trains it."""
+    """Build SSD on ResNet-34, as MLPerf trains it."""
     b = Builder((3, 300, 300))
     _backbone(b, basic_block)
     _scales(b, normed=False)
@@ -37,7 +37,7 @@ def ssd300_resnet34() -> Model:
 
 
 def _backbone(b: Builder, block: Callable[[Builder, str, int, int], None]) -> None:
-    """A ResNet up to its third stage, which keeps its stride of 8."""
+    """Add a ResNet up to its third stage, which keeps its stride of 8."""
     stem(b)
     for stage, depth in ((1, 3), (2, 4), (3, 6)):
         for index in range(depth):
@@ -46,10 +46,10 @@ def _backbone(b: Builder, block: Callable[[Builder, str, int, int], None]) -> No
 
 
 def _scales(b: Builder, *, normed: bool) -> None:
-    """The extra blocks, and what is said of the boxes of each scale."""
+    """Add the extra blocks, and the predictions for the boxes of each scale."""
     scales: list[Shape] = [b.shape]
     for index, (middle, last) in enumerate(_EXTRA):
-        # The first three halve the image (38, 19, 10, 5), the others lose its border (3, 1).
+        # The first three halve the image (38, 19, 10, 5), the others remove its border (3, 1).
         shrinks = index < 3
         _unit(b, f"additional{index}.0", middle, 1, 1, 0, normed)
         stride, padding = (2, 1) if shrinks else (1, 0)

@@ -17,7 +17,7 @@ _HEAD = 64
 
 
 def unet(name: str, *, fused: bool = True) -> Model:
-    """The U-Net of v2 on latents of 4x64x64."""
+    """Build the U-Net of v2 for latents of 4x64x64."""
     b = Builder((320,))
     # The step as sines, then two linear layers; each residual block has its own projection of it.
     b.linear("time_embedding.linear_1", _TIME)
@@ -36,7 +36,7 @@ def unet(name: str, *, fused: bool = True) -> Model:
 
 
 class _Unet:
-    """The way down and up again; ``skips`` are what is joined on the way up."""
+    """The downward and upward paths; ``skips`` are the skip connections."""
 
     def __init__(self, b: Builder, fused: bool) -> None:
         self._b = b
@@ -44,7 +44,7 @@ class _Unet:
         self._skips: list[Shape] = [b.shape]
 
     def down(self) -> None:
-        """Two residual blocks a level, with transformers on all levels but the last."""
+        """Add two residual blocks per level, with transformers on all levels except the last."""
         for level, channels in enumerate(_CHANNELS):
             for block in range(2):
                 self._pair(f"down_blocks.{level}", block, channels, attends=level < 3)
@@ -54,12 +54,12 @@ class _Unet:
                 self._skips.append(self._b.shape)
 
     def middle(self) -> None:
-        """A transformer between two residual blocks."""
+        """Add a transformer between two residual blocks."""
         self._pair("mid_block", 0, _CHANNELS[-1], attends=True)
         self._residual("mid_block.resnets.1", _CHANNELS[-1])
 
     def up(self) -> None:
-        """Three residual blocks a level, each joined with what left a block on the way down."""
+        """Add three residual blocks per level, each joined with a skip connection."""
         for level, channels in enumerate(reversed(_CHANNELS)):
             for block in range(3):
                 self._join(f"up_blocks.{level}.cat.{block}")
@@ -79,7 +79,7 @@ class _Unet:
             self._transformer(f"{name}.attentions.{block}", channels)
 
     def _residual(self, name: str, channels: int) -> None:
-        """Norm, SiLU, convolution, twice, with the step added between, beside a shortcut."""
+        """Add norm, SiLU, convolution, twice, with the step added in between, and a shortcut."""
         b, entering = self._b, self._b.shape
         b.group_norm(f"{name}.norm1")
         b.activation(f"{name}.silu1", kept=True)
@@ -98,7 +98,7 @@ class _Unet:
         b.add(f"{name}.add", kept=True)
 
     def _transformer(self, name: str, channels: int) -> None:
-        """Attention among places, attention to the text, and a gated feed-forward."""
+        """Add self-attention over places, cross-attention to the text, and a gated feed-forward."""
         b, image = self._b, self._b.shape
         b.group_norm(f"{name}.norm")
         b.shape = (image[1] * image[2], channels)
@@ -109,7 +109,7 @@ class _Unet:
         b.layer_norm(f"{block}.norm3")
         b.linear(f"{block}.ff.proj", 8 * channels)
         b.shape = (b.shape[0], 4 * channels)
-        # GELU of one half, times the other.
+        # GELU of one half, times the other half.
         b.add(f"{block}.ff.geglu", kept=True)
         b.linear(f"{block}.ff.out", channels, kept=False)
         b.add(f"{block}.ff.add", kept=True)

@@ -13,13 +13,13 @@ from dpsim.workload.layer import Model
 
 _WORDS = 32_128
 _DISTANCES = 32
-# Spans of three tokens and 15 % in all are cut out: of 568 tokens 512 go in and 114 come out.
+# Spans of three tokens, 15 % in all, are cut out: of 568 tokens, 512 are input and 114 target.
 _INPUTS, _TARGETS = 512, 114
 
 
 @dataclass(frozen=True, slots=True)
 class T5:
-    """The sizes of a model: ``each`` is the width of a head, ``inner`` that of a feed-forward."""
+    """The sizes of a model: ``each`` is the width of a head, ``inner`` of a feed-forward."""
 
     blocks: int
     width: int
@@ -42,12 +42,12 @@ def of_sizes(
     each: int = 64,
     newer: bool = False,
 ) -> Model:
-    """T5 of these sizes over ``tokens``; ``newer``: version 1.1."""
+    """Build T5 of these sizes over ``tokens``; ``newer``: version 1.1."""
     return t5(name, T5(blocks, width, heads, inner, each, newer, not newer), tokens)
 
 
 def t5(name: str, sizes: T5, tokens: int) -> Model:
-    """T5 over ``tokens`` of a text, of which the cut-out spans are the target."""
+    """Build T5 over ``tokens`` of a text; the cut-out spans are the target."""
     targets = max(1, round(tokens * _TARGETS / _INPUTS))
     b = Builder((tokens,))
     b.embedding("shared", sizes.words, sizes.width)
@@ -78,7 +78,7 @@ def _attention(b: Builder, name: str, sizes: T5, heard: int | None) -> None:
     inner = sizes.heads * sizes.each
     b.rms_norm(f"{name}.layer_norm")
     for part in "qkv":
-        # Keys and values of the encoder's vectors, where those are looked at.
+        # Cross-attention takes keys and values from the encoder's vectors.
         b.shape = (tokens if part == "q" or heard is None else heard, sizes.width)
         b.linear(f"{name}.{part}", inner, bias=False)
     b.shape = (tokens, inner)
@@ -95,7 +95,7 @@ def _feed_forward(b: Builder, name: str, sizes: T5) -> None:
         b.activation(f"{name}.act", kept=True)
         b.shape = entering
         b.linear(f"{name}.wi_1", sizes.inner, bias=False)
-        # The gate is a product of two tensors, which moves as much as a sum.
+        # The gate is a product of two tensors, with the traffic of a sum.
         b.add(f"{name}.gate", kept=True)
     else:
         b.linear(f"{name}.wi", sizes.inner, bias=False)

@@ -13,7 +13,7 @@ _WORDS = 33_708
 
 
 def transformer(name: str, blocks: int, width: int, heads: int, sequence_length: int) -> Model:
-    """``blocks`` of encoder and as many of decoder, on pairs of sentences.
+    """Build ``blocks`` of encoder and of decoder, for pairs of sentences.
 
     Each sentence has ``sequence_length`` tokens.
     """

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-# Words of each cluster, and the share of WikiText-103's tokens that fall in it: 93 % in the first
-# is an estimate, as are the rest.
+# Words of each cluster, and its share of WikiText-103's tokens: 93 % in the first is an estimate,
+# as are the rest.
 _CLUSTERS = ((19_997, 0.93), (20_000, 0.03), (160_000, 0.035), (67_738, 0.005))
 
 
 @dataclass(frozen=True, slots=True)
 class TransformerXL:
-    """Sizes; each cluster's words are ``shrink`` times narrower than those of the one before it."""
+    """The sizes of a model; each cluster is ``shrink`` times narrower than the previous one."""
 
     blocks: int
     width: int
@@ -32,9 +32,9 @@ class TransformerXL:
 
 
 def transformer_xl(name: str, sizes: TransformerXL, sequence_length: int) -> Model:
-    """A decoder over segments of ``sequence_length`` tokens with a memory of as many.
+    """Build a decoder over segments of ``sequence_length`` tokens with a memory of as many.
 
-    It ends in the loss over its words.
+    It ends with the loss over its words.
     """
     b = Builder((sequence_length,))
     _words(b, sizes)
@@ -56,21 +56,21 @@ def of_sizes(
     shrink: int,
     sequence_length: int,
 ) -> Model:
-    """The same, a line of the catalogue: what the paper says of its models."""
+    """Build the model from the sizes of a line of the catalogue."""
     return transformer_xl(name, TransformerXL(blocks, width, heads, inner, shrink), sequence_length)
 
 
 def _words(b: Builder, sizes: TransformerXL) -> None:
-    """Tables of words.
+    """Add tables of words.
 
-    Narrow ones are widened by a matrix each, which the output shares but for the first.
+    Narrow tables are widened by a matrix each; the output shares all but the first.
     """
     tokens = b.shape[0]
     if sizes.shrink == 1:
         b.embedding("word_emb", sum(words for words, _ in _CLUSTERS), sizes.width)
         return
     for index, (words, share) in enumerate(_CLUSTERS):
-        # The tokens of a cluster, on average; each cluster's table serves its own.
+        # The mean number of tokens of a cluster; each cluster has its own table.
         b.shape = (max(1, round(tokens * share)),)
         b.embedding(f"word_emb.{index}", words, sizes.width // sizes.shrink**index)
         b.linear(f"word_emb.{index}.proj", sizes.width, bias=False)
@@ -82,7 +82,7 @@ def _attention(b: Builder, name: str, heads: int) -> None:
     b.shape = (
         2 * tokens,
         width,
-    )  # the memory's keys and values are computed anew, and its queries thrown away
+    )  # the memory's keys and values are recomputed, and its queries discarded
     b.linear(f"{name}.qkv_net", 3 * width, bias=False)
     b.shape = (tokens, width)
     b.parameter(

@@ -14,7 +14,7 @@ _CHANNELS = (32, 64, 128, 256, 320, 320)
 
 
 def unet3d() -> Model:
-    """3D U-Net on patches of 128^3."""
+    """Build 3D U-Net for patches of 128^3."""
     b = Builder((1, 128, 128, 128))
     sizes: list[Shape] = []
     for level, channels in enumerate(_CHANNELS):
@@ -34,7 +34,7 @@ def unet3d() -> Model:
 
 
 def _unit(b: Builder, name: str, channels: int, stride: int = 1) -> None:
-    """Convolution, instance norm, ReLU."""
+    """Add a convolution, instance norm, ReLU."""
     b.conv(f"{name}.conv", channels, 3, stride, 1)
     b.group_norm(f"{name}.norm")
     b.activation(f"{name}.relu")

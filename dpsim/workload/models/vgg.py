@@ -15,7 +15,7 @@ _CHANNELS = (64, 128, 256, 512, 512)
 
 
 def vgg(name: str, depths: tuple[int, int, int, int, int]) -> Model:
-    """VGG with ``depths`` 3x3 convolutions in its five stages, for 1,000 classes."""
+    """Build VGG with ``depths`` 3x3 convolutions in its five stages, for 1,000 classes."""
     b = Builder((3, 224, 224))
     for stage, (channels, depth) in enumerate(zip(_CHANNELS, depths, strict=True), start=1):
         for index in range(1, depth + 1):
@@ -32,7 +32,7 @@ def vgg(name: str, depths: tuple[int, int, int, int, int]) -> Model:
 
 
 def vgg_cifar(name: str, depths: tuple[int, int, int, int, int]) -> Model:
-    """VGG with batch norm for CIFAR-10: 32x32 images that end as one pixel of 512 channels."""
+    """Build VGG with batch norm for CIFAR-10: 32x32 images reduced to one pixel of 512 channels."""
     b = Builder((3, 32, 32))
     for stage, (channels, depth) in enumerate(zip(_CHANNELS, depths, strict=True), start=1):
         for index in range(1, depth + 1):

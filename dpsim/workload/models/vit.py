@@ -22,12 +22,12 @@ def vit(
     channels: int = 3,
     fused: bool = True,
 ) -> Model:
-    """An encoder of ``blocks`` blocks over an image's patches and a class token.
+    """Build an encoder of ``blocks`` blocks over an image's patches and a class token.
 
-    The class token alone is classified.
+    Only the class token is classified.
     """
     b = Builder((channels, image, image))
-    # First, as torch lists parameters: a module's own before those of its parts.
+    # First, as torch lists a module's own parameters before those of its children.
     b.parameter("class_token", width)
     b.conv("conv_proj", width, patch, patch, bias=True)
     tokens = b.shape[1] * b.shape[2] + 1

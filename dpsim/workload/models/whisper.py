@@ -25,9 +25,9 @@ def whisper(
     words: int = _WORDS,
     fused: bool = True,
 ) -> Model:
-    """``blocks`` of encoder and as many of decoder, for a text of ``sequence_length`` tokens."""
+    """Build ``blocks`` of encoder and of decoder, for a text of ``sequence_length`` tokens."""
     b = Builder((bands, 1, _FRAMES))
-    # Convolutions over time alone: images of one row, the bands as channels.
+    # Convolutions over time only: images of one row, with bands as channels.
     b.conv("encoder.conv1", width, (1, 3), (1, 1), (0, 1), bias=True)
     b.activation("encoder.gelu1", kept=True)
     b.conv("encoder.conv2", width, (1, 3), (1, 2), (0, 1), bias=True)
@@ -53,7 +53,7 @@ def whisper(
 
 
 def _attention(b: Builder, name: str, heads: int, fused: bool, heard: int | None = None) -> None:
-    """Of tokens on themselves, or on the ``heard`` vectors of the encoder."""
+    """Add self-attention of tokens, or cross-attention to ``heard`` vectors of the encoder."""
     tokens, width = b.shape
     b.layer_norm(f"{name}_layer_norm")
     b.shape = (heard or tokens, width)

@@ -14,7 +14,7 @@ _BOXES = 3  # per cell and scale, each with four sides, an objectness and the cl
 
 
 def yolov3(name: str, classes: int) -> Model:
-    """YOLOv3 on 416x416 images."""
+    """Build YOLOv3 for 416x416 images."""
     b = Builder((3, 416, 416))
     scales = _darknet53(b)
     outputs = _BOXES * (5 + classes)
@@ -27,7 +27,7 @@ def yolov3(name: str, classes: int) -> Model:
 
 
 def _darknet53(b: Builder) -> list[Shape]:
-    """The convolutions of the backbone; returns what leaves each stage."""
+    """Add the convolutions of the backbone; return the output shape of each stage."""
     _unit(b, "stem", 32, 3)
     scales: list[Shape] = []
     for stage, depth in enumerate(_DEPTHS, start=1):
@@ -42,7 +42,7 @@ def _darknet53(b: Builder) -> list[Shape]:
 
 
 def _neck(b: Builder, name: str, width: int, finer: Shape) -> None:
-    """Enlarges what flows in to the size of a ``finer`` stage, and joins the two."""
+    """Upsample the input to the size of a ``finer`` stage, and concatenate the two."""
     _unit(b, f"{name}.reduce", width, 1)
     b.upsample(f"{name}.upsample", 2)
     deeper = b.shape
@@ -51,12 +51,12 @@ def _neck(b: Builder, name: str, width: int, finer: Shape) -> None:
 
 
 def _head(b: Builder, name: str, width: int, outputs: int) -> None:
-    """Five units that end in ``width`` channels, and the predictions of this scale.
+    """Add five units that end in ``width`` channels, and the predictions of this scale.
 
-    Predictions stand beside what flows on.
+    The next head continues from the units, not from the predictions.
     """
     for index in range(5):
-        # By turns a kernel of 1 narrows and one of 3 widens again, as in the backbone.
+        # Kernels of 1 (narrower) and 3 (wider) alternate, as in the backbone.
         if index % 2 == 0:
             _unit(b, f"{name}.conv{index}", width, 1)
         else:
@@ -68,7 +68,7 @@ def _head(b: Builder, name: str, width: int, outputs: int) -> None:
 
 
 def _unit(b: Builder, name: str, channels: int, kernel: int, stride: int = 1) -> None:
-    """Convolution, batch norm, leaky ReLU."""
+    """Add a convolution, batch norm, leaky ReLU."""
     b.conv(f"{name}.conv", channels, kernel, stride, kernel // 2)
     b.batch_norm(f"{name}.bn")
     b.activation(f"{name}.relu")

@@ -115,8 +115,8 @@ def test_groups_are_to_meet_more_rarely_or_beside_steps(tiny):
     changes = {change.words: change.values for change in KNOBS["averaging"].options(scenario)}
     runs = {words: simulate(changed(scenario, values)) for words, values in changes.items()}
     assert {words: run.step_time_s["mean"] for words, run in runs.items()} == {
-        "groups meet every 2 -> 4 averagings, which changes updates": pytest.approx(11, rel=1e-3),
-        "groups meet beside 1 step, which changes updates": pytest.approx(10.5, rel=1e-3),
+        "groups meet every 2 -> 4 averagings (changes convergence)": pytest.approx(11, rel=1e-3),
+        "groups meet beside 1 step (changes convergence)": pytest.approx(10.5, rel=1e-3),
     }
 
 

@@ -1,4 +1,4 @@
-"""Faults of servers: whether those of half of them foretell rate and down time of the other half.
+"""Predict the fault rate and down time of half of a set of servers from the other half.
 
 The table has the faults of two thirds of 400 servers in 348 days (stepfun-ai/InfiniteHBD-Trace,
 SIGCOMM 2025); servers without any fault are not in it.
@@ -21,10 +21,11 @@ _BETWEEN = (0.05, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class RateCheck:
-    """Shares of the left-out halves that lie inside the 90 % interval of the others.
+    """The shares of held-out halves that lie inside the 90 % interval predicted from the others.
 
-    ``rate``: of faults, which come in episodes with relapses; ``down``: of the mean down time of
-    one, with servers as the unit; ``poisson``: of the rate, if all faults were independent.
+    ``rate``: of the number of faults, which come in episodes with relapses; ``down``: of the mean
+    down time of a fault, with servers as the unit; ``poisson``: of the number of faults if all were
+    independent.
     """
 
     rate: float
@@ -33,7 +34,7 @@ class RateCheck:
 
 
 def left_out_nodes(halves: int = 1000, seed: int = 0) -> RateCheck:
-    """Split the servers in two at random, again and again, and predict one from the other."""
+    """Split the servers in two at random many times and predict one half from the other."""
     generator = np.random.default_rng(seed)
     servers = _by_server()
     inside = np.zeros(3)
@@ -41,7 +42,7 @@ def left_out_nodes(halves: int = 1000, seed: int = 0) -> RateCheck:
         order = generator.permutation(SERVERS)
         known, left_out = servers[order[: SERVERS // 2]], servers[order[SERVERS // 2 :]]
         faults, down = left_out.sum(axis=0)
-        # Independent faults: a count of k says that the expected one is a gamma of shape k.
+        # For independent faults, a count of k gives the expected count a gamma of shape k.
         rates = generator.poisson(generator.gamma(known[:, 0].sum(), size=_DRAWS))
         inside += [
             _is_inside(_with_relapses(known[:, 0], len(left_out), generator), faults),
@@ -52,25 +53,25 @@ def left_out_nodes(halves: int = 1000, seed: int = 0) -> RateCheck:
 
 
 def _with_relapses(known: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
-    """Faults of ``count`` servers, in episodes as frequent and long as those of ``known`` ones.
+    """Draw the faults of ``count`` servers, in episodes as frequent and long as in ``known``.
 
-    What so few known ones leave open is drawn, too: how frequent episodes are, and how often a
-    fault has a relapse.
+    The uncertainty left by few known servers is drawn too: the frequency of episodes and the
+    probability of a relapse.
     """
     chance = relapse_chance(known)
     first = known.sum() * (1 - chance)
     often = generator.gamma(first, size=_DRAWS) * count / len(known)
-    # Uniform before the first fault was seen: Laplace's one success and one failure.
+    # Uniform prior (Laplace): one success and one failure before the first fault.
     ends = generator.beta(first + 1, known.sum() - first + 1, size=_DRAWS)
     episodes = np.maximum(generator.poisson(often), 1)
     return np.asarray(episodes + generator.negative_binomial(episodes, ends))
 
 
 def _down_times(known: FloatArray, count: int, generator: np.random.Generator) -> FloatArray:
-    """The mean down time of a fault of ``count`` servers, drawn from those known.
+    """Draw the mean down time of a fault of ``count`` servers by resampling the known ones.
 
-    These are drawn anew each time: the first draw is for what they leave open, the second for
-    chance.
+    The first draw resamples the known servers (their uncertainty), the second draws ``count``
+    servers from that sample (chance).
     """
     alike = np.full(len(known), 1 / len(known))
     anew = generator.multinomial(len(known), alike, size=_DRAWS) / len(known)
@@ -84,7 +85,7 @@ def _is_inside(drawn: FloatArray | IntArray, value: float) -> bool:
 
 
 def _by_server() -> FloatArray:
-    """Faults and days down of each server; a fault without both its ends counts 0 days."""
+    """Return the faults and days down of each server; a fault without both ends counts 0 days."""
     rows = packaged_table("failure_events.csv", ("node", "days"))
     found = np.zeros((SERVERS, 2))
     servers = np.unique(rows.text("node"), return_inverse=True)[1]

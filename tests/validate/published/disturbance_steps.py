@@ -1,10 +1,10 @@
-"""Drawn beside measured step times: quantiles over the mean step, of jobs the fit has not seen.
+"""Predicted and measured step times: quantiles over the mean step of held-out jobs.
 
 Two tables: GPT-2 on 8 H100 (KellerJordan/modded-nanogpt, five runs), and two jobs with stragglers
-(ByteDance-Seed/StragglerAnalysis, OSDI 2025). A job is predicted from the others of its own table
-that read their data as it does: a stall is the load of a file, which so many steps of that batch
-use up, and some loaders have none. Where there is no such job, from all others. Of 22 more runs of
-the first table quantiles alone are known.
+(ByteDance-Seed/StragglerAnalysis, OSDI 2025). A job is predicted from the other jobs of its own
+table that read their data the same way: a stall is the load of a file, which is used up in a number
+of steps that depends on the batch, and some loaders have no stalls. Without such a job, all other
+jobs are used. Of 22 more runs of the first table only quantiles are known.
 
 A slow-down is predicted by its cause, as the mean over a fleet of 3,079 jobs (Lin et al.,
 "Understanding stragglers in large model training using what-if analysis", OSDI 2025).
@@ -25,19 +25,19 @@ QUANTILES = (0.5, 0.9, 0.99)
 _DRAWN = 200_000
 _TABLES = {"nanogpt_steps.csv": "step_ms", "straggler_jobs.csv": "step_time_s"}
 _LOGS = "nanogpt_logs.csv"
-# The mean slow-down where a word stands in the cause, and of all jobs that have stragglers.
+# The mean slow-down of jobs whose cause contains the word, and of all jobs with stragglers.
 _FLEET = {"worker": 3.04, "sequence": 1.34}
 _FLEET_MEAN = 1.28
-_FAST = 0.05  # quantile of a job's steps that stands for one without stragglers
+_FAST = 0.05  # quantile of a job's steps taken as the step without stragglers
 
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """Errors of `QUANTILES` of one job, as fractions, and of ``slowdown`` where it is known.
+    """The errors of `QUANTILES` of one job, as fractions, and of ``slowdown`` where it is known.
 
-    That is the mean step over the one without stragglers, predicted by the fleet's; ``by_others``
-    is the same, predicted by the other jobs' mean, and ``by_own_steps`` by the mean of the job's
-    own whole steps over their fastest twentieth.
+    The slow-down is the mean step over the step without stragglers. ``slowdown`` is the error of
+    the fleet's mean, ``by_others`` that of the other jobs' mean, and ``by_own_steps`` that of the
+    mean of the job's own whole steps over their fastest twentieth.
     """
 
     job: str
@@ -49,7 +49,7 @@ class JobError:
 
 @dataclass(frozen=True, slots=True)
 class LogError:
-    """Errors of a log's 90th and 99th percentile over its median, as fractions."""
+    """The errors of a log's 90th and 99th percentile over its median, as fractions."""
 
     log: str
     ninety: float
@@ -57,14 +57,14 @@ class LogError:
 
 
 def left_out_jobs() -> list[JobError]:
-    """Each job, predicted by a fit to the others of its table."""
+    """Predict each job by a fit to the other jobs of its table."""
     rows = []
     batches = _batches()
     for table in _TABLES:
         jobs, slowed = _jobs(table), _slowdowns(table)
         for job, times in jobs.items():
             others = [name for name in jobs if name != job]
-            # Of a table without logs nothing says how its jobs read: then all others count.
+            # Without logs it is unknown how a table's jobs read their data, so all others are used.
             alike = [name for name in others if name in batches and batches[name] == batches[job]]
             known = _pooled([jobs[name] for name in alike or others])
             errors = _errors(known, times)
@@ -80,7 +80,7 @@ def left_out_jobs() -> list[JobError]:
 
 
 def other_logs() -> list[LogError]:
-    """Runs whose steps no fit has seen, predicted by the jobs that read their data alike."""
+    """Predict held-out runs by the jobs that read their data the same way."""
     jobs, batches = _jobs("nanogpt_steps.csv"), _batches()
     read_alike: dict[str, list[FloatArray]] = {}
     for job, batch in batches.items():
@@ -88,7 +88,7 @@ def other_logs() -> list[LogError]:
     known = {batch: _drawn(_pooled(times)) for batch, times in read_alike.items()}
     columns = ("log", "batch", "p90_over_p50", "p99_over_p50")
     rows = packaged_table(_LOGS, columns)
-    # What comes after the last underscore names the run: one stands in the table twice.
+    # The part after the last underscore names the run; one run is in the table twice.
     seen = {name.rpartition("_")[2] for name in _named_logs().values()}
     found = []
     for log, batch, *measured in zip(*map(rows.text, columns), strict=True):
@@ -96,7 +96,7 @@ def other_logs() -> list[LogError]:
         if batch in known and name not in seen:
             seen.add(name)
             median, *predicted = np.quantile(known[batch], QUANTILES)
-            # The table has quantiles over the median, and no times.
+            # The table has quantiles over the median but no times.
             over_median = np.array(predicted) / median
             ninety, ninety_nine = over_median / np.array(measured, dtype=float) - 1
             found.append(LogError(str(log), float(ninety), float(ninety_nine)))
@@ -104,26 +104,26 @@ def other_logs() -> list[LogError]:
 
 
 def _named_logs() -> dict[str, str]:
-    """The log of each job whose steps are known: the first that has its name."""
+    """Return the log of each job whose steps are known: the first that begins with its name."""
     logs = packaged_table(_LOGS, ("log",)).text("log").tolist()
     jobs = _jobs("nanogpt_steps.csv")
     return {job: next(log for log in logs if log.startswith(f"{job}_")) for job in jobs}
 
 
 def _batches() -> dict[str, str]:
-    """How each of those jobs reads its data: samples of a step, as its program says them."""
+    """Return how each of those jobs reads its data: samples per step, as its program states."""
     rows = packaged_table(_LOGS, ("log", "batch"))
     batch_of = dict(zip(rows.text("log").tolist(), rows.text("batch").tolist(), strict=True))
     return {job: batch_of[log] for job, log in _named_logs().items()}
 
 
 def _pooled(jobs: Sequence[FloatArray]) -> FloatArray:
-    """Steps over their job's median: jobs differ in speed, and jitter is what is left of it."""
+    """Return all steps over their job's median: jobs differ in speed, and the rest is jitter."""
     return np.concatenate([times / np.median(times) for times in jobs])
 
 
 def second_halves() -> list[JobError]:
-    """The second half of each job's steps, predicted by a fit to the first."""
+    """Predict the second half of each job's steps by a fit to the first half."""
     return [
         JobError(job, _errors(times[: len(times) // 2], times[len(times) // 2 :]))
         for table in _TABLES
@@ -139,14 +139,14 @@ def _errors(known: FloatArray, times: FloatArray) -> tuple[float, ...]:
 
 
 def _drawn(known: FloatArray) -> FloatArray:
-    """Factors of steps as the fit to those known draws them."""
-    # (steps, ranks): the table has one time a step, as if one rank had taken it.
+    """Return step-time factors drawn from the jitter fitted to the known steps."""
+    # (steps, ranks): the table has one time per step, treated as one rank's.
     fitted = fit_jitter(known[:, None], [0]).jitter
     return fitted.factors(1, _DRAWN, seed=0)[:, 0]
 
 
 def _by_cause(table: str, job: str) -> float:
-    """The fleet's mean slow-down where stragglers have the cause of this job's."""
+    """Return the fleet's mean slow-down for the cause of this job's stragglers."""
     rows = packaged_table(table, ("job", "cause"))
     causes = dict(zip(rows.text("job").tolist(), rows.text("cause").tolist(), strict=True))
     return next((mean for word, mean in _FLEET.items() if word in causes[job]), _FLEET_MEAN)
@@ -157,14 +157,14 @@ def _table(name: str) -> Columns:
 
 
 def _jobs(name: str) -> Mapping[str, FloatArray]:
-    """Step times of each job of a table, in order."""
+    """Return the step times of each job of a table, in order."""
     rows = _table(name)
     owners, times = np.asarray(rows.text("job")), np.asarray(rows.numbers(_TABLES[name]))
     return {str(job): times[owners == job] for job in dict.fromkeys(owners.tolist())}
 
 
 def _slowdowns(name: str) -> dict[str, float]:
-    """The mean step over that without stragglers, of jobs whose table has it."""
+    """Return each job's mean step over the step without stragglers; empty if the table lacks it."""
     rows = _table(name)
     if "mean_without_stragglers_s" not in rows.columns:
         return {}

@@ -1,11 +1,11 @@
-"""Local SGD between sites: the share of time that published runs computed, and the predicted one.
+"""Local SGD between sites: the published and the predicted share of time spent computing.
 
-The workers compute for as long as the run's inner steps took, and then wait for a ring of as many
-bytes a parameter as it sent, over links of the stated rate. Where a source states a range of rates,
-the prediction is at their geometric mean, and its bounds are at both ends. Which pair of sites has
-which rate is not published: on graphs of rates all over the range, given to pairs by chance, the
-simulator says how long the ring takes. What a library reaches over a link may be far less than the
-link has: the publishers of both runs say what theirs reached.
+The workers compute for as long as the run's inner steps took, and then wait for a ring of the same
+number of bytes per parameter as published, over links of the stated rate. Where a source states a
+range of rates, the prediction is at their geometric mean, and its bounds are at both ends. The
+rates of the pairs of sites are not published: the simulator computes the time of the ring on graphs
+with rates from the whole range, assigned to pairs at random. A library may reach much less than a
+link's rate: the publishers of both runs state what theirs reached.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from validate.published.tables import packaged_table
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What a source says in words: rates (B/s), and seconds of inner steps between two syncs.
+    """The values in the texts of a source: rates (B/s), and seconds of inner steps between syncs.
 
-    ``slowest`` and ``fastest`` are rates of links, ``reached`` what the run's library made of them.
-    ``commanded`` is the bytes a parameter by the run's published command, where the table has
-    others.
+    ``slowest`` and ``fastest`` are rates of links, ``reached`` is the rate that the run's library
+    reached. ``commanded`` is the number of bytes per parameter in the run's published command,
+    where it differs from the table.
     """
 
     slowest: float
@@ -43,11 +43,11 @@ class _Stated:
 
 
 _MBIT = 1e6 / 8
-# Workers of the first are those of the same run over three continents; rates and times are those
-# of the columns ``link`` and ``notes``. The table has fp16 for OpenDiLoCo, from memory; the command
-# for this run in the README of PrimeIntellect-ai/OpenDiloco names no compression, which is fp32.
-# What was reached: PrimeIntellect-ai/prime, the library of the first run, says in its README that
-# it makes up to 4 Gbit/s between data centres in the USA, "up to 40x" what OpenDiLoCo had made.
+# Workers of the first are those of the same run over three continents; rates and times are from the
+# columns ``link`` and ``notes``. The table has fp16 for OpenDiLoCo, from memory; the command for
+# this run in the README of PrimeIntellect-ai/OpenDiloco names no compression, which means fp32. For
+# the reached rate: the README of PrimeIntellect-ai/prime, the library of the first run, claims up
+# to 4 Gbit/s between data centres in the USA, "up to 40x" the rate of OpenDiLoCo.
 _STATED: Mapping[str, _Stated] = {
     "intellect1-us": _Stated(500 * _MBIT, 4_000 * _MBIT, 4_000 * _MBIT, 38 * 60, 14),
     "opendiloco-1b": _Stated(
@@ -58,7 +58,7 @@ _STATED: Mapping[str, _Stated] = {
 
 @dataclass(frozen=True, slots=True)
 class AtRates:
-    """Shares of time that are computed, by the rate of all links: `_Stated` says which these are.
+    """The shares of time spent computing, by the rate of all links (see `_Stated`).
 
     ``middle`` is at the geometric mean of the slowest and the fastest.
     """
@@ -71,11 +71,11 @@ class AtRates:
 
 @dataclass(frozen=True, slots=True)
 class ComputeShare:
-    """The share of time that a run computed, as ``published`` and as predicted.
+    """The share of time that a run spent computing, as ``published`` and as predicted.
 
-    ``by_table`` is with as many bytes as the table has, ``by_command`` with those that the run's
-    published command sends, where these are others. ``on_graphs`` is with the table's bytes and
-    the median of `seconds_on_graphs`.
+    ``by_table`` is with the table's number of bytes, ``by_command`` with that of the run's
+    published command, where it differs. ``on_graphs`` is with the table's bytes and the median of
+    `seconds_on_graphs`.
     """
 
     name: str
@@ -86,7 +86,7 @@ class ComputeShare:
 
 
 def compute_shares() -> tuple[ComputeShare, ...]:
-    """All runs whose links are stated; a link that is just "internet" predicts nothing."""
+    """Return all runs whose links are stated; a link that is just "internet" predicts nothing."""
     columns = ("id", "params", "bytes_per_param", "compute_utilisation")
     rows = packaged_table("wan_local_sgd.csv", columns)
     found = []
@@ -105,25 +105,25 @@ def compute_shares() -> tuple[ComputeShare, ...]:
 
 
 def _at_rates(stated: _Stated, nbytes: float) -> AtRates:
-    """The shares where a ring moves ``nbytes``."""
+    """Return the shares where a ring moves ``nbytes``."""
     middle = math.sqrt(stated.slowest * stated.fastest)
     rates = (stated.slowest, middle, stated.fastest, stated.reached)
     chunking = Chunking(round(nbytes), stated.workers)
     layout, ring = RankLayout(stated.workers), algorithm("ring")
-    # Beside minutes of transfer the latency of a round between sites is nothing.
+    # The latency of a round between sites is negligible beside minutes of transfer.
     costs = [Costs(alpha=0.0, beta=1 / rate) for rate in rates]
     return AtRates(*(_computed(stated, ring.exact_time(layout, chunking, cost)) for cost in costs))
 
 
 def _computed(stated: _Stated, seconds: float) -> float:
-    """The share of time that is computed where workers wait so many seconds after inner steps."""
+    """Return the computing share of time if workers wait ``seconds`` after their inner steps."""
     return stated.inner / (stated.inner + seconds)
 
 
 def seconds_on_graphs(name: str, graphs: int = 20, seed: int = 0) -> FloatArray:
-    """Seconds of a run's ring on ``graphs`` graphs of its sites, each pair with a rate of its own.
+    """Return the seconds of a run's ring on ``graphs`` graphs of its sites, with a rate per pair.
 
-    The rates lie evenly, by their logarithms, over the stated range. A site forwards for others
+    The rates are spaced evenly, in logarithms, over the stated range. A site forwards for others
     where that is faster than the link between them.
     """
     stated = _STATED[name]
@@ -142,7 +142,7 @@ def seconds_on_graphs(name: str, graphs: int = 20, seed: int = 0) -> FloatArray:
 
 
 def _sites(workers: int, rates: Mapping[tuple[int, int], float]) -> Scenario:
-    """A scenario with a host at each site, and a link of its own rate (B/s) between any two."""
+    """Return a scenario with a host per site and a link per pair, of the given rate (B/s)."""
     edges: list[dict[str, Any]] = [
         {"between": [f"node{site}/*", f"site{site}"], "rate": "1 Tbit/s", "latency": "1 us"}
         for site in range(workers)

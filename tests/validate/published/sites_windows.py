@@ -1,9 +1,9 @@
-"""TCP over delay: rates of left-out links, and times of left-out transfers.
+"""TCP over delay: rates of held-out links, and times of held-out transfers.
 
-Between regions the rate is a window over the round trip, or the port's rate where that is less.
-Where delay was added to a fast link, transfers also take longer by a time that does not depend on
-their size: the window has to grow from what it was to rate times delay. That takes so many delays,
-for what is more than the first window. Tables: BinhangYuan/tc_cluster_setting, results/p2p.md.
+Between regions the rate is a window over the round trip, or the port's rate if that is less. Where
+delay was added to a fast link, transfers also take an extra time that does not depend on their
+size: the window has to grow to rate times delay. The extra time is proportional to the delay, less
+the time of the first window. Tables: BinhangYuan/tc_cluster_setting, results/p2p.md.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dpsim.base.arrays import FloatArray
 from validate.published.tables import packaged_table
 
 RATES = {"nccl_mbps_vpn": 1e6 / 8, "iperf3_gbps_public": 1e9 / 8, "iperf3_gbps_vpn": 1e9 / 8}
-_FIRST = np.geomspace(1e5, 1e7, 200)  # first windows that are tried, in bytes
+_FIRST = np.geomspace(1e5, 1e7, 200)  # first windows to try, in bytes
 
 
 def left_out_links(column: str) -> FloatArray:
-    """Errors of the rates of one column, as fractions: each link by the median window of others."""
+    """Predict each link's rate by the others' median window; return the errors, as fractions."""
     rows = packaged_table("wan_links.csv", ("rtt_ms", column))
     rates = rows.numbers(column) * RATES[column]
     known = np.isfinite(rates)
@@ -26,14 +26,14 @@ def left_out_links(column: str) -> FloatArray:
     errors = []
     for row in range(len(rates)):
         others = np.arange(len(rates)) != row
-        # Rate times round trip is the window that a link's flow had.
+        # Rate times round trip is the window of a link's flow.
         window = float(np.median(rates[others] * trips[others]))
         errors.append(window / trips[row] / rates[row] - 1)
     return np.array(errors)
 
 
 def left_out_conditions() -> FloatArray:
-    """Errors of transfer times, as fractions: each pair of delay and rate by all others."""
+    """Predict each pair of delay and rate by all others; return the times' errors, as fractions."""
     rows = packaged_table("wan_p2p.csv", ("delay_ms", "bandwidth_gbps", "bytes", "time_ms"))
     delays, rates = rows.numbers("delay_ms") / 1e3, rows.numbers("bandwidth_gbps") * 1e9 / 8
     sizes, times = rows.numbers("bytes"), rows.numbers("time_ms") / 1e3
@@ -47,20 +47,20 @@ def left_out_conditions() -> FloatArray:
 
 
 def _terms(first: float, sizes: FloatArray, delays: FloatArray, rates: FloatArray) -> FloatArray:
-    """What a time is a sum of, shape (transfers, 2): at full rate, and until the window is."""
+    """Return the terms of a time, shape (transfers, 2): at full rate, and the window's growth."""
     return np.stack([sizes / rates, np.maximum(0, delays - first / rates)], axis=1)
 
 
 def _fit(
     sizes: FloatArray, delays: FloatArray, rates: FloatArray, times: FloatArray
 ) -> tuple[float, FloatArray]:
-    """The first window and the factors of the terms, of least squared relative error.
+    """Fit the first window and the factors of the terms by least squares of relative errors.
 
     A search over the window, in which the error has kinks; the factors are linear.
     """
     found: list[tuple[float, float, FloatArray]] = []
     for first in _FIRST.tolist():
-        # Over the measured times, with ones to reach: least squares of relative errors.
+        # Divided by the measured times, with targets of one: least squares of relative errors.
         terms = _terms(first, sizes, delays, rates) / times[:, None]
         solution, *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
         factors = np.asarray(solution, float)

@@ -26,13 +26,13 @@ from validate.published.tables import (
 REQUIRED = ("cluster", "gpu", "model", "placement", "nodes", "gpus", "local_bsz", "step_time_ms")
 IDENTITY = (*REQUIRED[:-1], "case_id", "file")
 CLUSTERS, SETTINGS = "adaptdl_clusters.csv", "adaptdl/settings.yaml"
-_WEAK = "WEAK:"  # how the table of clusters begins its notes on one that is not to be trusted
+_WEAK = "WEAK:"  # prefix of the notes on an untrusted cluster in the table of clusters
 
 
 def reader(rows: Sequence[Row]) -> Read:
-    """What reads a row of such a table, beside the descriptions of its clusters."""
+    """Return the function that reads a row, with the clusters' descriptions loaded once."""
     described = _described(rows[0].path)
-    # A series contradicts itself as a whole: all rows of the file tell.
+    # A series contradicts itself as a whole, so all rows of the file are checked.
     lines = contradictory(rows)
     return lambda row: _read(row, described, contradicts=row.line in lines)
 
@@ -41,7 +41,7 @@ def _read(row: Row, described: Mapping[str, Row], *, contradicts: bool) -> Publi
     cluster = described.get(row.text("cluster"), Row(row.path, row.line, {}))
     gpu, placement = gpu_in(row.text("gpu")), _placement(row)
     software = software_in(f"PyTorch AdaptDL | {cluster.text('software')}")
-    # What the table calls a model says what was trained, and in which precision.
+    # The model's name determines what was trained, and in which precision.
     job = constants_file(SETTINGS)["models"].get(row.text("model"), {})
     workload = workload_of(row.with_texts(job), gpu, software, row.whole("local_bsz"))
     if "optimizer" in job:
@@ -64,7 +64,7 @@ def _read(row: Row, described: Mapping[str, Row], *, contradicts: bool) -> Publi
 
 
 def _placement(row: Row) -> tuple[int, ...]:
-    """GPUs of each node: AdaptDL writes a digit a node, 211 is two on one and one on two."""
+    """Return the GPUs of each node: AdaptDL writes one digit per node, so 211 means 2 + 1 + 1."""
     ranks, nodes, digits = row.count("gpus"), row.count("nodes"), row.text("placement")
     named = tuple(map(int, digits)) if digits.isdecimal() else ()
     if len(named) == nodes and sum(named) == ranks and all(named):
@@ -72,12 +72,12 @@ def _placement(row: Row) -> tuple[int, ...]:
     each, rest = divmod(ranks, nodes)
     if not each:
         raise NotPredictedError(f"uneven nodes: {ranks} GPUs on {nodes}")
-    # "even" is as even as it goes.
+    # "even" means as even as possible.
     return (each + 1,) * rest + (each,) * (nodes - rest)
 
 
 def _status(cluster: Row, *, contradicts: bool) -> tuple[Status, str | None]:
-    """Whether a row counts, and why it stands apart if it does not."""
+    """Return whether a row counts, and the reason if it does not."""
     if contradicts:
         return "apart", CONTRADICTORY
     if cluster.text("notes").startswith(_WEAK):
@@ -92,7 +92,7 @@ def _groups(row: Row, nodes: int) -> tuple[str, ...]:
 
 
 def _described(path: Path) -> dict[str, Row]:
-    """The clusters of the package, and of a file of that name beside the table."""
+    """Return the packaged clusters and those of a file of the same name beside the table."""
     own = path.with_name(CLUSTERS)
     rows = [*packaged_rows(CLUSTERS), *(read_rows(own, ("cluster",)) if own.is_file() else ())]
     return {row.text("cluster"): row for row in rows}

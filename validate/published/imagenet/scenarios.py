@@ -1,7 +1,7 @@
 """Rows of imagenet_records.csv as scenarios: the historic ImageNet records, and MLPerf results.
 
-A record is the time of a whole training. Its steps follow from batch and epochs, for MLPerf from
-the reference's convergence points; what has to be assumed is listed.
+A record is the time of a whole training. The number of steps follows from batch and epochs, for
+MLPerf from the reference's convergence points; assumptions are listed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IDENTITY = (
     "epochs", "source_status",
 )  # fmt: skip
 SETTINGS = "imagenet/settings.yaml"
-_MOST_DEVICES = 10**6  # of a record: more is a slip
+_MOST_DEVICES = 10**6  # of a record: more must be a typo
 _MOST_SAMPLES = 10**9  # of a global batch, likewise
 
 
@@ -44,7 +44,7 @@ _MOST_SAMPLES = 10**9  # of a global batch, likewise
 class Plan:
     """A way to run a record.
 
-    Samples of one device in a pass, passes, devices, and samples in the training.
+    Samples of one device per pass, passes, devices, and samples in the training.
     """
 
     per_device: int
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def global_batch(self) -> int:
-        """Samples in a step."""
+        """Samples per step."""
         return self.per_device * self.passes * self.devices
 
     @property
@@ -65,9 +65,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTraining:
-    """What ran on what, in which ways, and what had to be assumed.
+    """A published training: model, machine, possible plans and the assumptions made.
 
-    The row allows one way where it states a batch, else several.
+    There is one plan where the row states a batch, else several.
     """
 
     model: str
@@ -80,7 +80,7 @@ class PublishedTraining:
     optimizer: str
 
     def step(self, row: Row, plan: Plan) -> PublishedStep:
-        """The row, run as planned."""
+        """Return the row as a step run by the plan."""
         settings, precision = constants_file(SETTINGS), self.hardware["precision"]
         assumed = settings["assumed"]
         length = settings["mlperf"].get(self.model, {}).get("sequence_length")
@@ -116,22 +116,22 @@ class PublishedTraining:
 
 
 def read(row: Row) -> PublishedStep:
-    """The row by the plan that ends first; raises NotPredictedError for what cannot be told."""
+    """Return the row by its fastest plan; raises NotPredictedError where it cannot be predicted."""
     record = read_record(row)
     steps = [record.step(row, plan) for plan in record.plans]
     return steps[0] if len(steps) == 1 else min(steps, key=_ends)
 
 
 def _ends(step: PublishedStep) -> float:
-    """Seconds of the whole training."""
+    """Return the seconds of the whole training."""
     return (step.steps or 1.0) * run_scenario(scenario_of_row(step.scenario)).step_time
 
 
 def read_record(row: Row) -> PublishedTraining:
-    """The record that a row of the table states.
+    """Return the record that a row of the table states.
 
-    Raises NotPredictedError, in words for the user, where what it ran on or how long cannot be
-    told.
+    Raises NotPredictedError, in words for the user, where the hardware or the length of the
+    training cannot be determined.
     """
     hardware = _first(constants_file(SETTINGS)["hardware"], row.text("hardware"))
     if hardware is None:
@@ -156,7 +156,7 @@ def read_record(row: Row) -> PublishedTraining:
 
 
 def _optimizer(model: str, who: str, *, mlperf: bool) -> str:
-    """The optimizer of a record: of MLPerf that of its reference points, else as the paper says."""
+    """Return the optimizer: for MLPerf that of its reference points, else the paper's."""
     settings = constants_file(SETTINGS)
     if mlperf and model in settings["mlperf"]:
         return tasks()[settings["mlperf"][model]["task"]].optimizers[0]
@@ -165,7 +165,7 @@ def _optimizer(model: str, who: str, *, mlperf: bool) -> str:
 
 
 def _first(entries: Sequence[dict[str, Any]], text: str) -> dict[str, Any] | None:
-    """The first entry one of whose words is in the text."""
+    """Return the first entry with one of its words in the text."""
     low = text.casefold().replace("_", "-")
     return next((entry for entry in entries if any(word in low for word in entry["words"])), None)
 
@@ -178,7 +178,7 @@ def _model(text: str) -> str:
 
 
 def _devices(hardware: Mapping[str, Any], text: str, count: int) -> tuple[int, list[str]]:
-    """Chips: a row may count cores of which a chip has two, or boards that hold several."""
+    """Return the number of chips: a row may count cores (two per chip) or boards of chips."""
     if "cores" in hardware and "core" in text.casefold():
         return max(1, count // hardware["cores"]), [f"{hardware['cores']} cores a chip"]
     if "chips" in hardware:
@@ -193,7 +193,7 @@ def _cluster(
     words = f"{row.text('hardware')} {row.text('interconnect')}"
     system = _first(settings["systems"], words)
     link = _first(settings["links"], row.text("interconnect"))
-    # What the row says goes before what is usual of the system, and that before the chip's.
+    # The row's own statement comes before the system's usual value, and that before the chip's.
     stated = re.search(r"(\d+)[- ]GPUs?\b", words)
     per_node = int(stated[1]) if stated else (system or hardware)["per_node"]
     per_node = min(per_node, devices, hardware["per_node"])
@@ -227,7 +227,7 @@ def _strategy(hardware: Mapping[str, Any], *, half: bool) -> dict[str, Any]:
 def _plans(
     row: Row, model: str, devices: int, *, mlperf: bool
 ) -> tuple[tuple[Plan, ...], list[str]]:
-    """The ways to run the row, with what is assumed in them."""
+    """Return the ways to run the row, with the assumptions made."""
     settings = constants_file(SETTINGS)
     batch, epochs = _batch(row.text("global_batch")), row.number("epochs")
     if mlperf and epochs is None:
@@ -243,14 +243,14 @@ def _plans(
     if batch is None:
         batch = min(usual["value"] * devices, usual["most"])
         notes.append(f"global batch of {batch:,.0f}")
-    # Assumed: a device has room for four usual batches; what is more goes in passes.
+    # Assumed: a device has room for four usual batches; larger shares take several passes.
     return (_plan(batch, devices, samples, 4 * usual["value"]),), notes
 
 
 def _batch(text: str) -> float | None:
-    """A global batch as tables write it: 8192, 34K-68K (the geometric mean), nothing.
+    """Return a global batch as tables write it: 8192, 34K-68K (the geometric mean), nothing.
 
-    Raises NotPredictedError for one that no table has.
+    Raises NotPredictedError for a batch too large to be plausible.
     """
     numbers = [
         float(digits) * (1024 if unit else 1)
@@ -266,9 +266,9 @@ def _batch(text: str) -> float | None:
 def _by_reference(
     entry: Mapping[str, Any], devices: int, batch: float | None
 ) -> tuple[tuple[Plan, ...], list[str]]:
-    """Plans with samples to the target from MLPerf's reference points.
+    """Return plans with samples to the target from MLPerf's reference points.
 
-    Where no batch is stated, all batches that fit the devices.
+    Where no batch is stated, there is a plan for each batch that fits the devices.
     """
     task, most = tasks()[entry["task"]], entry["most_per_device"]
     points = packaged_rows("mlperf_reference_points.csv")
@@ -277,7 +277,7 @@ def _by_reference(
     if not batches:
         raise NotPredictedError("MLPerf's reference points were not installed with the package")
     fitting = [each for each in batches if devices <= each <= devices * most]
-    # Where none of the reference's batches fits the devices, the one nearest to a sample each.
+    # If none of the reference's batches fits the devices, take the one nearest to one sample each.
     nearest = min(batches, key=lambda each: abs(each - devices))
     known = [batch] if batch is not None else fitting or [nearest]
     plans = tuple(_plan(each, devices, 0.0, most) for each in known)
@@ -287,7 +287,7 @@ def _by_reference(
 
 
 def _plan(batch: float, devices: int, samples: float, most: int) -> Plan:
-    # A share that a device has no room for goes in several passes, as with gradient accumulation.
+    # A share that does not fit a device takes several passes, as with gradient accumulation.
     own = max(1, round(batch / devices))
     passes = -(-own // most)
     return Plan(max(1, round(own / passes)), passes, devices, samples)

@@ -1,4 +1,4 @@
-"""Rows of the table as scenarios of dpsim, which its engine simulates like any other."""
+"""Rows of the table as scenarios of dpsim."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # paramet
 
 
 def read(row: Row) -> PublishedStep:
-    """The row; raises NotPredictedError where dpsim has no word for what it says."""
+    """Return the row as a step; raises NotPredictedError where dpsim cannot express it."""
     found = published(row)
     if math.isnan(found.measured):
         raise NotPredictedError("step time not stated")
@@ -46,7 +46,7 @@ def read(row: Row) -> PublishedStep:
 
 
 def published(row: Row) -> PublishedStep:
-    """The row as a scenario; NaN s where no step is stated."""
+    """Return the row as a scenario; the measured time is NaN where no step is stated."""
     gpu, placement = _gpu(row), _placement(row)
     config, text = config_file(_sizes(row), gated=_is_gated(row))
     workload = _workload(row, config)
@@ -71,7 +71,7 @@ def published(row: Row) -> PublishedStep:
 
 
 def assumed_network(row: Row) -> str:
-    """The network cards that are taken for a row, in words."""
+    """Return the network cards assumed for a row, in words."""
     cards = cards_together(row.number("nic_gbps_per_node"))
     if not cards:
         return "the machine's own (not stated)"
@@ -79,14 +79,14 @@ def assumed_network(row: Row) -> str:
 
 
 def group_of(row: Row) -> str:
-    """What is left out of the fit of constants that predicts a row which it would have seen."""
+    """Return the group left out of the fit of constants that predicts this row."""
     source, year = row.text("source"), row.number("year") or 0
     recent = "MosaicML" in source and year >= 2023 and row.text("precision") == "bf16"
     return f"llm model {row.text('model')}" if recent else f"llm {source}"
 
 
 def _gpu(row: Row) -> Gpu:
-    """The catalogue's GPU."""
+    """Return the catalogue's GPU."""
     gpu = gpu_in(row.text("gpu"))
     if gpu.architecture == "tpu":
         of = f"of {gpu.architecture} no language model was measured"
@@ -106,7 +106,7 @@ def _placement(row: Row) -> tuple[int, ...]:
 
 
 def _checkpoints(row: Row) -> list[Any]:
-    """What is computed again; of several the fewest layers that leave room, as nothing is said."""
+    """Return what is recomputed; if unstated, candidates in ascending number of layers."""
     known, said = constants_file(SETTINGS)["checkpoints"], row.text("act_ckpt")
     if said not in known:
         raise NotPredictedError(f"checkpointing not stated: {said!r}")
@@ -114,7 +114,7 @@ def _checkpoints(row: Row) -> list[Any]:
 
 
 def _by_words(row: Row, table: str) -> dict[str, Any]:
-    """The first entry of a table of the settings whose words the row says; empty without."""
+    """Return the first entry of a settings table whose words are in the row; empty if none."""
     said = row.said("source", "framework", "note")
     entries: list[dict[str, Any]] = constants_file(SETTINGS)[table]
     return next((entry for entry in entries if entry["words"] in said), {})
@@ -154,13 +154,13 @@ def _strategy(row: Row, nodes: int) -> dict[str, Any]:
         raise NotPredictedError(f"sharding not known: {sharding!r}")
     if sharding == "ddp":
         return {"aggregation": {"kind": "allreduce", "library": "nccl"}}
-    # FSDP gathers and reduces block by block: what a unit must hold to end where a block does.
+    # FSDP gathers and reduces block by block: a unit must hold one block's parameters.
     embedding = row.whole("vocab") * row.whole("hidden")
     block = (row.whole("params") - embedding) / row.whole("layers")
     stage = {"zero1": 1, "fsdp_grad_op": 2}.get(sharding, 3)
     group = _group(row, nodes)
-    # What is gathered or reduced together goes once it holds this much. A twentieth less than a
-    # mean block lets each block close one, whatever its norms and biases add or lack.
+    # A unit is gathered or reduced once it holds this much. A twentieth less than a mean block lets
+    # each block close one, despite differences in norms and biases.
     unit = int(0.95 * _ELEMENT * block)
     bucket = travel.get("bucket_elements", int(0.95 * block)) * width
     return {
@@ -184,19 +184,22 @@ def _strategy(row: Row, nodes: int) -> dict[str, Any]:
 
 
 def _slowest(placement: tuple[int, ...]) -> list[dict[str, Any]]:
-    """The slowest GPU of all, against that of one node: steps of a node are what constants know."""
+    """Return the slow-down of the slowest of all GPUs over the slowest of one node.
+
+    The constants are fitted to steps of one node.
+    """
     expected = [_expected_maximum(gpus) for gpus in (placement[0], sum(placement))]
     slower = constants_file(SETTINGS)["gpus_apart"] * (expected[1] - expected[0])
     return [{"workers": [0], "factor": 1 + slower}] if slower else []
 
 
 def _expected_maximum(draws: int) -> float:
-    """Of so many normal draws, in standard deviations of one (Blom 1958)."""
+    """Return the expected maximum of normal draws, in standard deviations (Blom 1958)."""
     return NormalDist().inv_cdf((draws - 0.375) / (draws + 0.25))
 
 
 def _group(row: Row, nodes: int) -> str | int:
-    """The shard group: all, node, or a number of workers; not stated, what the sharding means."""
+    """Return the shard group (all, node, or a number of workers), else the sharding's usual."""
     said = row.text("shard_group")
     stated = said or ("node" if row.text("sharding") == "hsdp" else "all")
     if stated in ("node", "all"):

@@ -30,7 +30,7 @@ SETTINGS = "mlperf/settings.yaml"
 
 
 def read(row: Row) -> PublishedStep:
-    """The row; raises NotPredictedError for what is not data parallel, or not in the catalogue."""
+    """Return the row; raises NotPredictedError if not data-parallel or not in the catalogue."""
     if not _is_data_parallel(row):
         said = row.text("parallelism") or "not stated"
         raise NotPredictedError(f"parallelism: {said}")
@@ -64,7 +64,7 @@ def _is_data_parallel(row: Row) -> bool:
 
 
 def _length(row: Row) -> dict[str, int]:
-    """Tokens of a sample, where there are any: the mean where padding is removed and no word is."""
+    """Return a sample's tokens, if any: the mean if padding is removed but no field says so."""
     length = constants_file(SETTINGS)["lengths"].get(row.text("benchmark"))
     if length is None:
         return {}
@@ -73,7 +73,7 @@ def _length(row: Row) -> dict[str, int]:
 
 
 def _software(row: Row) -> dict[str, Any]:
-    """What the row says of its software."""
+    """Return the software that the row states."""
     said = f"mlperf {row.said('round', 'framework', 'knobs', 'precision')}"
     found = software_in(said)
     if _padding_removed(row):

@@ -1,4 +1,4 @@
-"""Published times of collectives beside the models of NCCL."""
+"""Published times of collectives compared with the models of NCCL."""
 
 from validate.published.nccl.catalogue_nodes import NodeCase, families, node_cases
 from validate.published.nccl.joint_fit import (

@@ -1,8 +1,8 @@
 """Nodes of the catalogue that the tables measured, predicted as ``dpsim collective`` predicts them.
 
-Elsewhere a machine is predicted by the words of its table, and without its rows. Here it is
-predicted by its name, with the shipped constants, which have mostly seen it: a node that the
-catalogue describes wrongly shows, whatever the constants say.
+Elsewhere a machine is predicted from the description in its table, and without its rows. Here it is
+predicted by its name, with the shipped constants, which have mostly been fitted on it: this reveals
+nodes that the catalogue describes wrongly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from validate.published.nccl.scores import MIB, Score, scored
 from validate.published.nccl.table import Case, Kind, read_table
 from validate.published.tables import constants_file
 
-# NCCL's operations as dpsim calls them. No collective is one rank's message to another.
+# NCCL's operations by dpsim's names. One rank's message to another is not a collective.
 _OPERATIONS = {
     "all_reduce": "all-reduce",
     "all_gather": "all-gather",
@@ -35,14 +35,14 @@ _OPERATIONS = {
     "reduce": "reduce",
 }
 _INSIDE = {NVSWITCH: "NVSwitch", NVMESH: "NVLink mesh", PCIE: "PCIe"}
-_OTHER_CARDS = 0.05  # relative: rates of cards that differ by less are the same cards
+_OTHER_CARDS = 0.05  # relative: cards whose rates differ by less are taken to be the same
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCase:
-    """The rows of a curve on a ``node`` of the catalogue, scored.
+    """The scored rows of a curve measured on a ``node`` of the catalogue.
 
-    ``apart`` says why it tells nothing of the node as the catalogue has it; None where it does.
+    ``apart`` is the reason why the curve does not represent the catalogue's node; None if it does.
     """
 
     node: str
@@ -52,7 +52,7 @@ class NodeCase:
 
 
 def node_cases(path: Path, kind: Kind) -> list[NodeCase]:
-    """The curves of a table that a node of the catalogue stands behind, each predicted."""
+    """Predict the curves of a table that were measured on a node of the catalogue."""
     found = []
     for case in read_table(path, kind):
         name = node_of(case)
@@ -73,7 +73,7 @@ def node_cases(path: Path, kind: Kind) -> list[NodeCase]:
 
 
 def families(cases: Iterable[NodeCase]) -> dict[str, list[Score]]:
-    """The rows that count, by family of machines; those from 1 MiB on also by themselves."""
+    """Group the counted rows by family of machines, and again those from 1 MiB on."""
     found: dict[str, list[Score]] = defaultdict(list)
     for case in cases:
         if case.apart is None:
@@ -87,7 +87,7 @@ def families(cases: Iterable[NodeCase]) -> dict[str, list[Score]]:
 
 
 def node_of(case: Case) -> str | None:
-    """The node of the catalogue that a case was measured on, by its machine's name."""
+    """Return the catalogue's node that a case was measured on, by its machine's name."""
     identity = case.identity.get("case_id", case.machine_name)
     listed = constants_file("nccl/catalogue_names.yaml")
     if identity in listed:
@@ -115,7 +115,7 @@ def _family(machine: NcclMachine) -> str:
 
 
 def _apart(case: Case, node: NcclMachine) -> str | None:
-    """What of a case is not as the catalogue's node has it, or as a user runs it by default."""
+    """Return how a case differs from the catalogue's node or the defaults; None if not at all."""
     machine = case.machine
     cards = machine.nic_rate if machine.nodes > 1 else 0.0
     reasons = {

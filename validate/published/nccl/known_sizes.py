@@ -1,16 +1,16 @@
-"""Between the known sizes of a calibrated curve: what they bear out of two answers for the others.
+"""Predict the sizes between the known ones of a calibrated curve by combining two predictions.
 
-One is `refined`, of constants that were fitted on the known sizes. The other is `described`, of a
-model that never saw the machine, moved to them. The better the second told how the known sizes
-follow one another, the more it is believed:
+One is `refined`, with constants fitted on the known sizes. The other is `described`, by a model
+that never saw the machine, shifted to the known sizes. The better the second predicts the change
+from one known size to the next, the more weight it gets:
 
     r_k = ln(measured / described),    s^2 = (sum (r_(k+1) - r_k)^2 + K USUAL^2) / (n + K)
     s_k^2 = (s^2 + (r_(k+1) - r_k)^2) / 2
     trust_k = CLOSE^2 / (CLOSE^2 + s_k^2)
 
 over all n pairs of neighbours of a machine, between sizes k and k + 1. A description that misses a
-switch between two known sizes says little of what lies between these. With what trust is left the
-refined model counts, drawn towards a smooth curve through the known sizes.
+switch between two known sizes is unreliable between these. The remaining weight goes to the refined
+model, drawn towards a smooth curve through the known sizes.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from dpsim.base.arrays import FloatArray
 from validate.published.nccl.table import Case
 
 SLACK = 0.1  # by which a time may exceed that of a larger size
-# The step from one residual to the next (ln) at which a described model is half believed; what it
-# is before any is known, and for how many steps that stands.
+# The change from one residual to the next (ln) at which a described model has half the weight; its
+# prior value, and the number of changes that the prior counts for.
 _CLOSE, _USUAL, _BEFOREHAND = 0.05, 0.2, 2
-# How much the smooth curve counts at most, at which distance from it (ln) half as much, within how
-# many octaves between two known sizes it may bend, and from how many of these on.
+# The largest weight of the smooth curve, the distance from it (ln) at which the weight is half, the
+# most octaves between two known sizes for it to bend, and the fewest such sizes.
 _SMOOTH, _APART, _GAP, _FEWEST = 0.85, 0.05, 4.5, 2
 
 
 def credible(times: FloatArray) -> FloatArray:
-    """Times by ascending size, none above a later one by more than `SLACK`."""
+    """Limit times by ascending size so that none exceeds a later one by more than `SLACK`."""
     return np.minimum(times, (1 + SLACK) * _least_from(times))
 
 
 def usual_step(known: Sequence[Case], described: Sequence[FloatArray]) -> float:
-    """How far a description misses a step from one ``known`` size of a machine to the next (ln).
+    """Return a description's usual error of the change from one ``known`` size to the next (ln).
 
-    ``described`` are its seconds of the known sizes.
+    ``described`` are its seconds at the known sizes.
     """
     every = [_steps(part, says) for part, says in zip(known, described, strict=True)]
     steps = np.concatenate(every)
@@ -50,9 +50,9 @@ def usual_step(known: Sequence[Case], described: Sequence[FloatArray]) -> float:
 
 
 def trust(known: Case, case: Case, described: FloatArray, usual: float) -> FloatArray:
-    """How much a description is believed at each of the case's sizes, 0 to 1.
+    """Return the weight of a description at each of the case's sizes, 0 to 1.
 
-    ``usual`` is the machine's `usual_step`, which stands alone beyond the ``known`` sizes.
+    ``usual`` is the machine's `usual_step`, used alone beyond the ``known`` sizes.
     """
     own = _steps(known, described[np.isin(case.nbytes, known.nbytes)])
     between = (usual**2 + own**2) / 2
@@ -62,16 +62,16 @@ def trust(known: Case, case: Case, described: FloatArray, usual: float) -> Float
 
 
 def _steps(known: Case, described: FloatArray) -> FloatArray:
-    """From each known size to the next, the change of ln(measured / described)."""
+    """Return the change of ln(measured / described) from each known size to the next."""
     return np.diff(np.log(np.asarray(known.times) / described))
 
 
 def between_the_known(
     known: Case, case: Case, refined: FloatArray, described: FloatArray, usual: float
 ) -> FloatArray:
-    """Seconds of the case's sizes, as far as the ``known`` ones around them bear out both answers.
+    """Return the seconds of the case's sizes, combining both predictions.
 
-    The mean of ln seconds, in which ``described`` counts as far as it is believed (`trust`).
+    The weighted mean of ln seconds, with the weight of ``described`` given by `trust`.
     """
     believed = trust(known, case, described, usual)
     drawn = towards_smooth(refined, known, case, _SMOOTH * (1 - believed))
@@ -83,10 +83,10 @@ def between_the_known(
 def towards_smooth(
     seconds: FloatArray, known: Case, case: Case, most: FloatArray | float = _SMOOTH
 ) -> FloatArray:
-    """``seconds``, drawn towards a smooth curve through the known sizes.
+    """Return ``seconds`` drawn towards a smooth curve through the known sizes.
 
-    The further the two are apart, the likelier the model switches at the wrong size between two
-    known ones: a distance d counts by ``most`` d / (d + `_APART`).
+    The larger their distance, the likelier the model switches at the wrong size between two known
+    ones: a distance d is weighted by ``most`` d / (d + `_APART`).
     """
     if len(known.nbytes) < _FEWEST:
         return seconds
@@ -99,11 +99,11 @@ def towards_smooth(
 
 
 def smooth_log_seconds(known: Case, nbytes: FloatArray) -> FloatArray:
-    """Ln seconds between the ``known`` sizes, the mean of two curves.
+    """Return ln seconds between the ``known`` sizes, the mean of two curves.
 
     A monotone cubic of ln over ln bends where protocols switch; straight lines of seconds over
-    bytes are what one protocol takes, a latency and a rate. Between sizes further apart than `_GAP`
-    a cubic says nothing, and lines count alone.
+    bytes follow one protocol, a latency and a rate. Between sizes further apart than `_GAP` a cubic
+    is meaningless, and only the lines count.
     """
     at, ends = np.log2(nbytes), np.log2(known.nbytes)
     lines = np.log(np.interp(nbytes, known.nbytes, known.times))
@@ -114,22 +114,21 @@ def smooth_log_seconds(known: Case, nbytes: FloatArray) -> FloatArray:
 
 
 def _moved(described: FloatArray, known: Case, case: Case) -> FloatArray:
-    """``described`` times what it misses the known sizes by: ln, straight over octaves."""
+    """Correct ``described`` by its errors at the known sizes, interpolated in ln over octaves."""
     at_known = described[np.isin(case.nbytes, known.nbytes)]
     missed = np.log(np.asarray(known.times) / at_known)
     return described * np.exp(np.interp(np.log2(case.nbytes), np.log2(known.nbytes), missed))
 
 
 def _in_bounds(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
-    """``seconds`` of the case's sizes, none beyond what the known sizes around it take.
+    """Limit ``seconds`` of the case's sizes to the times of the known sizes around them.
 
-    More bytes take no less time, but for `SLACK`: a protocol that the model prices too high between
-    two known sizes is not what ran there.
+    More bytes take no less time, except for `SLACK`: if the model predicts more between two known
+    sizes, it assumes a protocol that did not run there.
     """
     sizes, times = np.asarray(case.nbytes), np.asarray(known.times)
     after = np.searchsorted(known.nbytes, sizes)
-    # Beyond the largest known size nothing bounds a time from above, before the smallest nothing
-    # from below.
+    # Times have no upper bound beyond the largest known size, and no lower one before the smallest.
     most = np.append((1 + SLACK) * _least_from(times), np.inf)[after]
     before = np.searchsorted(known.nbytes, sizes, side="right") - 1
     least = np.append(np.maximum.accumulate(times), 0.0)[before] / (1 + SLACK)
@@ -137,5 +136,5 @@ def _in_bounds(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
 
 
 def _least_from(times: FloatArray) -> FloatArray:
-    """The least of each time and all after it."""
+    """Return the minimum of each time and all later ones."""
     return np.asarray(np.minimum.accumulate(times[::-1])[::-1])

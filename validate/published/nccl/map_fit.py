@@ -5,7 +5,7 @@ Soft-L1 on log time ratios, Gaussian priors on log constants.
     minimise  sum_rows w softl1((ln t_model - ln t_measured) / sigma) + sum_k ((x_k - m_k) / s_k)^2
 
 Each machine weighs at most as much as `MACHINE_ROWS` rows, so that a machine with thousands of rows
-does not outvote the others.
+does not dominate the others.
 """
 
 from __future__ import annotations
@@ -41,50 +41,50 @@ from dpsim.network.libraries.nccl import (
 from validate.published.nccl.table import Case, concatenate
 
 Slot = tuple[str, str]
-SIGMA = 0.05  # of ln time: residuals well above it count by their size, no longer by its square
+SIGMA = 0.05  # of ln time: residuals well above it count linearly, no longer squared
 MACHINE_ROWS = 100.0
-CENTRE_SPREAD = 0.7  # ln 2: common centres are taken to be right within a factor of two
+CENTRE_SPREAD = 0.7  # ln 2: common centres are assumed to be right within a factor of two
 STEP = 1e-4  # of ln theta, for forward differences
 TOLERANCE = 1e-4
 _MOST_ITERATIONS = 300
-# Small problems take as long as numpy's calls do, large ones as their rows do.
+# Small problems are bound by numpy's call overhead, large ones by their rows.
 _ROWS_AT_ONCE = 16_000
 # A machine's own rows may move its own constants further than the population's spread.
 OWN_WIDER = 5.0
 MACHINE_KEY = "machine: "
-_WITHIN = 0.9  # of its error: a family's deviation that is less goes
+_WITHIN = 0.9  # fraction of its error: smaller deviations of a family are dropped
 
 
 @dataclass
 class Problem:
-    """Rows, and for each (case, constant) the slots of x that add up to its logarithm."""
+    """Rows, and for each (case, constant) the slots of x whose sum is its logarithm."""
 
     cases: Sequence[Case]
     facts: Facts
     work: Work
-    # (rows,): ln seconds, whose case each is, and the root of its weight.
+    # (rows,): ln seconds, the case of each, and the root of its weight.
     logt: FloatArray
     owner: npt.NDArray[np.int64]
     weight: FloatArray
-    # (slots,): the unknowns and their priors; how heavy a prior's tail is, stands in ``loose``.
+    # (slots,): the unknowns and their priors; ``loose`` says how heavy a prior's tail is.
     slots: list[Slot]
     prior: FloatArray
     spread: FloatArray
-    # (levels, cases, constants): slots that add up; (cases, constants): what they add to.
+    # (levels, cases, constants): the slots to add up; (cases, constants): the base they add to.
     levels: npt.NDArray[np.int64]
     base: FloatArray
     loose: npt.NDArray[np.int64]
 
     @cached_property
     def trials(self) -> list[_Trial]:
-        """How slopes are found: the same at every step of a fit."""
+        """The batches of constants for finite differences: the same at every step of a fit."""
         return [*_trials(self)]
 
 
 def build(cases: Sequence[Case], kept: Container[Slot] | None = None) -> Problem:
-    """The joint problem over all machines: common values, and deviations by family and machine.
+    """Build the joint problem of all machines: common values, and deviations by family and machine.
 
-    Those that are not ``kept`` stay at their priors; None keeps all.
+    Slots not in ``kept`` stay at their priors; None keeps all.
     """
     wanted: set[Slot] = set()
     for case in cases:
@@ -99,7 +99,7 @@ def build(cases: Sequence[Case], kept: Container[Slot] | None = None) -> Problem
 
 
 def _at_priors(case: Case, slots: Container[Slot]) -> list[float]:
-    """What of each constant of a case stands beside its ``slots``, which say the rest."""
+    """Return, for each constant of a case, the sum of its priors that have no slot."""
     out = []
     for p in PARAMS:
         fixed = [key for key in _keys(p, case) if key and (key, p.name) not in slots]
@@ -108,7 +108,7 @@ def _at_priors(case: Case, slots: Container[Slot]) -> list[float]:
 
 
 def _levels(cases: Sequence[Case], slots: list[Slot]) -> npt.NDArray[np.int64]:
-    """The slot of each (level, case, constant); one past the last where there is none."""
+    """Return the slot of each (level, case, constant); len(slots) where there is none."""
     index = {slot: i for i, slot in enumerate(slots)}
     levels = np.full((4, len(cases), len(PARAMS)), len(slots), dtype=np.int64)
     for i, case in enumerate(cases):
@@ -123,8 +123,8 @@ def _prior(key: str, p: Param) -> float:
 
 
 def _keys(p: Param, case: Case) -> tuple[str, str, str, str]:
-    """Levels at which a constant is made up: all machines, kind, generation, this machine."""
-    # One node says nothing of the network, and several hide what is inside a node behind it.
+    """Return the levels of a constant: all machines, kind, generation, this machine."""
+    # One node has no network, and several hide their inside behind the network.
     of_network = p.name.startswith("net")
     told = p.name == "launch" or of_network == (case.machine.nodes > 1)
     if p.name == "host_share":
@@ -137,14 +137,14 @@ def _keys(p: Param, case: Case) -> tuple[str, str, str, str]:
 def _spread(key: str, p: Param) -> float:
     if key == COMMON:
         return p.spread / 2 if p.level == "net" else min(CENTRE_SPREAD, 2 * p.spread)
-    # The centres are NVLink's: fabrics of another kind may lie further off.
+    # The centres are NVLink's: fabrics of another kind may deviate more.
     return p.spread * 3.0 if key in ("pcie", "xgmi") else p.spread
 
 
 def build_own(cases: Sequence[Case], base: FloatArray, spread_scale: float) -> Problem:
-    """One shared deviation per constant around `base` (cases x constants, log).
+    """Build a problem with one deviation per constant around `base` (cases x constants, log).
 
-    The calibrated regime.
+    Used in the calibrated regime.
     """
     slots: list[Slot] = [("own", n) for n in NAMES]
     widths = [p.spread * OWN_WIDER if p.name in OWN_ONLY else p.spread for p in PARAMS]
@@ -166,7 +166,7 @@ def _problem(
     counts: Counter[str] = Counter()
     for case in cases:
         counts[case.machine_name] += len(case.nbytes)
-    # Weights stand inside the squares: the root makes a machine's rows sum to MACHINE_ROWS.
+    # Weights are inside the squares: with the root, a machine's rows sum to MACHINE_ROWS.
     shares = [min(1.0, MACHINE_ROWS / counts[case.machine_name]) for case in cases]
     per_case = np.sqrt(np.array(shares))
     return Problem(
@@ -186,10 +186,10 @@ def _problem(
 
 
 def _looseness(key: str, name: str) -> int:
-    """How heavy the tail of a parameter's prior is.
+    """Return how heavy the tail of a parameter's prior is.
 
-    0 Gaussian, 1 soft-L1 (a machine's network), 2 Cauchy (its launch, whose floor goes unstated,
-    and its host's memory: some hosts are several times as slow as others of the same words).
+    0 Gaussian, 1 soft-L1 (a machine's network), 2 Cauchy (its launch, whose floor is not stated,
+    and its host's memory: some hosts are several times slower than others of the same description).
     """
     if name not in OWN_ONLY or key == COMMON:
         return 0
@@ -197,26 +197,26 @@ def _looseness(key: str, name: str) -> int:
 
 
 def case_logs(problem: Problem, x: FloatArray) -> FloatArray:
-    """Ln theta, cases x constants."""
-    # Slot numbers beyond the last point here: a level without a constant adds nothing.
+    """Return ln theta, cases x constants."""
+    # Slot numbers past the last point to this zero: a level without a constant adds nothing.
     padded = np.append(x, 0.0)
     result: FloatArray = problem.base + padded[problem.levels].sum(axis=0)
     return result
 
 
 def row_params(problem: Problem, logs: FloatArray) -> Picked:
-    """What `nccl_cost.seconds` takes, one value per row."""
+    """Return the constants for `nccl_cost.seconds`, one value per row."""
     return Picked(physical(logs, problem.facts), problem.owner)
 
 
 def log_times(problem: Problem, logs: FloatArray) -> FloatArray:
-    """Ln of the model's seconds for every row."""
+    """Return ln of the model's seconds for every row."""
     result: FloatArray = np.log(seconds(problem.work, row_params(problem, logs)))
     return result
 
 
 def _slopes(problem: Problem, logs: FloatArray, at: FloatArray) -> FloatArray:
-    """D ln t / d ln theta, rows x constants, by forward differences."""
+    """Return d ln t / d ln theta, rows x constants, by forward differences."""
     out = np.zeros((len(at), len(NAMES)))
     for trial in problem.trials:
         moved = np.tile(logs, (len(trial.constants), 1, 1))
@@ -229,9 +229,9 @@ def _slopes(problem: Problem, logs: FloatArray, at: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Trial:
-    """Constants that are moved one by one, and a problem with a copy of the rows for each.
+    """Constants to vary one by one, and a problem with a copy of the rows for each.
 
-    ``rows`` are those that they touch, by number.
+    ``rows`` are the numbers of the rows that they affect.
     """
 
     constants: npt.NDArray[np.int64]
@@ -240,7 +240,7 @@ class _Trial:
 
 
 def _trials(problem: Problem) -> Iterator[_Trial]:
-    """All constants, as many at once as are quick to price together."""
+    """Yield all constants, in batches that are efficient to compute together."""
     by_touch: dict[str, list[int]] = {}
     for constant, p in enumerate(PARAMS):
         by_touch.setdefault(_touches(p), []).append(constant)
@@ -255,7 +255,7 @@ def _trials(problem: Problem) -> Iterator[_Trial]:
 
 
 def _copies(problem: Problem, rows: npt.NDArray[np.int64], count: int) -> Problem:
-    """These rows ``count`` times, each time on machines of their own."""
+    """Return these rows ``count`` times, each copy with its own machines."""
     place = np.tile(np.arange(len(problem.cases)), count)
     machines = Facts(**{name: getattr(problem.facts, name)[place] for name in _fields_of(Facts)})
     again = np.tile(rows, count)
@@ -268,7 +268,7 @@ def _fields_of(kind: type[Facts | Work]) -> list[str]:
     return [each.name for each in fields(kind)]
 
 
-# Which machines a constant can make slower or faster: trying the others is wasted.
+# The machines that a constant can affect; varying it on others is wasted.
 _BUS = frozenset({"staged", "uplink", "sockets", "duplex", "host_share"})
 _TOUCHED: dict[str, Callable[[NcclMachine], bool]] = {
     "all": lambda machine: True,
@@ -287,22 +287,22 @@ def _touches(p: Param) -> str:
 
 
 def _spread_out(problem: Problem, slopes: FloatArray) -> csr_array:
-    """The chain rule: slopes by constant -> the sparse Jacobian by slot."""
+    """Apply the chain rule: slopes by constant to the sparse Jacobian by slot."""
     size, cases, levels = len(problem.slots), len(slopes), len(problem.levels)
-    # The logarithm of a constant is the sum of its levels: the slope by the constant is the slope
-    # by the slot of each of them.
+    # The logarithm of a constant is the sum of its levels, so the slope by the constant is the
+    # slope by each of its slots.
     columns = problem.levels[:, problem.owner, :].ravel()
     row_of_each = np.repeat(np.arange(cases), len(NAMES))
     rows = np.tile(row_of_each, levels)
     values = np.tile(slopes.ravel(), levels)
-    # A column beyond the slots stands for a level that a machine has no constants at.
+    # A column beyond the slots is a level at which a machine has no constants.
     keep = (columns < size) & (values != 0)
     entries = (values[keep], (rows[keep], columns[keep]))
     return csr_array(entries, shape=(cases, size))
 
 
 def objective(problem: Problem, x: FloatArray) -> float:
-    """Soft-L1 over rows, Gaussian priors for families, heavy-tailed priors for single machines."""
+    """Return soft-L1 over rows, Gaussian priors for families, heavy-tailed ones for machines."""
     rows = (log_times(problem, case_logs(problem, x)) - problem.logt) / SIGMA
     data = _soft_l1(rows) * problem.weight**2
     z = (x - problem.prior) / problem.spread
@@ -312,7 +312,7 @@ def objective(problem: Problem, x: FloatArray) -> float:
 
 
 def _soft_l1(z: FloatArray) -> FloatArray:
-    """z^2 of small residuals, 2 |z| of large ones."""
+    """Return about z^2 for small residuals, 2 |z| for large ones."""
     return np.asarray(2 * (np.sqrt(1 + z**2) - 1))
 
 
@@ -321,9 +321,9 @@ def solve(
     start: FloatArray | None = None,
     tolerance: float = TOLERANCE,
 ) -> FloatArray:
-    """Levenberg-Marquardt on iteratively reweighted squares.
+    """Minimise by Levenberg-Marquardt on iteratively reweighted squares.
 
-    Stops when the gain falls under ``tolerance`` of the cost.
+    Stops when the gain falls below ``tolerance`` of the cost.
     """
     x = (problem.prior if start is None else start).copy()
     cost, damping = objective(problem, x), 1e-3
@@ -331,7 +331,7 @@ def solve(
         logs = case_logs(problem, x)
         at = log_times(problem, logs)
         r = (at - problem.logt) / SIGMA
-        # A square of this weight has the slope of the soft-L1 loss at this residual.
+        # A square with this weight has the slope of the soft-L1 loss at this residual.
         w = problem.weight**2 / np.sqrt(1 + r**2)
         jac = _spread_out(problem, _slopes(problem, logs, at)) / SIGMA
         pull = _pull(problem, x)
@@ -342,7 +342,7 @@ def solve(
             # Damped by the diagonal (Marquardt), since slots differ by magnitudes in curvature.
             damped = normal + damping * np.diag(np.diag(normal))
             step = np.linalg.solve(damped, -gradient)
-            # At most a factor of e at a time: the model bends within that.
+            # At most a factor of e at a time: beyond that the model is not linear.
             trial = x + np.clip(step, -1.0, 1.0)
             value = objective(problem, trial)
             if np.isfinite(value) and value < cost:
@@ -355,7 +355,7 @@ def solve(
 
 
 def _pull(problem: Problem, x: FloatArray) -> FloatArray:
-    """The weight of each slot's prior as a square: less where a heavy tail has let go."""
+    """Return the weight of each slot's prior as a square: less where a heavy tail reduces it."""
     z = (x - problem.prior) / problem.spread
     cauchy = 1 / (1 + z**2)
     soft_l1 = 1 / np.sqrt(1 + z**2)
@@ -364,10 +364,10 @@ def _pull(problem: Problem, x: FloatArray) -> FloatArray:
 
 
 def within_their_errors(problem: Problem, x: FloatArray) -> set[Slot]:
-    """The deviations of families that lie no further from their priors than they are uncertain.
+    """Return the families' deviations that lie within their error of their priors.
 
-    Generations of NVLink have a constant of their own all or none: what is common to them stands
-    for the next.
+    NVLink generations keep a constant of their own all or none: their common value is used for the
+    next generation.
     """
     near = np.abs(x - problem.prior) < _WITHIN * standard_errors(problem, x)
     found = {
@@ -380,19 +380,19 @@ def within_their_errors(problem: Problem, x: FloatArray) -> set[Slot]:
 
 
 def _is_generation(key: str) -> bool:
-    # Volta was measured in meshes alone, whose constants stand for both.
+    # Volta was measured only in meshes, whose constants cover both.
     return key.startswith("nvlink-") and key not in (NVMESH, "nvlink-volta")
 
 
 def standard_errors(problem: Problem, x: FloatArray) -> FloatArray:
-    """Posterior standard deviations of x (log), from the curvature at the optimum."""
+    """Return posterior standard deviations of x (log), from the curvature at the optimum."""
     logs = case_logs(problem, x)
     at = log_times(problem, logs)
     jacobian = _spread_out(problem, _slopes(problem, logs, at)) / SIGMA
-    # Far rows pull less: soft-L1 weighs a row by the slope of its loss.
+    # Outliers weigh less: soft-L1 weights a row by the slope of its loss.
     weight = problem.weight**2 / np.sqrt(1 + ((at - problem.logt) / SIGMA) ** 2)
     of_rows = csr_array(jacobian.T @ jacobian.multiply(weight[:, None])).toarray()
-    # All priors count as Gaussian here, also those with heavier tails.
+    # All priors count as Gaussian here, even those with heavier tails.
     curvature = of_rows + np.diag(1 / problem.spread**2)
     result: FloatArray = np.sqrt(np.diag(np.linalg.inv(curvature)))
     return result

@@ -1,6 +1,6 @@
-"""What calibrated curves would be off by if all other sizes of each were known: an oracle.
+"""The error of calibrated curves if all other sizes of each were known: an oracle.
 
-A calibration knows every fourth size, which tells less of one between than its neighbours do.
+A calibration knows every fourth size, which is less informative than all neighbours of a size.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from validate.published.nccl.scores import Score
 
-# Octaves within which neighbours tell of a size, and how much of a neighbour stands for knowing
-# nothing. Of twelve pairs these leave the least: an oracle may be chosen by its own answers.
+# Octaves within which neighbours inform about a size, and the weight of a zero residual. Of twelve
+# pairs these have the least error: an oracle may be tuned on its own results.
 _WIDTH, _NOTHING = 1.0, 0.1
 
 
 def by_other_sizes(scores: Sequence[Score]) -> list[Score]:
-    """The rows that count, each corrected by what is left of all other sizes of its curve.
+    """Correct each counted row by the residuals of all other sizes of its curve.
 
         ln factor = sum_k w_k r_k / (sum_k w_k + nothing),   w_k = exp(-(octaves / width)^2 / 2)
 
@@ -40,7 +40,7 @@ def by_other_sizes(scores: Sequence[Score]) -> list[Score]:
 
 
 def _left(curve: Sequence[Score]) -> tuple[FloatArray, FloatArray]:
-    """The sizes of a curve, and ln(measured / predicted) of each."""
+    """Return the sizes of a curve, and ln(measured / predicted) of each."""
     rows = np.array([row.nbytes for row in curve])
     logs = np.array([np.log(row.measured / row.predicted) for row in curve])
     sizes = np.unique(rows)
@@ -48,7 +48,7 @@ def _left(curve: Sequence[Score]) -> tuple[FloatArray, FloatArray]:
 
 
 def _from_others(nbytes: float, sizes: FloatArray, logs: FloatArray) -> float:
-    """The weighted mean of what is left of the other sizes."""
+    """Return the weighted mean of the residuals of the other sizes."""
     octaves = np.log2(sizes / nbytes)
     weights = np.where(octaves == 0, 0.0, np.exp(-((octaves / _WIDTH) ** 2) / 2))
     return float(weights @ logs / (weights.sum() + _NOTHING))

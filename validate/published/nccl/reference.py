@@ -1,4 +1,4 @@
-"""Predictions beside published measurements: what ``dpsim validate reference`` answers."""
+"""Predictions beside published measurements: the result of ``dpsim validate reference``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from validate.published.tables import Regime, constants_of, rows_json
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The scored rows of one table: those that count, and those that only stand beside them.
+    """The scored rows of one table: those that count, and others for information.
 
-    ``notes`` are what the table's texts left open.
+    ``notes`` are texts of the table that were not understood.
     """
 
     kind: Kind
@@ -31,7 +31,7 @@ class Reference:
     notes: list[tuple[Note, str]]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of the command; errors are fractions, times in us."""
+        """Return the JSON object of the command; errors are fractions, times in us."""
         return {
             "schema_version": 1,
             "kind": self.kind,
@@ -53,17 +53,17 @@ class Reference:
 
     @property
     def overall(self) -> dict[str, float | int] | None:
-        """Errors over all rows that count; None where there is none."""
+        """The errors over all rows that count; None if there are none."""
         return summary(self.counted) if self.counted else None
 
     @property
     def groups(self) -> dict[str, dict[str, float | int]]:
-        """Errors by group."""
+        """The errors by group."""
         return grouped(self.counted)
 
     @property
     def constants(self) -> dict[str, int]:
-        """How many rows were predicted with which constants."""
+        """The number of rows predicted with each source of constants."""
         return constants_of([*self.counted, *self.apart, *self.fitted])
 
 
@@ -77,8 +77,8 @@ def compare(
 ) -> Reference:
     """Predict every row of the table at ``path``.
 
-    ``progress`` gets what is being done, how much of it is done and how much there is to do. Raises
-    DpsimError for tables that cannot be used.
+    ``progress`` is called with the current activity, the number of machines done and their total.
+    Raises DpsimError for tables that cannot be used.
     """
     cases = read_table(path, kind)
     source = _source(fit_on)
@@ -88,7 +88,7 @@ def compare(
     apart: list[Score] = []
     fitted: list[Score] = []
     for done, own in enumerate(assigned, 1):
-        # Apart, so that rows of doubtful quality refine no constants of those that count.
+        # Separately, so that rows of doubtful quality do not refine constants of rows that count.
         for good in (True, False):
             part = [case for case in own.cases if (case.quality == "ok") == good]
             for predicted in REGIMES[regime](part, own.known, own.neighbours) if part else ():

@@ -1,4 +1,4 @@
-"""The two regimes: a machine is described alone, or every fourth size of it is measured."""
+"""The two regimes: a machine is only described, or every fourth size of it is measured."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from validate.published.nccl.residual_curves import Curve, corrections
 from validate.published.nccl.table import Case
 
 CALIBRATION_STRIDE = 4
-# How far a machine, then a single case, may move from the constants before it, in units of the
+# How far a machine, then a single case, may deviate from its previous constants, in units of the
 # families' spread.
 _MACHINE_SPREAD, _CASE_SPREAD = 1.0, 1.0
-_GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a calibration
+_GRAPH_PRICE = 1.0  # cost of leaving the shipped topology-search result in a calibration
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A case with seconds for each of its sizes, and which of them may count.
+    """A case with seconds for each of its sizes, and which of them count.
 
-    Those count that nothing was fitted on. ``neighbours`` are measured machines that corrected it.
-    ``is_calibrated``: whether the others are known.
+    Sizes count if nothing was fitted on them. ``neighbours`` are measured machines that corrected
+    it. ``is_calibrated``: whether the other sizes are known.
     """
 
     case: Case
@@ -48,7 +48,7 @@ Regime = Callable[[Sequence[Case], Mapping[Slot, float], Sequence[Neighbour]], l
 def specification(
     cases: Sequence[Case], known: Mapping[Slot, float], neighbours: Sequence[Neighbour]
 ) -> list[Predicted]:
-    """Each case from its description, ``known`` and ``neighbours`` alone."""
+    """Predict each case from its description, ``known`` and ``neighbours`` alone."""
     predicted = []
     for case in cases:
         found = predict(case.machine, case.op, case.element_bytes, case.nbytes, known, neighbours)
@@ -60,15 +60,15 @@ def specification(
 def calibrated(
     cases: Sequence[Case], known: Mapping[Slot, float], neighbours: Sequence[Neighbour]
 ) -> list[Predicted]:
-    """One machine's cases after a MAP refinement of ``known`` on every fourth size.
+    """Predict one machine's cases after a MAP refinement of ``known`` on every fourth size.
 
-    The machine's constants are refined first, then each case's. What that leaves is interpolated
-    over size: see `validate.published.nccl.residual_curves`. Near a switch of protocols the model
-    is a mixture. What the known sizes bear out of it, and of what `specification` says, is told by
-    `validate.published.nccl.known_sizes`.
+    The machine's constants are refined first, then each case's. The residuals are interpolated over
+    size: see `validate.published.nccl.residual_curves`. Near a switch of protocols the model is a
+    mixture. `validate.published.nccl.known_sizes` combines it with `specification`, weighted by how
+    well both agree with the known sizes.
     """
     thinned = [_thin(case) for case in cases]
-    # By the known sizes alone: the others are still to be predicted.
+    # By the known sizes only: the others are still to be predicted.
     labelled = label_graphs([part for part, _ in thinned], known)
     logs = np.array([machine_logs(known, case.machine) for case in cases])
     # First one deviation for all cases of the machine, then one for each case around it.
@@ -110,10 +110,10 @@ REGIMES: dict[str, Regime] = {"specification": specification, "calibrated": cali
 
 
 def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
-    """The case's every fourth size, and which sizes that leaves to be counted.
+    """Return the case with every fourth size, and which sizes are left to count.
 
-    A known time that is far above a later one is an outlier, such as a first call, and counts as no
-    more than is `credible`.
+    A known time far above a later one is an outlier, such as a first call, and is limited to what
+    is `credible`.
     """
     keep = np.arange(len(case.nbytes)) % CALIBRATION_STRIDE == 0
     sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep]
@@ -122,25 +122,25 @@ def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """A case under its refined constants: seconds and the branch that runs, for each size."""
+    """A case under its refined constants: the seconds and the branch used at each size."""
 
     seconds: FloatArray
     branch: npt.NDArray[np.int64]
 
 
 def _residual(case: Case, fit: _Fit, counts: npt.NDArray[np.bool_]) -> FloatArray:
-    """Ln(measured / model) where a size was fitted on, NaN where it counts."""
+    """Return ln(measured / model) where a size was fitted on, NaN where it counts."""
     return np.where(counts, np.nan, np.log(np.asarray(case.times) / fit.seconds))
 
 
 def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
-    """The mean of ln seconds over topology-search results by their posterior odds.
+    """Average ln seconds over topology-search results by their posterior odds.
 
-    The branches are those of the likeliest.
+    The branches are those of the most likely result.
     """
     fits = [_refine(part, own, graph) for graph in GRAPHS]
     costs = np.array([cost for cost, _, _ in fits])
-    # The objective is -2 ln of the posterior. Less the least of them, so that exp cannot overflow.
+    # The objective is -2 ln of the posterior. The least is subtracted so that exp cannot overflow.
     odds = np.exp((costs.min() - costs) / 2)
     log_seconds = [
         np.log(predict_mixed(replace(case, machine=machine), logs)) for _, machine, logs in fits
@@ -151,7 +151,7 @@ def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
 
 
 def _refine(part: Case, own: FloatArray, graph: int) -> tuple[float, NcclMachine, FloatArray]:
-    """MAP of one case under one topology-search result: (objective, machine, ln theta)."""
+    """Fit one case by MAP under one topology-search result: (objective, machine, ln theta)."""
     machine = replace(part.machine, graph=graph)
     problem = build_own([replace(part, machine=machine)], own[None, :], _CASE_SPREAD)
     x = solve(problem)

@@ -1,21 +1,21 @@
-"""What a calibrated model leaves, interpolated over size.
+"""The residuals of a calibrated model, interpolated over size.
 
 A Gaussian process on ln(measured / model).
 
-    covariance of two rows = sum over the levels of whose group both are of
+    covariance of two rows = sum over the levels at which both are in one group of
                              s^2 k(|log2 S - log2 S'| / l)
     k(d) = (1 + sqrt(3) d) exp(-sqrt(3) d)
 
 k is Matern 3/2: smooth, but no smoother than curves of times are.
 
-Two levels: rows of one operation on as many GPUs share a curve, and each case has its own around
-it. Rows that NCCL runs with different algorithms or protocols share nothing: what is known of one
-says nothing about the other. Where no measured row is near, the correction falls back to none. Rows
-far off count little (Student's t with `_FREEDOM` degrees, by reweighting).
+Two levels: rows of one operation on the same number of GPUs share a curve, and each case has its
+own around it. Rows that NCCL runs with different algorithms or protocols share nothing, as one says
+nothing about the other. Without a measured row nearby the correction falls back to none. Outliers
+have little weight (Student's t with `_FREEDOM` degrees, by reweighting).
 
 Spreads, scale and noise are the same for all machines. They were chosen by hand among some twenty
-settings while looking at the public tables, not fitted on other machines; doubled spreads, half
-the scale and twice the noise moved group means by up to 0.5 points.
+settings while looking at the public tables, not fitted on other machines; doubled spreads, half the
+scale and twice the noise moved group means by up to 0.5 points.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ _REWEIGHTINGS = 3
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What the model leaves of one case, over its sizes.
+    """The residuals of the model for one case, over its sizes.
 
-    Bytes, the branch that runs at each size, and ln(measured / model), NaN where nothing was
-    measured.
+    Bytes, the branch used at each size, and ln(measured / model), NaN where nothing was measured.
     """
 
     shared: object
@@ -51,7 +50,7 @@ class Curve:
 
 
 def corrections(curves: Sequence[Curve]) -> list[FloatArray]:
-    """For each curve, the factor on the model's seconds at every size."""
+    """Return, for each curve, the factor on the model's seconds at every size."""
     residual = np.concatenate([curve.residual for curve in curves])
     measured = np.isfinite(residual)
     # (all sizes, measured sizes): each size is corrected by the measured ones.
@@ -88,11 +87,11 @@ def _same(groups: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 
 def _weights(covariance: FloatArray, residual: FloatArray) -> FloatArray:
-    """(K + noise)^-1 r, the noise of each row inflated by how far off it is."""
+    """Return (K + noise)^-1 r, with the noise of each row inflated by its residual."""
     noise = np.full(len(residual), _NOISE**2)
     for _ in range(_REWEIGHTINGS):
         weights: FloatArray = cho_solve(cho_factor(covariance + np.diag(noise)), residual)
         off = residual - covariance @ weights
-        # Student's t as a Gaussian whose variance is reweighted by how far off the row is.
+        # Student's t as a Gaussian whose variance is reweighted by the row's residual.
         noise = _NOISE**2 * (_FREEDOM + (off / _NOISE) ** 2) / (_FREEDOM + 1)
     return weights

@@ -1,4 +1,4 @@
-"""Scored rows, and errors summed up over groups of them."""
+"""Scored rows, and summaries of errors over groups of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALIBRATED_FILE = "calibrated_residuals.json"
 
 @dataclass(frozen=True)
 class Score:
-    """One row of a table beside its prediction; ``constants`` says what they were fitted on.
+    """One row of a table beside its prediction; ``constants`` says how its constants were fitted.
 
     ``neighbours`` are the measured machines whose residuals corrected the prediction.
     ``is_calibrated``: whether other sizes of its curve are known.
@@ -40,12 +40,12 @@ class Score:
 
     @property
     def ape(self) -> float:
-        """Absolute percentage error, as a fraction."""
+        """The absolute percentage error, as a fraction."""
         return abs(self.predicted / self.measured - 1)
 
     @cached_property
     def interval(self) -> PredictionInterval:
-        """Between which the measured time lies, by what the model leaves of machines like this."""
+        """The interval for the measured time, from the model's residuals on such machines."""
         case = self.case
         if self.is_calibrated:
             doubt = calibrated_doubt(case.machine.nodes == 1, self.nbytes >= MIB)
@@ -59,12 +59,12 @@ class Score:
 
     @property
     def reason(self) -> str | None:
-        """Why the row does not count; None where it does, or a fit has seen it."""
+        """The reason why the row does not count; None if it does, or if it was fitted on."""
         quality = self.case.identity.get("quality", "ok")
         return None if quality == "ok" else f"quality: {quality}"
 
     def to_json(self) -> dict[str, Any]:
-        """The columns that identify the row, sizes and times in us."""
+        """Return the columns that identify the row, with sizes in bytes and times in us."""
         interval = self.interval
         return {
             **self.case.identity,
@@ -83,9 +83,9 @@ class Score:
 
 
 def scored(predicted: Predicted, constants: str) -> list[Score]:
-    """One score for each row of the table, in the order of its lines."""
+    """Return one score for each row of the table, in the order of its lines."""
     case = predicted.case
-    # A curve has each size once, the table's rows may have it several times.
+    # A curve has each size once; the table may have several rows of a size.
     at = {
         size: (time, use)
         for size, time, use in zip(case.nbytes, predicted.seconds, predicted.counts, strict=True)
@@ -107,14 +107,14 @@ def scored(predicted: Predicted, constants: str) -> list[Score]:
 
 
 def transport_group(machine: NcclMachine, op: str = "all_reduce") -> str:
-    """The heading under which the error of a machine's operation is held to a target."""
+    """Return the group whose target applies to the error of a machine's operation."""
     if machine.nodes > 1 and op != "all_reduce":
         return "multi-node other collectives"
     return family_of(machine, "all_reduce")
 
 
 def summary(scores: Sequence[Score]) -> dict[str, float | int]:
-    """Errors over rows, and the mean over machines of each machine's mean.
+    """Summarise errors over rows, and average each machine's mean over machines.
 
     n; median, mean, 95th percentile and worst.
     """
@@ -133,7 +133,7 @@ def summary(scores: Sequence[Score]) -> dict[str, float | int]:
 
 
 def mean_over_machines(scores: Sequence[Score]) -> float:
-    """The mean over machines of each machine's mean absolute percentage error, as a fraction."""
+    """Return the mean over machines of each one's mean absolute percentage error (fraction)."""
     machines: dict[str, list[float]] = {}
     for score in scores:
         machines.setdefault(score.case.machine_name, []).append(score.ape)
@@ -141,7 +141,7 @@ def mean_over_machines(scores: Sequence[Score]) -> float:
 
 
 def grouped(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
-    """`summary` of every group that has rows.
+    """Return `summary` of every group that has rows.
 
     Nodes, transports, each of these from 1 MiB up, machines and cases.
     """

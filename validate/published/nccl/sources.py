@@ -1,6 +1,6 @@
-"""Which constants a machine is predicted with.
+"""The constants that a machine is predicted with.
 
-Never any that have seen it, unless that is asked for, and then it is said.
+By default never any that were fitted on the machine; if requested, the answer says so.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ LEFT_OUT_FILE = "left_out.json"
 
 
 class Source(Protocol):
-    """Where constants come from."""
+    """A source of constants."""
 
     def seen(self, cases: Sequence[Case]) -> str | None:
-        """The machine of the fit that ``cases``, one machine's, belong to.
+        """Return the fit's machine that ``cases``, all of one machine, belong to.
 
-        None where it took no part.
+        None if it was not fitted on.
         """
 
     def constants(self, without: str | None) -> tuple[Known, str]:
-        """Constants fitted without that machine (None: on all), and words for them."""
+        """Return constants fitted without that machine (None: on all), and words for them."""
 
     def neighbours(self, without: str | None) -> Sequence[Neighbour]:
-        """Measured machines but that one, as its `constants` leave them."""
+        """Return the measured machines except that one, with residuals under its `constants`."""
 
 
 class Shipped:
-    """The constants of the package; those without one machine were fitted beforehand."""
+    """The packaged constants; those without one machine were fitted beforehand."""
 
     def seen(self, cases: Sequence[Case]) -> str | None:
-        """By name, or by curves that are the same under another name."""
+        """Find the machine by name, or by identical curves under another name."""
         content = left_out_file()
         name = cases[0].machine_name
         if name in content["without"]:
@@ -62,7 +62,6 @@ class Shipped:
         )
 
     def constants(self, without: str | None) -> tuple[Known, str]:
-        """Read from the package."""
         if without is None:
             return shipped_constants(), "shipped"
         groups: dict[str, dict[str, float]] = left_out_file()["without"][without]
@@ -71,7 +70,6 @@ class Shipped:
         }, "shipped, without this machine"
 
     def neighbours(self, without: str | None) -> Sequence[Neighbour]:
-        """Read from the package."""
         if without is None:
             return shipped_neighbours()
         known, _ = self.constants(without)
@@ -80,7 +78,7 @@ class Shipped:
 
 
 class FittedOn:
-    """Constants fitted on given cases, afresh for each machine that must be left out."""
+    """Constants fitted on given cases, again for each machine that must be left out."""
 
     def __init__(self, cases: Iterable[Case]) -> None:
         self.cases = list(cases)
@@ -91,7 +89,6 @@ class FittedOn:
         self._fits: dict[str | None, Known] = {}
 
     def seen(self, cases: Sequence[Case]) -> str | None:
-        """By name, or by curves that are the same under another name."""
         if cases[0].machine_name in self._names:
             return cases[0].machine_name
         return next(
@@ -100,9 +97,9 @@ class FittedOn:
         )
 
     def constants(self, without: str | None) -> tuple[Known, str]:
-        """Fit now, once for each machine that is left out.
+        """Fit on first use, once for each machine that is left out.
 
-        Raises DpsimError where nothing is left to fit on.
+        Raises DpsimError if there is nothing left to fit on.
         """
         if without is None:
             fit, words = fit_joint, "fitted on --fit-on"
@@ -114,14 +111,13 @@ class FittedOn:
         return self._fits[without], words
 
     def neighbours(self, without: str | None) -> Sequence[Neighbour]:
-        """From the cases given."""
         known, _ = self.constants(without)
         others = [curve for curve in measured_inside(self.cases) if curve.name != without]
         return neighbours_of(others, modelled(known))
 
 
 def measured_inside(cases: Iterable[Case]) -> list[Measured]:
-    """The curves of quality ok inside one node, which tell of their neighbours."""
+    """Return the curves of quality ok inside one node, whose residuals correct similar machines."""
     return [
         Measured(
             case.machine_name,
@@ -138,7 +134,7 @@ def measured_inside(cases: Iterable[Case]) -> list[Measured]:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """One machine's cases, what to predict them with, and words for it."""
+    """One machine's cases, the constants and neighbours to predict them, and words for these."""
 
     cases: list[Case]
     known: Known
@@ -151,9 +147,9 @@ def assign(
     source: Source,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Assigned]:
-    """Each machine's cases with what to predict them with.
+    """Assign each machine's cases the constants and neighbours to predict them with.
 
-    ``progress`` gets machines done.
+    ``progress`` is called with the number of machines done.
     """
     machines: dict[str, list[Case]] = {}
     for case in cases:
@@ -169,9 +165,9 @@ def assign(
 
 @cache
 def left_out_file() -> dict[str, Any]:
-    """The content of left_out.json.
+    """Return the content of left_out.json.
 
-    ``without`` (machine, group, name, ln value) and ``curves`` (fingerprint, machine) of what was
+    ``without`` (machine, group, name, ln value), and ``curves`` (fingerprint, machine) of the cases
     fitted on.
     """
     text = files("validate.published.nccl").joinpath(LEFT_OUT_FILE).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Measurement tables as curves: what fits read and validation scores.
+"""Measurement tables as curves, for fits and for validation.
 
-A case is one curve (machine, operation, data type, GPUs, in place or not); a machine is what is
-left out whole in the specification regime. Times are seconds, sizes bytes.
+A case is one curve (machine, operation, data type, GPUs, in place or not). The specification regime
+leaves out a whole machine. Times are in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REQUIRED: dict[Kind, tuple[str, ...]] = {
     "nccl-single-node": ("system", "nccl_version", "op", "dtype", "num_gpus", "bytes", "time_us"),
     "vtrain-allreduce": ("gpu", "num_gpus", "bytes", "time_us"),
 }
-# Columns that tell one row of a table from the others, in the order of the answer.
+# Columns that identify a row of a table, in the order of the answer.
 _IDENTITY: dict[Kind, tuple[str, ...]] = {
     "nccl-tests": (
         "case_id",
@@ -63,7 +63,7 @@ _IDENTITY: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One row of a table as it stands."""
+    """One row of a table."""
 
     line: int
     nbytes: float
@@ -72,7 +72,7 @@ class Measurement:
 
 @dataclass(slots=True)
 class Case:
-    """One curve: who, what, the rows as they stand, and (bytes, seconds) by ascending size."""
+    """One curve: machine, operation, the original rows, and (bytes, seconds) by ascending size."""
 
     name: str
     machine_name: str
@@ -88,13 +88,13 @@ class Case:
     times: list[float] = field(default_factory=list)
 
     def work(self) -> Work:
-        """Rows of this case, with the branch that NCCL's chooser takes for each."""
+        """Return the rows of this case, with the branch that NCCL would choose for each."""
         return work_for(
             self.machine, self.op, self.element_bytes, np.asarray(self.nbytes, dtype=np.float64)
         )
 
     def merge(self) -> None:
-        """Set the curve from the rows: a size that was measured several times keeps the median."""
+        """Set the curve from the rows: a size measured several times gets the median."""
         sizes, times = (
             np.array([row.nbytes for row in self.rows]),
             np.array([row.seconds for row in self.rows]),
@@ -105,7 +105,7 @@ class Case:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this curve from others whatever its machine is called."""
+        """A hash that identifies this curve whatever its machine is called."""
         pairs = ";".join(
             f"{size:.0f}:{time * 1e6:.4g}"
             for size, time in zip(self.nbytes, self.times, strict=True)
@@ -114,7 +114,7 @@ class Case:
 
 
 def read_table(path: Path, kind: Kind) -> list[Case]:
-    """The cases of a table. Raises DpsimError with line and column where it cannot be used."""
+    """Return the cases of a table. Raises DpsimError with line and column if it is unusable."""
     cases: dict[tuple[str, ...], Case] = {}
     for row in read_rows(path, _REQUIRED[kind]):
         measurement = Measurement(row.line, row.positive("bytes"), row.positive("time_us") * 1e-6)
@@ -129,7 +129,7 @@ def read_table(path: Path, kind: Kind) -> list[Case]:
 
 
 def kind_of(path: Path) -> Kind:
-    """Which kind of table a file is, by its columns; raises DpsimError where none fits."""
+    """Return the kind of a table from its columns; raises DpsimError if none fits."""
     with path.open(encoding="utf-8-sig") as stream:
         columns = set(stream.readline().strip().split(","))
     for kind, required in _REQUIRED.items():
@@ -151,7 +151,7 @@ def _case(row: Row, kind: Kind, identity: dict[str, str]) -> Case:
 
 
 def _nccl_tests_case(row: Row, identity: dict[str, str]) -> Case:
-    # Only for their errors, which name line and column: `describe` reads them again below.
+    # Called only for their errors, which name line and column: `describe` reads them again below.
     row.count("nodes")
     row.count(
         "gpus_per_node" if row.text("gpus_per_node") or not row.text("n_ranks") else "n_ranks"
@@ -179,7 +179,7 @@ def _nccl_tests_case(row: Row, identity: dict[str, str]) -> Case:
 
 
 def _operation(row: Row) -> str:
-    """What the column ``collective`` names, or else ``op``, which may also say in which place."""
+    """Return the operation named by ``collective``, or by ``op``, which may also be a place."""
     collective = row.text("collective")
     if collective:
         operation = _named_operation(collective)
@@ -196,7 +196,7 @@ def _operation(row: Row) -> str:
 
 
 def _named_operation(text: str) -> str | None:
-    """The operation of this name, however written: "AllReduce", "all-reduce", "all_to_all"."""
+    """Return the operation of a name in any spelling: "AllReduce", "all-reduce", "all_reduce"."""
     return next((name for name in OPS if _squeezed(name) == _squeezed(text)), None)
 
 
@@ -205,7 +205,7 @@ def _squeezed(text: str) -> str:
 
 
 def _element(row: Row) -> tuple[int, tuple[Note, ...]]:
-    """Bytes of an element; an unknown word is noted."""
+    """Return the bytes of an element; an unknown data type is noted."""
     size = dtype_bytes(row.text("dtype"))
     return (
         (4, (Note("dtype", row.text("dtype"), "4 bytes an element"),))
@@ -252,7 +252,7 @@ def _vtrain_case(row: Row, identity: dict[str, str]) -> Case:
     )
 
 
-# How a row of each kind of table becomes a case.
+# How to make a case of a row, by kind of table.
 _CASES: Mapping[Kind, Callable[[Row, dict[str, str]], Case]] = {
     "nccl-tests": _nccl_tests_case,
     "nccl-single-node": _system_case,
@@ -261,7 +261,7 @@ _CASES: Mapping[Kind, Callable[[Row, dict[str, str]], Case]] = {
 
 
 def concatenate(works: Iterable[Work]) -> Work:
-    """Rows of many cases, one after the other."""
+    """Join the rows of many cases."""
     parts = list(works)
     joined = {
         name: np.concatenate([getattr(work, name) for work in parts])

@@ -1,4 +1,4 @@
-"""How far machines of one description differ: no prediction from descriptions can do better."""
+"""How much machines of one description differ: a bound for predictions from descriptions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 
 from validate.published.nccl.scores import Score
 
-# Of one description and operation: ln seconds by size, then by machine.
+# For one description and operation: ln seconds by size, then by machine.
 _Measured = dict[float, dict[str, list[float]]]
 
 
 def beside_twins(scores: Sequence[Score]) -> tuple[list[Score], list[Score]]:
-    """The rows that other machines of the same description have too, and these by theirs alone.
+    """Return the rows that have twins, and the same rows as predicted by their twins.
 
-    A row's prediction is then the geometric mean over those machines, each of which counts once.
-    What the model does not read of a machine, such as its name, is no part of its description; nor
-    is NCCL's version.
+    A twin of a row is another machine of the same description with the same operation and size. The
+    prediction is the geometric mean over twins, each of which counts once. Properties that the
+    model does not read, such as a machine's name, are not part of its description; nor is NCCL's
+    version.
     """
     measured: dict[object, _Measured] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for score in scores:
@@ -39,7 +40,7 @@ def beside_twins(scores: Sequence[Score]) -> tuple[list[Score], list[Score]]:
 
 
 def _description(score: Score) -> object:
-    """What the model knows of a row but its size."""
+    """Return the model's inputs for a row, without its size."""
     case = score.case
     machine = replace(case.machine, gpu="", nccl_version=None, graph=0)
     return machine, case.op, case.element_bytes == 1

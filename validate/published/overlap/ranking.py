@@ -1,4 +1,4 @@
-"""How overlap policies rank where several were measured in one setting."""
+"""The ranking of overlap policies where several were measured in one setting."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CLOSE = 0.02  # measured steps closer than this are a tie
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One setting that several policies were measured in.
+    """One setting in which several policies were measured.
 
-    Each policy's step as measured and as predicted (s).
+    The measured and predicted step of each policy (s).
     """
 
     setting: tuple[str, ...]
@@ -25,23 +25,23 @@ class Order:
 
     @property
     def right(self) -> bool:
-        """Whether the prediction ranks all as measured."""
+        """Whether the prediction ranks all policies as measured."""
         return sorted(self.measured, key=self.measured.__getitem__) == sorted(
             self.predicted, key=self.predicted.__getitem__
         )
 
     def pairs(self, apart: float = 0.0) -> list[bool]:
-        """Whether the prediction ranks two policies as the measurement does.
+        """Return, for each pair of policies, whether the prediction ranks it as measured.
 
-        One answer for each two whose measured steps differ by more than ``apart``.
+        Only pairs whose measured steps differ by more than ``apart``.
         """
-        # The slower of two comes first, so that each two count once and equal ones not at all.
+        # The slower policy comes first, so that each pair counts once and ties do not count.
         m, p = self.measured, self.predicted
         twos = [(one, other) for one in m for other in m if m[one] > m[other] * (1 + apart)]
         return [p[one] > p[other] for one, other in twos]
 
     def to_json(self) -> dict[str, Any]:
-        """Times in ms."""
+        """Return the order as JSON, with times in ms."""
         return {
             "setting": list(self.setting),
             "measured_ms": {name: 1e3 * seconds for name, seconds in self.measured.items()},
@@ -51,7 +51,7 @@ class Order:
 
 
 def orders(rows: Sequence[StepRow]) -> list[Order]:
-    """The settings with several policies."""
+    """Return the settings with several policies."""
     settings: dict[tuple[str, ...], Order] = {}
     for row in rows:
         policy, setting = policy_of(row.step), setting_of(row.step)
@@ -62,7 +62,7 @@ def orders(rows: Sequence[StepRow]) -> list[Order]:
 
 
 def ranked(rows: Sequence[StepRow]) -> tuple[dict[str, Any], list[str]]:
-    """``orders`` of the command's JSON, and how often policies rank as measured, in words."""
+    """Return the JSON's ``orders``, and how often policies rank as measured, in words."""
     found = orders(rows)
     if not found:
         return {"orders": []}, []

@@ -1,7 +1,7 @@
-"""Rows of scaling.csv that tell overlap policies, parameter servers and gossip apart.
+"""Rows of scaling.csv that compare overlap policies, parameter servers and gossip.
 
-How long computing takes is known: the row states it beside its step, or its case has a row on fewer
-GPUs. The scenario has compute times scaled to that, so that what a row shows is how gradients meet.
+The compute time is known: the row states it beside its step, or its case has a row on fewer GPUs.
+The scenario's compute times are scaled to it, so that the row tests only the exchange of gradients.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from validate.published.tables import (
     scenario_of_row,
 )
 
-# By the overlap that a row's strategy has: what its authors call it.
+# The authors' names of the policies, by the overlap of a row's strategy.
 POLICIES = {"mg-wfbp": "MG-WFBP", "wfbp": "WFBP", "sequential": "SyncEASGD"}
 _COMPUTING = re.compile(r"\bcomput\w*(?: part)? ([\d.]+) ms")
 
 
 def reader(rows: Sequence[Row]) -> Read:
-    """What reads a row of such a table beside the other rows of its case."""
+    """Return the function that reads a row beside the other rows of its case."""
     cases = gathered(rows, ("case_id",))
 
     def read_one(row: Row) -> PublishedStep:
@@ -45,7 +45,7 @@ def reader(rows: Sequence[Row]) -> Read:
         known = replace(known, groups=(name, f"{name}, {row.text('model')}"))
         if name not in POLICIES.values():
             return known
-        # Qualities of these rows speak of machines that were inferred, not of their times.
+        # The quality of these rows is about machines that were inferred, not about their times.
         groups = ("overlap policies", *known.groups)
         return replace(known, groups=groups, status="counted", reason=None)
 
@@ -53,21 +53,21 @@ def reader(rows: Sequence[Row]) -> Read:
 
 
 def policy_of(step: PublishedStep) -> str | None:
-    """The overlap policy that a row states; None where it states none."""
+    """Return the overlap policy that a row states; None if it states none."""
     said = step.row.text("system").casefold()
     kind = step.scenario["strategy"].get("overlap", {}).get("kind")
     return POLICIES.get(kind) if "wfbp" in said or "synceasgd" in said else None
 
 
 def setting_of(step: PublishedStep) -> tuple[str, ...]:
-    """What rows of several policies have in common."""
+    """Return the setting that rows of several policies have in common."""
     return step.row.key(("gpu", "model", "network", "precision", "gpus", "per_gpu_batch"))
 
 
 def _scale(step: PublishedStep, case: Sequence[Row]) -> float | None:
-    """The factor on compute times by the row's notes, or by the case's row on the fewest GPUs.
+    """Return the factor on compute times by the row's notes, or by the case's smallest run.
 
-    None where neither tells.
+    None if neither is available.
     """
     stated = _COMPUTING.search(step.row.text("notes"))
     if stated:
@@ -80,7 +80,7 @@ def _scale(step: PublishedStep, case: Sequence[Row]) -> float | None:
 
 
 def _computed(step: PublishedStep) -> float:
-    """Seconds that a step takes on one such GPU by itself."""
+    """Return the seconds of a step on one such GPU by itself."""
     cluster = step.scenario["cluster"]
     alone = {"node": cluster["node"], "gpu": cluster["gpu"], "gpus_per_node": 1}
     scenario: dict[str, Any] = {**step.scenario, "cluster": alone, "strategy": {}}

@@ -31,9 +31,9 @@ _NO_NETWORK = ("", "none")
 
 
 def read(row: Row, *, usual_batch: int | None = None) -> PublishedStep:
-    """The row; ``usual_batch`` is that of rows which state none.
+    """Return the row as a step; ``usual_batch`` is used for rows that state no batch.
 
-    Raises NotPredictedError for what is not stated, and what dpsim has no word for.
+    Raises NotPredictedError for missing values, and for what dpsim cannot express.
     """
     ranks, passes = row.whole("gpus"), int(row.number("grad_accum") or 1)
     unknown = usual_batch is not None and row.number("per_gpu_batch") is None
@@ -57,7 +57,7 @@ def read(row: Row, *, usual_batch: int | None = None) -> PublishedStep:
 
 
 def strategy_of(row: Row) -> dict[str, Any]:
-    """How gradients meet; raises NotPredictedError where dpsim has no such way."""
+    """Return the strategy of a row; raises NotPredictedError if dpsim has no such strategy."""
     said = row.said("system", "sync", "notes").casefold()
     settings = constants_file(SETTINGS)
     entry = next(
@@ -66,7 +66,7 @@ def strategy_of(row: Row) -> dict[str, Any]:
     if "refused" in entry:
         raise NotPredictedError(entry["refused"])
     found = {name: value for name, value in entry.items() if name != "words"}
-    # Mixed precision (amp) has gradients in fp32; who says fp16 sends them so.
+    # Mixed precision (amp) has gradients in fp32; fp16 also sends them in fp16.
     return found | settings["half"] if row.text("precision") == "fp16" else found
 
 

@@ -23,7 +23,7 @@ _PASSES = re.compile(r"accumulation (\d+)(?:\.0)? micro batches")
 
 
 def read(row: Row) -> PublishedStep:
-    """The row; raises NotPredictedError for inference, and for what the catalogue lacks."""
+    """Return the row; raises NotPredictedError for inference, and for what the catalogue lacks."""
     if row.text("mode") != "train":
         raise NotPredictedError(f"no training: {row.text('mode')}")
     gpu, batch = gpu_in(row.text("gpu")), row.whole("batch")
@@ -45,8 +45,8 @@ def read(row: Row) -> PublishedStep:
 
 
 def group_of(row: Row) -> str:
-    """What is left out of the fit of constants that predicts a row which it would have seen.
+    """Return the group left out of the fit of constants that predicts this row.
 
-    A publisher is the first two words of a source: where it is, and whose.
+    The group is the publisher: the first two words of a source (the site and the author).
     """
     return " ".join(["single-gpu", *row.text("source").split()[:2]])

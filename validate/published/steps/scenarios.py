@@ -28,11 +28,13 @@ SETTINGS = "steps/settings.yaml"
 
 
 def read(row: Row) -> PublishedStep:
-    """The row; raises NotPredictedError for what is not stated, or not in the catalogue."""
+    """Return the row; raises NotPredictedError for missing values and what the catalogue lacks."""
     placement = even_placement(row.whole("gpus"), row.whole("nodes"))
     gpu, memory = gpu_in(row.text("gpu")), row.number("peak_memory_gb")
     software = software_in(row.said("publisher", "source", "framework", "precision", "notes"))
-    software["execution"] = row.text("execution")
+    # Only XLA compiles a graph as a whole: the framework says whether an executor of graphs has it.
+    if row.text("execution") != "graph":
+        software["execution"] = row.text("execution")
     sizes = row.whole("per_gpu_batch"), row.whole("gradient_accumulation")
     workload = workload_of(row, gpu, software, *sizes, row.said("framework", "notes"))
     return published_step(
@@ -50,7 +52,7 @@ def read(row: Row) -> PublishedStep:
 
 
 def _meant(row: Row, column: str) -> Any:
-    """What a scenario says for a word of a column."""
+    """Return a scenario's value for a word of a column."""
     known = constants_file(SETTINGS)[column]
     if row.text(column) not in known:
         raise NotPredictedError(f"{column} not known: {row.text(column)}")

@@ -1,4 +1,4 @@
-"""The public tables that stand in the package, as rows and as columns."""
+"""The public tables in the package, as rows and as columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TextArray = npt.NDArray[np.str_]
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of text of a table of the package, all of one length."""
+    """Columns of text of a packaged table, all of one length."""
 
     columns: dict[str, TextArray]
 
@@ -28,37 +28,37 @@ class Columns:
         return len(next(iter(self.columns.values())))
 
     def text(self, name: str) -> TextArray:
-        """A column as text; empty where the table lacks it."""
+        """Return a column as text; empty cells if the table lacks it."""
         return self.columns.get(name, np.full(len(self), ""))
 
     def numbers(self, name: str) -> FloatArray:
-        """A column as floats, NaN where a cell is empty."""
+        """Return a column as floats, NaN where a cell is empty."""
         cells = self.text(name).tolist()
         return np.array([float(cell) if cell else np.nan for cell in cells], dtype=np.float64)
 
     def above_zero(self, name: str) -> FloatArray:
-        """A column as floats, NaN where a cell is empty, not above 0, or beyond all measure.
+        """Return a column as floats, NaN where a cell is empty, not above 0, or implausibly large.
 
-        Measurements that may be missing.
+        For measurements that may be missing.
         """
         numbers = self.numbers(name)
         return np.where((numbers >= LEAST) & (numbers <= MOST), numbers, np.nan)
 
     def where(self, keep: BoolArray | IntArray) -> Columns:
-        """The chosen rows."""
+        """Return the chosen rows."""
         return Columns({name: column[keep] for name, column in self.columns.items()})
 
 
 @cache
 def packaged_rows(name: str) -> tuple[Row, ...]:
-    """The rows of a public table; none where the package was installed without its tables."""
+    """Return the rows of a public table; none if the package was installed without its tables."""
     path = packaged_path(name)
     return tuple(read_rows(path, ())) if path.is_file() else ()
 
 
 @cache
 def packaged_table(name: str, required: tuple[str, ...]) -> Columns:
-    """A public table that stands in the package; it is read once, and nobody can write to it."""
+    """Return a packaged public table, read once and read-only."""
     rows = read_rows(packaged_path(name), required)
     columns = {each: np.array([row.values[each] for row in rows]) for each in rows[0].values}
     for column in columns.values():
@@ -68,11 +68,11 @@ def packaged_table(name: str, required: tuple[str, ...]) -> Columns:
 
 @cache
 def constants_file(name: str) -> dict[str, Any]:
-    """One of the YAML files that stand beside this module; its keys are text."""
+    """Return the content of a YAML file of `validate.published`; its keys are text."""
     loaded: dict[str, Any] = shipped(files("validate.published").joinpath(name))
     return loaded
 
 
 def packaged_path(name: str) -> Path:
-    """The file of a public table that stands in the package."""
+    """Return the file of a packaged public table."""
     return Path(str(files("validate.published").joinpath("data", name)))

@@ -1,4 +1,4 @@
-"""Tables as users give them: rows with their line, and one clear error for what cannot be used."""
+"""User-supplied tables: rows with their lines, and one clear error for an unusable value."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.files import strict_csv_rows
 
 _MOST_BYTES = 64 * 2**20
-LEAST, MOST = 1e-12, 1e18  # of what was measured, in whatever unit: others are slips
+LEAST, MOST = 1e-12, 1e18  # range of plausible measurements, in any unit: others are typos
 
 
 class NotPredictedError(DpsimError):
-    """Why a row is not predicted, its kind in a word or two first."""
+    """The reason why a row is not predicted, which begins with its kind in a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +31,40 @@ class Row:
     ordinal: int = 1
 
     def text(self, column: str) -> str:
-        """The text of ``column``; empty where the table has none."""
+        """Return the text of ``column``; empty if the table has none."""
         return self.values.get(column, "")
 
     @property
     def row_id(self) -> str:
-        """Its own name, or its number where the table gives none."""
+        """The row's own name, or its number if the table gives none."""
         return self.text("row_id") or str(self.ordinal)
 
     def cells(self, columns: Collection[str]) -> dict[str, str]:
-        """The texts of those ``columns`` that the table has."""
+        """Return the texts of those ``columns`` that the table has."""
         return {name: self.values[name] for name in columns if name in self.values}
 
     def key(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """What tells the row from others: the texts of ``columns``, numbers however written."""
+        """Return the texts of ``columns``, which identify the row; numbers are normalised."""
         return tuple(_plain(self.text(name)) for name in columns)
 
     def with_texts(self, texts: Mapping[str, str]) -> Row:
-        """The row with other texts in some columns."""
+        """Return the row with other texts in some columns."""
         return replace(self, values={**self.values, **texts})
 
     def said(self, *columns: str) -> str:
-        """The texts of ``columns`` as one, for words to be sought in."""
+        """Return the texts of ``columns`` joined, to search for words."""
         return " | ".join(map(self.text, columns))
 
     def error(self, column: str, rule: str) -> DpsimError:
-        """The error for a value of this row that breaks ``rule``."""
+        """Return the error for a value of this row that breaks ``rule``."""
         return DpsimError(
             f"{self.path}:{self.line}: {column}: {rule}, but got {self.text(column)!r}"
         )
 
     def positive(self, column: str) -> float:
-        """The number in ``column`` of a row.
+        """Return the number in ``column`` of a row.
 
-        Raises DpsimError, with line and column, where it is none or not above 0.
+        Raises DpsimError, with line and column, if it is no number or not above 0.
         """
         try:
             value = float(self.text(column))
@@ -77,22 +77,22 @@ class Row:
         return value
 
     def number(self, column: str) -> float | None:
-        """The number in ``column``; None where it is empty, not above 0 or beyond all measure.
+        """Return the number in ``column``; None if it is empty, not above 0 or implausible.
 
-        Raises DpsimError, with line and column, where it is no number.
+        Raises DpsimError, with line and column, if it is no number.
         """
         text = self.text(column)
         try:
             value = float(text) if text else math.nan
         except ValueError:
             raise self.error(column, "must be a number") from None
-        # A NaN is in no range.
+        # NaN is in no range.
         return value if LEAST <= value <= MOST else None
 
     def stated(self, column: str) -> float:
-        """The number in ``column``.
+        """Return the number in ``column``.
 
-        Raises NotPredictedError where there is none, and DpsimError where it is no number.
+        Raises NotPredictedError if it is missing, and DpsimError if it is no number.
         """
         value = self.number(column)
         if value is None:
@@ -100,14 +100,17 @@ class Row:
         return value
 
     def whole(self, column: str) -> int:
-        """The whole number in ``column``; raises NotPredictedError where it states none."""
+        """Return the whole number in ``column``; raises NotPredictedError if there is none."""
         value = self.stated(column)
         if value != int(value):
             raise NotPredictedError(f"uneven: {column} is {self.text(column)}")
         return int(value)
 
     def count(self, column: str) -> int:
-        """The whole number in ``column``, 1 or more. Raises DpsimError, with line and column."""
+        """Return the whole number in ``column``, 1 or more.
+
+        Raises DpsimError, with line and column.
+        """
         value = self.positive(column)
         if value != int(value):
             raise self.error(column, "must be a whole number")
@@ -115,7 +118,7 @@ class Row:
 
 
 def gathered(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
-    """The rows by the texts of ``columns``, in the order in which these come."""
+    """Group the rows by the texts of ``columns``, in order of first appearance."""
     found: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         found.setdefault(row.key(columns), []).append(row)
@@ -123,9 +126,9 @@ def gathered(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[str, ...
 
 
 def read_rows(path: Path, required: Collection[str]) -> list[Row]:
-    """The rows of a CSV file.
+    """Return the rows of a CSV file.
 
-    Raises DpsimError for a file that is none, lacks a column or has no rows.
+    Raises DpsimError for a file that is no CSV, lacks a column or has no rows.
     """
     table = strict_csv_rows(path, _MOST_BYTES, required)
     return [

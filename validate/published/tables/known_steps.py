@@ -1,7 +1,7 @@
-"""Rows predicted from known ones of their series: how ``--regime calibrated`` calibrates.
+"""Prediction of rows from known ones of their series, for ``--regime calibrated``.
 
-`Calibrate` is the seam: it is given the known rows of a series and one that is not, and says what
-stands under ``calibration`` in that row's scenario.
+`Calibrate` is the interface: it takes the known rows of a series and an unknown one, and gives the
+``calibration`` for that row's scenario.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from validate.published.tables.scenario_files import ScenarioFolder, file_name
 
 
 class Calibrated(NamedTuple):
-    """What the known rows of a series say of another one.
+    """A row calibrated on the known rows of its series.
 
-    ``scenario`` is that row's, with its ``calibration``, beside ``files``. ``naive`` is its step
-    (s) at the time that each sample takes in the row ``known``. ``words`` say what was calibrated.
+    ``scenario`` is the row's, with its ``calibration``, beside ``files``. ``naive`` is its step (s)
+    if each sample takes the same time as in the row ``known``. ``words`` say what was calibrated.
     """
 
     scenario: Mapping[str, Any]
@@ -41,16 +41,16 @@ Calibrate = Callable[[Sequence[PublishedStep], PublishedStep], Calibrated]
 
 @dataclass(frozen=True, slots=True)
 class ScaledToKnown:
-    """Scales compute times until the engine takes as long for a known row as was measured.
+    """Scales compute times until the engine reproduces the measured time of a known row.
 
-    Of several known rows the one counts whose passes are most like the row's.
+    Of several known rows, the one with the most similar passes is used.
     """
 
     folder: ScenarioFolder
     _scales: dict[str, float | None] = field(default_factory=dict)
 
     def __call__(self, known: Sequence[PublishedStep], step: PublishedStep) -> Calibrated:
-        """The row with compute times scaled so."""
+        """Return the row with compute times scaled to the known row."""
         base = min(known, key=lambda other: _unlike(other, step))
         naive = base.measured * step.work / base.work
         scale = self._scale(base)
@@ -63,7 +63,7 @@ class ScaledToKnown:
         return Calibrated(scenario, files, naive, base.row_id, words)
 
     def _scale(self, base: PublishedStep) -> float | None:
-        """The factor on compute times by a known row; None where none makes its step so short."""
+        """Return the factor on compute times for a known row; None if its step is too short."""
         if base.row_id not in self._scales:
             try:
                 job = prepare(self.folder.scenario(base))
@@ -74,7 +74,7 @@ class ScaledToKnown:
 
 
 def _unlike(one: PublishedStep, other: PublishedStep) -> tuple[bool, bool]:
-    """How unlike their passes are: another batch changes what a kernel reaches."""
+    """Return how two rows' passes differ: another batch changes a kernel's efficiency."""
     mine, theirs = one.scenario["workload"], other.scenario["workload"]
     differs = [
         mine.get(name, 1) != theirs.get(name, 1)
@@ -86,7 +86,7 @@ def _unlike(one: PublishedStep, other: PublishedStep) -> tuple[bool, bool]:
 def _scaled(
     step: PublishedStep, scale: float, known: Mapping[str, int], source: str
 ) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """The scenario with compute times scaled, by its own profile where it has one."""
+    """Return the scenario with compute times scaled, in its own profile if it has one."""
     profile = step.scenario.get("calibration")
     if profile is None:
         calibration = {"compute_scale": scale, "source": source, "known": [known]}
@@ -102,10 +102,10 @@ class FittedToKnown:
     """Fits the constants of a cluster's steps to the known rows of a series, by the engine."""
 
     folder: ScenarioFolder
-    _profiles: dict[str, str] = field(default_factory=dict)  # as text, which every row names
+    _profiles: dict[str, str] = field(default_factory=dict)  # as text, named by all rows
 
     def __call__(self, known: Sequence[PublishedStep], step: PublishedStep) -> Calibrated:
-        """The row with the constants of its series."""
+        """Return the row with the constants of its series."""
         base = min(known, key=lambda other: _apart(place_of(other), place_of(step)))
         naive = base.measured * step.work / base.work
         if step.series not in self._profiles:
@@ -121,10 +121,10 @@ class FittedToKnown:
 
 
 def planned_rows(series: Sequence[PublishedStep], count: int) -> Sequence[PublishedStep]:
-    """The ``count`` rows of a series that tell most, all of them where there are no more.
+    """Return the ``count`` most informative rows of a series, or all if there are no more.
 
     One GPU at its smallest and its largest batch, one full node and two full nodes at a middle
-    batch, then what is farthest from the known.
+    batch, then the rows farthest from the known ones.
     """
     left = [step for step in series if step.status == "counted"]
     places = {id(step): place_of(step) for step in left}
@@ -158,7 +158,7 @@ def planned_rows(series: Sequence[PublishedStep], count: int) -> Sequence[Publis
 
 
 def place_of(step: PublishedStep) -> KnownRun:
-    """Where a row ran, and with which batch."""
+    """Return where a row ran, and with which batch."""
     cluster = step.scenario["cluster"]
     parts = cluster.get("groups", [cluster])
     return KnownRun(

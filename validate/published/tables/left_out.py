@@ -1,9 +1,8 @@
-"""Constants of computing that did not see a row, for rows that the shipped ones are fitted to.
+"""Compute constants fitted without a row, for rows that the shipped ones are fitted to.
 
-``left_out.json`` beside the tables has what the fit gives without each publisher (of the largest
-publisher of language models: without each of its models). They stand in a profile beside the row's
-scenario, so that ``dpsim run`` computes by them. Written by ``python -m
-tools.refits.compute_refit``.
+``left_out.json`` beside the tables has the fits without each publisher (for the largest publisher
+of language models: without each of its models). They are written to a profile beside the row's
+scenario, which ``dpsim run`` then uses. Written by ``python -m tools.refits.compute_refit``.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _NOT_KEPT = Residuals(
 
 
 def unseen(step: PublishedStep, group: str, scenario: Scenario) -> PublishedStep:
-    """The row, to be predicted by constants of a fit without its ``group``.
+    """Return the row, to be predicted by constants of a fit without its ``group``.
 
-    ``scenario`` is the row's. Where the fit had no row of the group, the shipped ones count.
+    ``scenario`` is the row's. If the fit had no row of the group, the shipped constants are kept.
     """
     values = _without().get(group)
     if values is None or "calibration" in step.scenario:
@@ -56,7 +55,7 @@ def unseen(step: PublishedStep, group: str, scenario: Scenario) -> PublishedStep
 
 @cache
 def _without() -> Mapping[str, Mapping[str, Any]]:
-    """The shipped constants without each group, as the refit has written them."""
+    """Return the shipped constants without each group, as written by the refit."""
     path = files("validate.published").joinpath(FILE)
     loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return loaded

@@ -1,4 +1,4 @@
-"""Words on hardware as a scenario's ``cluster``: GPUs, nodes and the cards between them."""
+"""Descriptions of hardware as a scenario's ``cluster``: GPUs, nodes and their network cards."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from validate.published.tables.columns import constants_file
 from validate.published.tables.csv_file import NotPredictedError
 
 SETTINGS = "tables/machines.yaml"
-Cards = dict[str, Any]  # the network's ``nic`` and ``nics_per_node``; none for the machine's own
-_FULL_NODE = 8  # GPUs that makers put into a machine of NVLinks
+Cards = dict[str, Any]  # the network's ``nic`` and ``nics_per_node``; empty for the machine's own
+_FULL_NODE = 8  # GPUs of a vendor's machine with NVLink
 
 
 def gpu_in(words: str) -> Gpu:
-    """The catalogue's GPU that a table means; raises NotPredictedError where it lacks it."""
+    """Return the catalogue's GPU that a table means; raises NotPredictedError if it lacks it."""
     found = gpu_named_in(_settings()["gpus"].get(words.casefold().strip(), words))
     if found is None:
         raise NotPredictedError(f"no such GPU in the catalogue: {words}")
@@ -26,16 +26,16 @@ def gpu_in(words: str) -> Gpu:
 
 
 def machine_of(gpu: Gpu, per_node: int, words: str = "") -> str:
-    """The node that a table's ``words`` name, or the one that such GPUs are usually in.
+    """Return the node that a table's ``words`` name, or the usual one of such GPUs.
 
-    Raises NotPredictedError where the catalogue has none with so many.
+    Raises NotPredictedError if no node of the catalogue has so many.
     """
     named = [name for name in nodes().named_in(words) if nodes()[name].gpu.name == gpu.name]
     if named:
         return named[0]
     name = machine_for(gpu.name, per_node)
     if gpu.nvlink_fabric is not None and nodes()[name].gpu.name != gpu.name:
-        # A machine that is filled in part is still the maker's, which has eight.
+        # A partly filled machine is still the vendor's, which has eight GPUs.
         name = machine_for(gpu.name, max(per_node, _FULL_NODE))
     if nodes()[name].gpus < per_node:
         raise NotPredictedError(f"no node in the catalogue with {per_node} {gpu.name}")
@@ -45,9 +45,9 @@ def machine_of(gpu: Gpu, per_node: int, words: str = "") -> str:
 def cluster_of(
     gpu: Gpu, placement: Sequence[int], cards: Mapping[str, Any] | None = None, words: str = ""
 ) -> dict[str, Any]:
-    """The cluster of so many GPUs on each of its nodes.
+    """Return the cluster with the given number of GPUs on each of its nodes.
 
-    ``cards`` join the nodes, the machine's own without any.
+    ``cards`` connect the nodes; without them, the machine's own do.
     """
     fullest, ranks = max(placement), sum(placement)
     node = machine_of(gpu, fullest, words)
@@ -71,7 +71,7 @@ def cluster_of(
 
 
 def even_placement(gpus_in_all: int, node_count: int) -> tuple[int, ...]:
-    """Equal shares of the GPUs; raises NotPredictedError where there are none."""
+    """Return equal shares of the GPUs; raises NotPredictedError if they do not divide."""
     each, rest = divmod(gpus_in_all, node_count)
     if rest or not each:
         raise NotPredictedError(f"uneven nodes: {gpus_in_all} GPUs on {node_count}")
@@ -79,13 +79,13 @@ def even_placement(gpus_in_all: int, node_count: int) -> tuple[int, ...]:
 
 
 def cards_in(words: str, gpu: Gpu, per_node: int) -> Cards:
-    """The cards that join nodes, by what a table says of a network; none where it says nothing."""
+    """Return the cards that connect nodes, from a network's description; empty if unknown."""
     kind, count, bits = node_cards(words, gpu, per_node)
     return {} if kind == "unknown" else cards_of(kind, bits / 1e9, count, per_node)
 
 
 def cards_of(kind: str, gbit: float, count: int, per_node: int) -> Cards:
-    """``count`` cards of one kind of network and of this rate each."""
+    """Return ``count`` cards of one kind of network and of this rate each."""
     if gbit > _settings()["fastest_card"]:
         gbit, count = gbit * count / per_node, per_node
     known: Mapping[str, str] = _settings()["cards"][kind]
@@ -102,7 +102,7 @@ def cards_of(kind: str, gbit: float, count: int, per_node: int) -> Cards:
 
 
 def cards_by_kind(kind: str, gbit: float | None, count: float | None, per_node: int) -> Cards:
-    """The cards by columns of their own; none where kind, rate or number is not stated."""
+    """Return the cards from separate columns; empty if kind, rate or number is not stated."""
     known = _settings()["kinds"].get(kind)
     if known is None or gbit is None or count is None:
         return {}
@@ -110,7 +110,7 @@ def cards_by_kind(kind: str, gbit: float | None, count: float | None, per_node: 
 
 
 def cards_together(gbit: float | None) -> Cards:
-    """The cards of a node of which only the rate together is stated, if at all."""
+    """Return the cards of a node from their total rate; empty if it is not stated."""
     if gbit is None:
         return {}
     cards = {"nic": "roce-100g", "nics_per_node": max(round(gbit / 100), 1)}
@@ -119,7 +119,7 @@ def cards_together(gbit: float | None) -> Cards:
 
 
 def _nvlink_domain(node: str, gpu: Gpu, ranks: int) -> int | None:
-    """GPUs that share one NVLink domain, where that is a rack which is filled evenly."""
+    """Return the number of GPUs that share one NVLink domain, if it is an evenly filled rack."""
     most = nodes()[node].gpus
     if most <= 2 * _FULL_NODE or gpu.nvlink_fabric is None:
         return None

@@ -1,4 +1,4 @@
-"""Configurations of transformers whose sizes a row states, as files beside its scenario."""
+"""Configurations of transformers with the sizes that a row states, as files beside its scenario."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
-    """Of a transformer; ``positions`` are the tokens of a sample."""
+    """The sizes of a transformer; ``positions`` are the tokens of a sample."""
 
     layers: int
     hidden: int
@@ -18,7 +18,7 @@ class Sizes(NamedTuple):
     positions: int
 
 
-# What each family of configurations calls them.
+# The names of the sizes in each family of configurations.
 _NAMES = {
     "llama": (
         "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
@@ -29,9 +29,9 @@ _NAMES = {
 
 
 def config_file(sizes: Sizes, *, gated: bool) -> tuple[str, str]:
-    """The name and the text of a Hugging Face configuration: LLaMA's layers, or GPT-2's."""
+    """Return name and text of a Hugging Face configuration: LLaMA's layers, or GPT-2's."""
     family = "llama" if gated else "gpt2"
     named = zip(_NAMES[family], sizes, strict=True)
     content = {"model_type": family, **{name: size for name, size in named if name is not None}}
-    # One file for all rows of these sizes: what is read of it is kept.
+    # All rows of these sizes share one file, which is parsed once.
     return f"{family}-{'-'.join(map(str, sizes))}.json", json.dumps(content)

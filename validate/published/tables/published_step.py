@@ -1,4 +1,4 @@
-"""A row of a table of step times as a scenario, beside what was measured."""
+"""A row of a table of step times as a scenario, with its measurement."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Content = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PublishedStep:
-    """One row.
+    """One row of a table of step times.
 
-    ``scenario`` is what a scenario's file would hold; it names the ``files`` beside it, which hold
-    these texts. Of several ``checkpoints`` the first counts that leaves room, where a row does not
-    say what is computed again. ``measured`` is in seconds a step. ``work`` is what a GPU does in a
-    step (samples, or tokens where lengths differ): at the same time for each, steps are as their
-    work. Rows of one ``series`` may be predicted from one that is known. ``software`` is what the
-    row states of its software, in a scenario's words, also those that scenarios do not know yet.
-    ``constants`` says what the constants of its prediction saw, ``memory`` is the measured peak in
-    bytes, and ``steps`` are those of a whole training where a row is about one. ``shown`` are
-    further entries of its JSON.
+    ``scenario`` is the content of a scenario file; it names the ``files`` beside it, which hold
+    these texts. If a row does not say what is recomputed, the first of several ``checkpoints`` that
+    fits the memory is used. ``measured`` is in seconds per step. ``work`` is the work of a GPU in a
+    step (samples, or tokens where lengths differ): the naive prediction scales steps by it. Rows of
+    one ``series`` may be predicted from a known one. ``software`` is the software that the row
+    states, in a scenario's words, also those that scenarios do not know yet. ``constants`` says
+    what its constants were fitted on, ``memory`` is the measured peak in bytes, and ``steps`` is
+    the number of steps if the row is about a whole training. ``shown`` are further entries of its
+    JSON.
     """
 
     row: Row
@@ -51,16 +51,16 @@ class PublishedStep:
 
     @property
     def row_id(self) -> str:
-        """Its own name in the table, or its number there."""
+        """The row's own name in the table, or its number there."""
         return self.row.row_id
 
 
 def published_step(
     row: Row, *, name: str, cluster: Content, workload: Content, strategy: Content, **more: Any
 ) -> PublishedStep:
-    """The row as a scenario of these parts; ``more`` are further fields of a `PublishedStep`.
+    """Return the row as a scenario of these parts; ``more`` are further `PublishedStep` fields.
 
-    A row counts by its ``quality``, and its GPUs do as many samples as the workload says.
+    A row counts by its ``quality``, and its GPUs process the workload's number of samples.
     """
     lacking = row.text("quality") not in ("", "ok")
     reason = f"quality: {row.text('quality')}" if lacking else None
@@ -72,7 +72,7 @@ def published_step(
         "reason": reason,
     }
     scenario = {"name": name, "cluster": cluster, "workload": workload, "strategy": strategy}
-    # Of a scenario's other parts a row may say something, too.
+    # A row may also state other parts of a scenario.
     scenario |= more.pop("beside", {})
     return PublishedStep(row=row, scenario=scenario, **{**fields, **more})
 
@@ -83,16 +83,16 @@ Known = Callable[[Sequence[PublishedStep]], Sequence[PublishedStep]]
 
 @dataclass(frozen=True, slots=True)
 class StepTable:
-    """How tables of one kind are read.
+    """How to read tables of one kind.
 
-    ``reader`` is given all rows, and gives what reads one of them; that raises NotPredictedError
+    ``reader`` takes all rows and returns the function that reads one; this raises NotPredictedError
     for rows that dpsim does not simulate. ``identity`` are the columns that answers show of a row.
-    ``known`` says which rows of a series the regime *calibrated* knows; None where the kind has no
-    such regime. With ``plans`` it knows as many as are asked for, chosen as `dpsim calibrate
+    ``known`` returns the rows of a series that the regime *calibrated* knows; None if the kind has
+    no such regime. With ``plans`` it knows as many rows as requested, chosen as `dpsim calibrate
     --plan` proposes, and step constants are fitted to them. ``fitted`` is the public table that
-    constants of computing are fitted to, if any, and ``group`` what is left out of the fit with a
-    row of it. ``beside`` is given all predicted rows, and gives what else the answer has: entries
-    of its JSON, and notes.
+    compute constants are fitted to, if any, and ``group`` returns the group left out of the fit
+    with a row. ``beside`` takes all predicted rows and returns the rest of the answer: entries of
+    its JSON, and notes.
     """
 
     required: Sequence[str]
@@ -106,11 +106,11 @@ class StepTable:
 
 
 def smallest_run(series: Sequence[PublishedStep]) -> Sequence[PublishedStep]:
-    """The row on the fewest GPUs: of several the first that counts."""
+    """Return the row on the fewest GPUs, preferably the first of several that counts."""
     return [min(series, key=lambda step: (step.status != "counted", step.gpus))]
 
 
 def smallest_runs(series: Sequence[PublishedStep]) -> Sequence[PublishedStep]:
-    """All rows on the fewest GPUs."""
+    """Return all rows on the fewest GPUs."""
     fewest = min(step.gpus for step in series)
     return [step for step in series if step.gpus == fewest]

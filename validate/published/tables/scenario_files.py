@@ -19,13 +19,13 @@ from dpsim.scenario import Scenario
 from validate.published.tables.csv_file import NotPredictedError
 from validate.published.tables.published_step import PublishedStep
 
-# One step is like another where nothing is drawn; a row may say otherwise.
+# All steps are the same if nothing is random; a row may state other values.
 _RUN = {"steps": 1, "warmup": 0, "allow_out_of_memory": True}
-_LONGEST = 150  # letters of a file's name, which file systems take with an ending
+_LONGEST = 150  # characters of a file name: file systems allow that many with an extension
 
 
 class ScenarioFolder:
-    """A folder that scenarios are read beside; their files are written as they are asked for.
+    """A folder beside which scenarios are read; their files are written on demand.
 
     With ``keeps`` each scenario is written too, as ``ROW_ID.yaml``.
     """
@@ -36,16 +36,16 @@ class ScenarioFolder:
         self._written: dict[str, str] = {}
 
     def scenario(self, step: PublishedStep, content: Mapping[str, Any] | None = None) -> Scenario:
-        """The scenario of a row, or another ``content`` beside its files.
+        """Return the scenario of a row, or another ``content`` beside its files.
 
-        Raises NotPredictedError, with the field, where there is none such.
+        Raises NotPredictedError, with the field, if it is invalid.
         """
         for name, text in step.files.items():
             self.write(name, text)
         return scenario_of_row(_with_run(step.scenario if content is None else content), self._path)
 
     def fitting(self, step: PublishedStep) -> PublishedStep:
-        """The row with the first of its checkpoints that leaves room in the GPUs' memory."""
+        """Return the row with the first of its checkpoints that fits the GPUs' memory."""
         found = step
         for checkpoint in step.checkpoints:
             workload = {**step.scenario["workload"], "checkpoint": checkpoint}
@@ -55,7 +55,7 @@ class ScenarioFolder:
         return found
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that scenarios name, the first time that one does."""
+        """Write a file that scenarios name, unless it was written before."""
         if self._written.get(name) != text:
             self._written[name] = text
             write_whole(self._path / name, text)
@@ -68,11 +68,11 @@ class ScenarioFolder:
             )
 
     def check_names(self, steps: Sequence[PublishedStep]) -> None:
-        """Raise DpsimError where two rows would be written to one file."""
+        """Raise DpsimError if two rows would be written to one file."""
         lines: dict[str, int] = {}
         for step in steps if self._keeps else ():
             name = file_name(step.row_id)
-            # Not all file systems tell capitals apart.
+            # Not all file systems distinguish upper and lower case.
             other = lines.setdefault(name.casefold(), step.row.line)
             if other != step.row.line:
                 raise DpsimError(
@@ -82,9 +82,9 @@ class ScenarioFolder:
 
 
 def scenario_of_row(content: Mapping[str, Any], folder: Path | None = None) -> Scenario:
-    """The scenario with these values, which a row states, beside the files in ``folder``.
+    """Return the scenario with these values of a row, beside the files in ``folder``.
 
-    Raises NotPredictedError, with the field, where there is none such.
+    Raises NotPredictedError, with the field, if it is invalid.
     """
     try:
         return Scenario.model_validate(content, context={"folder": str(folder or "")})
@@ -97,13 +97,13 @@ def _with_run(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def file_name(row_id: str) -> str:
-    """``row_id`` as a file's name: letters, digits, dots, hyphens and underscores, no dot first."""
+    """Return ``row_id`` as a file name: letters, digits, dots (not first), hyphens, underscores."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", row_id)[:_LONGEST].lstrip(".")
     return plain or "row"
 
 
 def yaml_text(content: Mapping[str, Any]) -> str:
-    """A scenario's file; numbers are written with all their digits."""
+    """Return a scenario's file; numbers are written with all their digits."""
     from ruamel.yaml import YAML
 
     yaml, stream = YAML(), io.StringIO()
@@ -113,7 +113,7 @@ def yaml_text(content: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings as dictionaries, tuples as lists: what YAML writes without tags."""
+    """Convert mappings to dictionaries and tuples to lists, which YAML writes without tags."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

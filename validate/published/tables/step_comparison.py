@@ -1,4 +1,4 @@
-"""Every row of a table of step times through the engine that ``dpsim run`` uses."""
+"""Predict every row of a table of step times by the engine of ``dpsim run``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compare_table(
     known_rows: int,
     progress: Progress,
 ) -> StepReference:
-    """Predict ``rows``, and write each one's scenario into a folder where one is named."""
+    """Predict ``rows``, and write each one's scenario into a folder if one is given."""
     result = StepReference(kind, regime)
     with _folder(write_scenarios) as folder, prepared_by(KeptJobs().prepare):
         read = list(_read(rows, table, folder, result))
@@ -67,7 +67,7 @@ def compare_table(
 def _read(
     rows: Sequence[Row], table: StepTable, folder: ScenarioFolder, result: StepReference
 ) -> Iterator[PublishedStep]:
-    """The rows that dpsim simulates; the others join those that are refused."""
+    """Yield the rows that dpsim simulates; the others are added to those refused."""
     read = table.reader(rows)
     seen = _seen(table)
     for row in rows:
@@ -81,7 +81,7 @@ def _read(
 
 
 def _seen(table: StepTable) -> frozenset[tuple[str, ...]]:
-    """What tells the rows of the public table that the shipped constants are fitted to."""
+    """Return the keys of the rows of the public table that the shipped constants are fitted to."""
     rows = () if table.fitted is None else packaged_rows(table.fitted)
     return frozenset(row.key(table.identity) for row in rows)
 
@@ -93,7 +93,7 @@ def _refused(row: Row, table: StepTable, reason: DpsimError) -> Refused:
 def _known(
     steps: Sequence[PublishedStep], table: StepTable, count: int
 ) -> dict[str, Sequence[PublishedStep]]:
-    """The known rows of each series."""
+    """Return the known rows of each series."""
     series: dict[str, list[PublishedStep]] = {}
     for step in steps:
         series.setdefault(step.series, []).append(step)
@@ -104,7 +104,7 @@ def _known(
 
 
 class _Answer(NamedTuple):
-    """What is kept of an answer of ``dpsim run``: a whole one would fill the memory."""
+    """The parts kept of an answer of ``dpsim run``: whole answers would fill the memory."""
 
     step: float
     interval: PredictionInterval | None
@@ -113,7 +113,7 @@ class _Answer(NamedTuple):
 
     @classmethod
     def of(cls, scenario: Scenario) -> _Answer:
-        """The answer for a scenario."""
+        """Return the answer for a scenario."""
         result = run_scenario(scenario).result
         memory, interval = result.memory, result.interval
         assert memory is not None
@@ -122,7 +122,7 @@ class _Answer(NamedTuple):
 
 
 class _Simulation:
-    """Rows as ``dpsim run`` predicts them, calibrated on the known rows of their series if any."""
+    """Predicts rows as ``dpsim run`` does, calibrated on the known rows of their series if any."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class _Simulation:
         self._answers: dict[str, _Answer] = {}
 
     def step(self, step: PublishedStep) -> StepRow:
-        """The row beside its prediction."""
+        """Return the row beside its prediction."""
         known = self._known.get(step.series, ())
         if any(step is other for other in known):
             return self._predicted(step, step.scenario, step.constants, is_known=True)
@@ -174,7 +174,7 @@ class _Simulation:
         )
 
     def _answer(self, step: PublishedStep, content: Mapping[str, Any]) -> _Answer:
-        """What ``dpsim run`` answers, once for all rows that say the same but for their names."""
+        """Return the answer of ``dpsim run``, computed once for rows that differ only in name."""
         told = {name: value for name, value in content.items() if name != "name"}
         key = json.dumps(told, sort_keys=True)
         if key not in self._answers:
@@ -184,7 +184,7 @@ class _Simulation:
 
 @contextmanager
 def _folder(path: Path | None) -> Iterator[ScenarioFolder]:
-    """The folder that scenarios are written to, or one for the files beside them alone."""
+    """Yield the folder that scenarios are written to, or a temporary one for their files."""
     if path is None:
         with TemporaryDirectory() as made:
             yield ScenarioFolder(Path(made), keeps=False)

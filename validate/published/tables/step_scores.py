@@ -1,4 +1,4 @@
-"""Rows of step times beside what the engine predicts for them, and errors over groups of them."""
+"""Rows of step times beside the engine's predictions, and errors over groups of them."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A row beside its prediction: what ``dpsim run`` says of its scenario.
+    """A row beside its prediction, the answer of ``dpsim run`` to its scenario.
 
-    ``identity`` are the columns that tell it from others. ``naive`` is the step (s) at the time
-    that each sample takes in the row ``known``; both are None where none is known. ``memory`` is
-    what a GPU holds at its peak in bytes, and ``fits`` whether it has room.
+    ``identity`` are the columns that identify it. ``naive`` is the step (s) if each sample takes
+    the same time as in the row ``known``; both are None if no row is known. ``memory`` is the peak
+    of a GPU in bytes, and ``fits`` whether it has room.
     """
 
     step: PublishedStep
@@ -75,21 +75,21 @@ class StepRow:
 
     @property
     def line(self) -> int:
-        """Where the row stands in its table."""
+        """The row's line in its table."""
         return self.step.row.line
 
     @property
     def measured(self) -> float:
-        """Measured seconds of a step."""
+        """The measured seconds of a step."""
         return self.step.measured
 
     @property
     def ape(self) -> float:
-        """Absolute percentage error, as a fraction."""
+        """The absolute percentage error, as a fraction."""
         return abs(self.predicted / self.measured - 1)
 
     def to_json(self) -> dict[str, Any]:
-        """The row in the command's JSON."""
+        """Return the row in the command's JSON."""
         shown = {
             "row_id": self.step.row_id,
             **self.identity,
@@ -108,7 +108,7 @@ class StepRow:
         if self.step.reason is not None:
             shown["reason"] = self.step.reason
         if self.step.steps is not None:
-            # Of the whole training, in minutes.
+            # For the whole training, in minutes.
             shown |= self._times("min", self.step.steps / 60)
         if self.naive is not None:
             shown["known_row"] = self.known
@@ -117,7 +117,7 @@ class StepRow:
         return shown
 
     def _times(self, unit: str, scale: float) -> dict[str, float | None]:
-        """Seconds of a step times ``scale``; the ends of the interval as ``low_`` and ``high_``."""
+        """Return a step's times times ``scale``; ``low_`` and ``high_`` are the interval."""
         ends = (None, None) if self.interval is None else (self.interval.low, self.interval.high)
         low, high = (None if end is None else end * scale for end in ends)
         return {
@@ -129,14 +129,14 @@ class StepRow:
 
 
 class Refused(NamedTuple):
-    """A row without a prediction, and why."""
+    """A row without a prediction, and the reason."""
 
     row: Row
     identity: Mapping[str, str]
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """The row in the command's JSON, among those that stand apart."""
+        """Return the row in the command's JSON, among those set apart."""
         return {
             "row_id": self.row.row_id,
             **self.identity,
@@ -150,7 +150,7 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True)
 class StepReference:
-    """Scored rows of one table of step times: what ``dpsim validate reference`` answers for it.
+    """Scored rows of one table of step times: the result of ``dpsim validate reference``.
 
     ``refused`` are the rows that dpsim does not simulate, ``beside`` further entries of the JSON.
     """
@@ -164,17 +164,17 @@ class StepReference:
 
     @property
     def counted(self) -> list[StepRow]:
-        """Rows whose error counts."""
+        """The rows whose error counts."""
         return self._of("counted")
 
     @property
     def apart(self) -> list[StepRow]:
-        """Rows that are predicted the same way but stand apart, each for its reason."""
+        """The rows that are predicted the same way but do not count, each with a reason."""
         return self._of("apart")
 
     @property
     def fitted(self) -> list[StepRow]:
-        """Rows that are known, which others are calibrated on: their error says nothing."""
+        """The known rows, on which others are calibrated: their error is meaningless."""
         return self._of("fitted on")
 
     def _of(self, status: Status) -> list[StepRow]:
@@ -182,17 +182,17 @@ class StepReference:
 
     @property
     def not_predicted(self) -> list[tuple[int, str]]:
-        """The line of each row without a prediction, and why."""
+        """The line of each row without a prediction, and the reason."""
         return [(row.row.line, row.reason) for row in self.refused]
 
     @property
     def overall(self) -> dict[str, float | int] | None:
-        """Errors over all rows that count; None where there is none."""
+        """The errors over all rows that count; None if there are none."""
         return summary(self.counted) if self.counted else None
 
     @property
     def groups(self) -> dict[str, dict[str, float | int]]:
-        """Errors by group; groups of rows that stand apart end in ", apart"."""
+        """The errors by group; groups of rows set apart end in ", apart"."""
         found: dict[str, list[StepRow]] = {}
         for rows, end in ((self.counted, ""), (self.apart, ", apart")):
             for row in rows:
@@ -202,7 +202,7 @@ class StepReference:
 
     @property
     def apart_by_reason(self) -> dict[str, dict[str, float | int]]:
-        """Errors of the rows that stand apart, by reason."""
+        """The errors of the rows set apart, by reason."""
         found: dict[str, list[StepRow]] = {}
         for row in self.apart:
             found.setdefault(row.step.reason or "", []).append(row)
@@ -210,11 +210,11 @@ class StepReference:
 
     @property
     def constants(self) -> dict[str, int]:
-        """How many rows were predicted with which constants."""
+        """The number of rows predicted with each source of constants."""
         return constants_of(self.every)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of the command; errors are fractions, times in ms."""
+        """Return the JSON object of the command; errors are fractions, times in ms."""
         shown = {
             "schema_version": 1,
             "kind": self.kind,
@@ -238,7 +238,7 @@ class StepReference:
 
 
 def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
-    """Absolute percentage errors: n, median, mean, 95th percentile, worst and its line.
+    """Return absolute percentage errors: n, median, mean, 95th percentile, worst and its line.
 
     ``bias`` is the median of predicted / measured - 1, ``coverage`` the share of rows in their
     intervals.
@@ -266,7 +266,7 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
 
 
 def _memory(rows: Sequence[StepRow]) -> dict[str, float | int]:
-    """Errors of peak memory where it was measured, and rows that ran but are said not to fit."""
+    """Return the errors of measured peak memory, and how many rows are wrongly said not to fit."""
     known = [row for row in rows if row.step.memory is not None and row.step.status != "apart"]
     errors = [abs(row.memory / (row.step.memory or 1.0) - 1) for row in known]
     found: dict[str, float | int] = {"n": len(errors)}
@@ -276,7 +276,7 @@ def _memory(rows: Sequence[StepRow]) -> dict[str, float | int]:
 
 
 def _beside_naive(rows: Sequence[StepRow]) -> dict[str, float | int]:
-    """Errors of rows with a known one: dpsim's, and at the same time for each sample."""
+    """Compare dpsim's errors with naive ones (same time per sample) where a row is known."""
     ours = [row.ape for row in rows]
     naive = [abs((row.naive or 0.0) / row.measured - 1) for row in rows]
     return {

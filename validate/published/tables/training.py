@@ -1,4 +1,4 @@
-"""Words on models, precision and software as a scenario's ``workload``."""
+"""Names of models, precisions and software as a scenario's ``workload``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HALF = ("amp", "fp16", "mixed")
 
 
 def model_in(words: str) -> dict[str, Any]:
-    """``model`` and what its name tells: ``sequence_length``, ``optimizer``, ``trainable``.
+    """Return ``model`` and ``sequence_length``, ``optimizer``, ``trainable`` implied by its name.
 
     Raises NotPredictedError for a model that the catalogue lacks.
     """
@@ -36,10 +36,10 @@ def model_in(words: str) -> dict[str, Any]:
 def workload_of(
     row: Row, gpu: Gpu, software: Mapping[str, Any], batch: int, passes: int = 1, said: str = ""
 ) -> dict[str, Any]:
-    """The workload of a row with a model's name and a precision, and a length of samples if any.
+    """Return the workload of a row with a model's name and a precision, and a sample length if any.
 
     ``said`` may name its optimizer. Raises NotPredictedError for a model that the catalogue lacks,
-    and for one of sentences whose batch is in tokens.
+    and for sentences whose batch is in tokens.
     """
     model = model_in(row.text("model"))
     length = row.number("sequence_length") or row.number("seq_len") or model.get("sequence_length")
@@ -53,13 +53,13 @@ def workload_of(
         "precision": precision_in(row.text("precision"), gpu),
         "optimizer": optimizer_in(said, model),
         **known_words(software),
-        # What a model is trained on goes before what its software usually does.
+        # The model's own settings take precedence over its software's usual ones.
         **{name: model[name] for name in ("trainable", "input") if name in model},
     }
 
 
 def stated_step(row: Row, samples: int) -> float:
-    """Seconds of a step as stated, or as the throughput gives them for its ``samples``."""
+    """Return the seconds of a step as stated, or from the throughput and its ``samples``."""
     step = row.number("step_time_ms")
     if step is not None:
         return step * 1e-3
@@ -69,9 +69,9 @@ def stated_step(row: Row, samples: int) -> float:
 
 
 def precision_in(words: str, gpu: Gpu) -> Precision:
-    """The precision of products: that of fp32 where a GPU has no units for the one that is named.
+    """Return the precision of products: fp32 if the GPU has no units for the one named.
 
-    So is mixed precision on GPUs before tensor cores.
+    Mixed precision on GPUs before tensor cores is fp32, too.
     """
     low = words.casefold()
     if low.startswith("bf16"):
@@ -85,7 +85,7 @@ def precision_in(words: str, gpu: Gpu) -> Precision:
 
 
 def optimizer_in(words: str, model: Mapping[str, Any]) -> str:
-    """The optimizer that a row names, or the one that such models are usually trained with."""
+    """Return the optimizer that a row names, or the usual one of such models."""
     settings, low = constants_file(SETTINGS), words.casefold()
     for entry in settings["optimizers"]:
         if entry["words"] in low:
@@ -95,9 +95,9 @@ def optimizer_in(words: str, model: Mapping[str, Any]) -> str:
 
 
 def software_in(words: str) -> dict[str, Any]:
-    """What ``words`` of a row say of its software, in the words of a workload.
+    """Return the software that ``words`` of a row state, in the words of a workload.
 
-    Each has the value that scenarios know, or will know where they do not know the word.
+    Each field gets a value that scenarios know, or a future one if they do not know the field.
     """
     low = words.casefold()
     entries = constants_file(SETTINGS)["software"]
@@ -107,26 +107,26 @@ def software_in(words: str) -> dict[str, Any]:
 
 
 def first_known(name: str, value: Any) -> Any:
-    """The first of several values that a workload's field ``name`` may have; the last if none."""
+    """Return the first value that a workload's field ``name`` accepts; the last if none."""
     values = value if isinstance(value, list) else [value]
     return next((each for each in values if _may_be(name, each)), values[-1])
 
 
 def known_words(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of ``words`` that a scenario's workload has, with values that it may have."""
+    """Return those of ``words`` that a scenario's workload has, with values that it accepts."""
     fields = WorkloadConfig.model_fields
     return {name: value for name, value in words.items() if name in fields and _may_be(name, value)}
 
 
 def _may_be(name: str, value: Any) -> bool:
-    """Whether a workload's field may have this value, as far as its type says; so may no field."""
+    """Return whether a workload's field accepts this value, as far as its type says."""
     words = _literals(name)
     return words is None or value in words
 
 
 @cache
 def _literals(name: str) -> frozenset[Any] | None:
-    """The words that a workload's field may be; None where it takes others, or is none."""
+    """Return the literals of a workload's field; None if it accepts others or does not exist."""
     field = WorkloadConfig.model_fields.get(name)
     if field is None:
         return None
@@ -139,10 +139,10 @@ def _literals(name: str) -> frozenset[Any] | None:
 
 
 def model_named(name: str, known: Iterable[str]) -> str | None:
-    """The longest of the ``known`` names that begins ``name`` (case folded); None where none does.
+    """Return the longest of the ``known`` names that begins ``name``, case folded; None if none.
 
-    What follows may not make another model of it: a further digit (of "ResNet-20", in
-    "ResNet-200") or a size (of "GPT-2", in "GPT-2 XL").
+    The rest must not make it another model: a further digit ("ResNet-20" in "ResNet-200") or a size
+    ("GPT-2" in "GPT-2 XL").
     """
     fitting = [key for key in known if _begins(name.casefold(), key.casefold())]
     return max(fitting, key=len, default=None)

@@ -28,7 +28,7 @@ SETTINGS = "vtrain/settings.yaml"
 
 
 def read(row: Row) -> PublishedStep:
-    """The row; raises NotPredictedError for tensor and pipeline parallelism."""
+    """Return the row; raises NotPredictedError for tensor and pipeline parallelism."""
     if row.count("tensor_parallelism") * row.count("pipeline_parallelism") > 1:
         raise NotPredictedError("tensor or pipeline parallelism")
     ranks, batch = row.count("data_parallelism"), row.count("micro_batch")
@@ -66,7 +66,7 @@ def _sizes(row: Row) -> Sizes:
 
 
 def _placement(ranks: int) -> tuple[int, ...]:
-    """Full nodes of eight; one node where there are fewer."""
+    """Return full nodes of eight GPUs, or one partly filled node."""
     if ranks % 8 and ranks > 8:
         raise NotPredictedError(f"uneven nodes: {ranks} GPUs on nodes of 8")
     return (ranks,) if ranks <= 8 else (8,) * (ranks // 8)

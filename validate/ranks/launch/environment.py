@@ -1,4 +1,4 @@
-"""What a rank finds in its environment: the names that torchrun gives, and where to record."""
+"""The environment of a rank: the variables that torchrun sets, and where to record rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PORTS = range(20_000, 32_000)
 def environments(
     hosts: Sequence[Host], folder: Path, extra: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """The whole environment of each rank: this process's, the rank's names, then ``extra``."""
+    """Yield each rank's whole environment: this process's, the rank's variables, then ``extra``."""
     ranks_on = Counter(host.name for host in hosts)
     started_on: Counter[str] = Counter()
     port = free_port()
@@ -33,11 +33,12 @@ def environments(
             "LOCAL_WORLD_SIZE": str(ranks_on[host.name]),
             "MASTER_ADDR": hosts[0].address,
             "MASTER_PORT": str(port),
-            # Gloo would else take the address of the machine's name, which no testbed's host has.
+            # Gloo would otherwise take the address of the machine's name, which no testbed host
+            # has.
             "GLOO_SOCKET_IFNAME": host.interface,
-            # Ranks share the cores, as under torchrun, which sets the same.
+            # Ranks share the cores, as under torchrun, which sets the same value.
             "OMP_NUM_THREADS": "1",
-            # Progress is read from what ranks print, line by line.
+            # Progress is read from the ranks' output line by line.
             "PYTHONUNBUFFERED": "1",
             FOLDER: str(folder),
             **extra,
@@ -46,9 +47,9 @@ def environments(
 
 
 def free_port() -> int:
-    """A port that nobody listens on here, drawn at random.
+    """Return a random port on which nothing listens here.
 
-    Concurrent runs then rarely meet, on any of their hosts.
+    Random, so that concurrent runs rarely collide, on any of their hosts.
     """
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
         with socket.socket() as probe:

@@ -1,9 +1,9 @@
-"""The process that ranks are forked from: it has imported once what they all need.
+"""The process from which ranks are forked, with their common modules imported once.
 
 Importing torch takes a second or two of a processor. A fork has it already, in memory that all
-ranks share. ``python -m validate.ranks.launch.fork_server`` reads a plan from stdin (`Plan`), as
-`validate.ranks.launch.forked` writes it. It has no threads, opens no connection and asks nothing of
-a GPU: a fork would inherit them, and CUDA refuses to work in one.
+ranks share. ``python -m validate.ranks.launch.fork_server`` reads a plan from stdin (`Plan`),
+written by `validate.ranks.launch.forked`. It has no threads, opens no connection and uses no GPU: a
+fork would inherit them, and CUDA refuses to work in one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEW_NETWORK = 0x40000000  # CLONE_NEWNET of setns(2), which os has from Python 
 
 
 class RankPlan(TypedDict):
-    """One rank: its whole environment, where it runs, and the pipes that it writes to."""
+    """One rank: its whole environment, where it runs, and its output pipes."""
 
     environment: dict[str, str]
     namespace: str
@@ -38,7 +38,7 @@ class RankPlan(TypedDict):
 
 
 class Plan(TypedDict):
-    """What a fork server is told: what to import, the program's words, and the ranks in order."""
+    """The input of a fork server: modules to import, the program's arguments, ranks in order."""
 
     preload: list[str]
     program: list[str]
@@ -48,17 +48,18 @@ class Plan(TypedDict):
 def main() -> None:
     """Import, fork all ranks, and report their ends; in a rank, run the program."""
     well: list[bool] = []
-    # What is registered first is called last: after the program's own, and what is imported.
+    # Registered first and so called last: after the program's handlers and those of the imports.
     atexit.register(_leave, well)
     plan: Plan = json.load(sys.stdin)
-    # What fails here fails again in each rank, which says so in its own output.
+    # A failing import fails again in each rank, which reports it in its own output.
     for module in plan["preload"]:
         with suppress(Exception):
             import_module(module)
-    # Nothing that was imported is ever looked at for garbage, which would copy its pages.
+    # Keeps imported objects out of garbage collection, which would copy their pages.
     gc.freeze()
     if _forked(plan["ranks"]):
-        # Out here the rank ends as every interpreter does: by its error, its exit code, its atexit.
+        # Outside the function, so that the rank ends like any interpreter: by error, exit code,
+        # atexit.
         try:
             _run(plan["program"])
         except SystemExit as end:
@@ -68,20 +69,19 @@ def main() -> None:
 
 
 def _leave(well: list[bool]) -> None:
-    """End at once where all went well, with what was said and without taking anything apart.
+    """Exit at once if all went well, after flushing the output but without freeing objects.
 
-    To give back every object takes half a second of a processor, since a fork must first copy the
-    memory that they lie in.
+    Freeing every object takes half a second of CPU time, since a fork must first copy their memory.
     """
     if well:
         sys.stdout.flush()
         sys.stderr.flush()
-        ctypes.CDLL(None).fflush(None)  # what libraries have printed
+        ctypes.CDLL(None).fflush(None)  # output of C libraries
         os._exit(0)
 
 
 def _forked(ranks: list[RankPlan]) -> bool:
-    """Fork the ranks and wait for their ends; true in a rank, which returns at once."""
+    """Fork the ranks and wait for their ends; return True in a rank, at once."""
     status_of: dict[int, int] = {}
     for rank in ranks:
         pid = os.fork()
@@ -99,7 +99,7 @@ def _forked(ranks: list[RankPlan]) -> bool:
 
 
 def _tell(status: int, number: int) -> None:
-    # A launcher that is gone reads no more: its keeper ends this group.
+    # If the launcher is gone, its keeper ends this group.
     with suppress(BrokenPipeError):
         os.write(status, b"%d\n" % number)
 
@@ -113,11 +113,12 @@ def _become(rank: RankPlan, ranks: list[RankPlan]) -> None:
     os.dup2(rank["stderr"], 2)
     for other in ranks:
         for pipe in (other["stdout"], other["stderr"], other["status"]):
-            # Its own status stays open, so that the launcher sees when it is gone.
+            # The rank's own status pipe stays open, so that the launcher sees when the rank is
+            # gone.
             if pipe == rank["status"]:
                 os.set_inheritable(pipe, False)
             else:
-                with suppress(OSError):  # the server has closed those of ranks that have ended
+                with suppress(OSError):  # the server has closed those of ended ranks
                     os.close(pipe)
     if rank["namespace"]:
         _enter(Path("/run/netns", rank["namespace"]))
@@ -126,7 +127,7 @@ def _become(rank: RankPlan, ranks: list[RankPlan]) -> None:
 
 
 def _enter(namespace: Path) -> None:
-    """Go into a network namespace, as ``ip netns exec`` does."""
+    """Enter a network namespace, like ``ip netns exec``."""
     libc = ctypes.CDLL(None, use_errno=True)
     with namespace.open() as file:
         if libc.setns(file.fileno(), _NEW_NETWORK):

@@ -1,4 +1,4 @@
-"""Ranks that are forks of one process, as the launcher sees them."""
+"""Ranks that are forks of one process, with the interface that the launcher uses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from validate.ranks.launch.host import Host
 
 _SERVER = "from validate.ranks.launch.fork_server import main; main()"
 
-# Elsewhere libraries of the system may have threads as soon as they are loaded, and forks lose
-# them.
+# On other systems, system libraries may start threads when loaded, and forks lose them.
 CAN_FORK = sys.platform == "linux"
 
 
 class Process(Protocol):
-    """What the launcher asks of a rank, as of a `subprocess.Popen`."""
+    """The interface of a rank's process, a subset of `subprocess.Popen`."""
 
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
@@ -32,20 +31,20 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process id."""
 
     def poll(self) -> int | None:
-        """The exit code, or minus the signal that killed it; None while it runs."""
+        """Return the exit code, or minus the signal that killed it; None while it runs."""
 
     def wait(self, timeout: float) -> int:
-        """The same, once it has ended. Raises TimeoutExpired."""
+        """Wait for the end and return the exit code. Raises TimeoutExpired."""
 
 
 class Forked:
     """A rank that ``server`` forks, as a `Process`.
 
-    ``status`` says its pid and then its exit code, a line each. The rank holds that pipe open, too:
-    where it ends without a code, the server was killed, and the rank with it.
+    The pipe ``status`` yields its pid and then its exit code, a line each. The rank also holds that
+    pipe open: if it ends without a code, the server was killed, and the rank with it.
     """
 
     stdin: IO[bytes] | None = None
@@ -57,7 +56,7 @@ class Forked:
         self.stderr: IO[bytes] | None = os.fdopen(stderr, "rb", buffering=0)
         self._server = server
         self._status = os.fdopen(status, "rb", buffering=0)
-        # Not `select.select`, which knows descriptors below 1024 alone: ranks have three each.
+        # Not `select.select`, which only takes descriptors below 1024: ranks have three each.
         self._news = select.poll()
         self._news.register(self._status, select.POLLIN)
         self._said = b""
@@ -65,17 +64,15 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Its number; the server's until it is forked."""
+        """The process id; the server's until the rank is forked."""
         return int(self._said.split()[0]) if self._said else self._server.pid
 
     def poll(self) -> int | None:
-        """As of a `Process`."""
         with suppress(subprocess.TimeoutExpired):
             return self.wait(0.0)
         return None
 
     def wait(self, timeout: float) -> int:
-        """As of a `Process`."""
         end = time.monotonic() + timeout
         while self._code is None:
             if not self._news.poll(1e3 * max(0.0, end - time.monotonic())):
@@ -84,7 +81,7 @@ class Forked:
         return self._code
 
     def _hear(self, patience_s: float) -> None:
-        """Read what is there. Raises TimeoutExpired where the server has yet to end."""
+        """Read the available status. Raises TimeoutExpired if the server has yet to end."""
         said = self._status.read(64)
         self._said += said
         lines = self._said.split(b"\n")
@@ -105,9 +102,9 @@ def forked(
     realtime: bool,
     group: int,
 ) -> tuple[subprocess.Popen[bytes], list[Forked]]:
-    """A fork server in process group ``group``, and its ranks: one a host, with its variables.
+    """Start a fork server in process group ``group``, and its ranks: one per host and environment.
 
-    ``program`` is an interpreter and its words. Raises OSError where it cannot be started.
+    ``program`` is an interpreter and its arguments. Raises OSError if it cannot be started.
     """
     interpreter, *words = program
     ours: list[list[int]] = []
@@ -123,14 +120,14 @@ def forked(
             os.close(end)
         raise
     finally:
-        # The server has them by now. While they are open here, too, none of ours would ever end.
+        # The server has its copies by now. As long as these are open, reads would never end.
         for end in _pipes(ranks):
             os.close(end)
 
     members = [Forked(server, *ends) for ends in ours]
     plan: Plan = {"preload": [*preload], "program": words, "ranks": ranks}
     assert server.stdin
-    # A server that fell over at once reads nothing: its ranks' codes say so.
+    # A server that crashed at once reads nothing, which its ranks' codes show.
     with suppress(BrokenPipeError), server.stdin:
         server.stdin.write(json.dumps(plan).encode())
     return server, members
@@ -139,7 +136,7 @@ def forked(
 def _planned(
     host: Host, environment: Mapping[str, str], written: Sequence[int], *, realtime: bool
 ) -> RankPlan:
-    """A rank on ``host``, and the ends of the pipes that it writes to."""
+    """Return the plan of a rank on ``host``, with the write ends of its pipes."""
     stdout, stderr, status = written
     return {
         "environment": {**environment},
@@ -158,11 +155,11 @@ def _pipes(ranks: Sequence[RankPlan]) -> list[int]:
 def _started(
     interpreter: str, ranks: Sequence[RankPlan], environment: Mapping[str, str], group: int
 ) -> subprocess.Popen[bytes]:
-    """The server, which has yet to be told its plan."""
+    """Start the server, which then waits for its plan."""
     return subprocess.Popen(
         [interpreter, "-c", _SERVER],
         stdin=subprocess.PIPE,
-        # What is said at the import, and the words of one that falls over at it.
+        # Output during the imports, and errors of a server that crashes at one.
         stdout=ranks[0]["stdout"],
         stderr=ranks[0]["stderr"],
         env=environment,

@@ -1,4 +1,4 @@
-"""The ranks of a run as one process group, which ends as a whole, however the launcher does."""
+"""The ranks of a run as one process group, which ends as a whole, however the launcher ends."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from dpsim.base.errors import DpsimError
 from validate.ranks.launch.forked import Process, forked
 from validate.ranks.launch.host import Host
 
-# Its stdin is a pipe from the launcher, which the kernel closes however the launcher ends: then it
+# Its stdin is a pipe from the launcher, which the kernel closes however the launcher ends: it then
 # kills its own group.
 _KEEPER = "read -r _; kill -KILL 0"
 
-_PATIENCE_S = 2.5  # a killed process is gone at once, unless the kernel holds it
+_PATIENCE_S = 2.5  # a killed process is gone at once unless the kernel blocks it
 
 
 class ProcessGroup:
-    """A process group for the time of a ``with`` block; whatever is in it at the end is killed.
+    """A process group for the time of a ``with`` block; all its members are killed at the end.
 
     A keeper leads the group: a shell that waits for the launcher's end. Ranks join the group before
-    they run anything, so there is no moment in which a killed launcher would leave one behind.
+    they run anything, so a launcher that is killed never leaves one behind.
     """
 
     def __enter__(self) -> Self:
@@ -43,7 +43,7 @@ class ProcessGroup:
     ) -> subprocess.Popen[bytes]:
         """Start a member without stdin, its stdout and stderr as pipes.
 
-        Raises DpsimError where that cannot be.
+        Raises DpsimError if it cannot be started.
         """
         try:
             process = subprocess.Popen(
@@ -68,9 +68,9 @@ class ProcessGroup:
         *,
         realtime: bool,
     ) -> None:
-        """Start a member on each of ``hosts``, all of them forks that have ``preload`` imported.
+        """Start a member on each of ``hosts``, all of them forks with ``preload`` imported.
 
-        Raises DpsimError where that cannot be.
+        Raises DpsimError if they cannot be started.
         """
         try:
             server, members = forked(
@@ -82,13 +82,13 @@ class ProcessGroup:
         self.processes.extend(members)
 
     def kill(self, within_s: float) -> list[int]:
-        """Kill every member, and wait until those that were started here are gone.
+        """Kill every member, and wait until those started here are gone.
 
-        The answer is who is not after ``within_s``.
+        Returns the process ids of those still there after ``within_s``.
         """
         with suppress(ProcessLookupError):
             os.killpg(self._keeper.pid, signal.SIGKILL)
-        # Waited for, or they would stay as zombies.
+        # Waited for, or they would remain as zombies.
         end = time.monotonic() + within_s
         for process in (*self._servers, *self.processes, self._keeper):
             with suppress(subprocess.TimeoutExpired):

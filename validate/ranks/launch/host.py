@@ -1,4 +1,4 @@
-"""Where ranks run: a host of the testbed, or this machine itself."""
+"""Places for ranks: a host of the testbed, or this machine itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Host:
     """A place for ranks: its name, its IP address and interface, and its network namespace, if any.
 
-    ``realtime`` says whether ranks are put before all other work of the machine.
+    ``realtime`` says whether ranks take precedence over all other work of the machine.
     """
 
     name: str
@@ -21,7 +21,7 @@ class Host:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """An argument vector that runs what follows it on the host."""
+        """The words before a command that run it on the host."""
         return ("ip", "netns", "exec", self.namespace) if self.namespace else ()
 
 
@@ -29,5 +29,5 @@ LOOPBACK = Host("localhost", "127.0.0.1", "lo0" if sys.platform == "darwin" else
 
 
 def loopback(ranks: int) -> tuple[Host, ...]:
-    """The hosts of a run whose ``ranks`` ranks are all on this machine."""
+    """Return the hosts of a run whose ``ranks`` ranks are all on this machine."""
     return (LOOPBACK,) * ranks

@@ -1,4 +1,4 @@
-"""Starts the ranks of a run, waits for their end or for trouble, and ends them all."""
+"""Starts the ranks of a run, waits until they end or fail, and ends them all."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def launch(
 ) -> Run:
     """Run ``command`` once on each of ``hosts``, rank 0 on the first, until all have exited with 0.
 
-    Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
-    call `connected` in time. ``preload`` names modules that take long to import: ranks of
-    ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process that has
-    them already. ``look`` is called ten times a second; what it raises ends all ranks and is raised
-    here. Raises RunFailed as soon as one rank fails or a limit is passed; DpsimError where the
-    command or an argument cannot be used.
+    Seconds are counted from the start of the first rank. ``connect_timeout_s`` is a limit within
+    which every rank must call `connected`. ``preload`` names modules that take long to import:
+    ranks of ``python -m MODULE WORD...`` or ``python SCRIPT WORD...`` are then forks of one process
+    that has imported them. ``look`` is called ten times a second; an exception in it ends all ranks
+    and is raised here. Raises RunFailed as soon as one rank fails or a limit is exceeded;
+    DpsimError for an invalid command or argument.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
@@ -71,9 +71,9 @@ def launch(
             output.add(rank, "stderr", process.stderr)
         limits = Limits(began, timeout_s, connect_timeout_s)
         trouble = Watch(group.processes, output, folder, look).wait(limits)
-        # Before the rest are killed: who still ran then has no code of its own.
+        # Before the rest are killed, so that ranks that still ran have no exit code.
         codes = [process.poll() for process in group.processes]
-        # The time to end is divided: half for killing, a quarter for the last of the output.
+        # Of the time to end, half is for killing and a quarter for the last output.
         immortal = group.kill(ENDED_WITHIN_S / 2)
         output.drain(ENDED_WITHIN_S / 4)
         notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)
@@ -111,9 +111,9 @@ def _check(
 
 
 def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What to put before a rank's command for real-time scheduling.
+    """Return the words before a rank's command for real-time scheduling, and notes.
 
-    Where that is wanted but not permitted a note says so.
+    If it is wanted but not permitted, a note says so.
     """
     if not wanted or not any(host.realtime for host in hosts):
         return (), ()
@@ -122,7 +122,7 @@ def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tup
             "ranks run without real-time scheduling, since there is no chrt (Debian: apt-get "
             "install util-linux)",
         )
-    # Asked by trying: a container may have the right without being root, and root may lack it.
+    # Tested by trying: a container may have the right without being root, and root may lack it.
     tried = subprocess.run([*REALTIME, "true"], check=False, capture_output=True, text=True)
     if tried.returncode == 0:
         return REALTIME, ()

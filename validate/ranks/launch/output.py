@@ -1,4 +1,4 @@
-"""What ranks print: read as it comes, handed on line by line, and the last of it kept."""
+"""The output of ranks: read as it comes, passed on line by line, with the end of it kept."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import IO, Self
 
 OnLine = Callable[[int, str, str], None]
 
-_KEPT = 2**18  # bytes of each stream
+_KEPT = 2**18  # bytes per stream
 _CHUNK = 2**16
 
 
 class Output:
     """Reads the stdout and stderr of many ranks.
 
-    ``on_line(rank, "stdout" or "stderr", line)`` gets each line without its end.
+    ``on_line(rank, "stdout" or "stderr", line)`` is called for each line, without its newline.
     """
 
     def __init__(self, on_line: OnLine | None = None) -> None:
@@ -34,7 +34,7 @@ class Output:
 
     def add(self, rank: int, stream: str, pipe: IO[bytes]) -> None:
         """Read ``pipe`` as one stream of a rank."""
-        # A rank that prints half a line must not hold up the reading of all others.
+        # A rank that prints half a line must not block the reading of all others.
         os.set_blocking(pipe.fileno(), False)
         self._selector.register(pipe, selectors.EVENT_READ, (rank, stream))
         self._kept[rank, stream] = bytearray()
@@ -43,7 +43,7 @@ class Output:
     def read(self, seconds: float) -> set[int]:
         """Wait up to ``seconds`` for output and read it.
 
-        The answer is which ranks said something.
+        Returns the ranks that printed something.
         """
         spoke = set()
         for key, _ in self._selector.select(seconds):
@@ -57,7 +57,7 @@ class Output:
         return spoke
 
     def drain(self, within_s: float) -> None:
-        """Read what is there, without waiting for more, and hand on lines that did not end."""
+        """Read the available output without waiting, and pass on unfinished lines."""
         end = time.monotonic() + within_s
         while time.monotonic() < end and self.read(0):
             pass
@@ -67,7 +67,7 @@ class Output:
         self._unfinished.clear()
 
     def text(self, rank: int, stream: str) -> str:
-        """The last of what a rank printed on a stream."""
+        """Return the end of a rank's output on a stream."""
         return self._kept[rank, stream].decode(errors="replace")
 
     def _take(self, rank: int, stream: str, chunk: bytes) -> None:

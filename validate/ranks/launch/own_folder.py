@@ -1,7 +1,7 @@
-"""A folder of temporary files that goes with its process, also after ``kill -9``.
+"""A temporary folder that is removed with its process, even after ``kill -9``.
 
-Whoever has one holds a lock in it, which ends with the process. The next one removes the folders
-whose locks nobody holds.
+The owner of a folder holds a lock in it, which ends with the process. The next owner removes the
+folders whose locks are free.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 
 _PREFIX = "dpsim-run-"
 _LOCK = ".owner"
-_YOUNG_S = 60.0  # a folder that has no lock yet may be getting one
+_YOUNG_S = 60.0  # a folder without a lock may be about to get one
 
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A new folder, which goes at the end; those that no living process owns go before."""
+    """Remove folders without a living owner, then yield a new one and remove it at the end."""
     _clear()
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder,
         open(Path(folder, _LOCK + "-to-be"), "w") as lock,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        os.rename(lock.name, Path(folder, _LOCK))  # nobody sees it without its holder
+        os.rename(lock.name, Path(folder, _LOCK))  # becomes visible only when locked
         yield Path(folder)
 
 
@@ -40,7 +40,7 @@ def _clear() -> None:
 
 
 def _is_left(folder: Path) -> bool:
-    """Whether this user's folder has no living owner."""
+    """Return whether this user's folder has no living owner."""
     try:
         status = folder.stat()
         if status.st_uid != os.getuid():
@@ -49,6 +49,6 @@ def _is_left(folder: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return time.time() - status.st_mtime > _YOUNG_S
-    except OSError:  # locked, gone, or not to be read
+    except OSError:  # locked, gone, or not readable
         return False
     return True

@@ -1,6 +1,6 @@
-"""What a rank writes down: one JSON object a line.
+"""The rows that a rank records: one JSON object per line.
 
-Each is written at once, so that a crash loses none of what was measured before it.
+Each is written at once, so that a crash loses no earlier measurement.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ def write_row(row: Mapping[str, Any]) -> None:
 
 
 def connected() -> None:
-    """Say that this rank has reached the others.
+    """Record that this rank has reached the others.
 
-    Nothing happens in a process that `launch` did not start.
+    Does nothing in a process that `launch` did not start.
     """
     if FOLDER in os.environ:
         connected_file(Path(os.environ[FOLDER]), int(os.environ["RANK"])).touch()
 
 
 def rows_file(folder: Path, rank: int) -> Path:
-    """The file of one rank's rows."""
+    """Return the file of one rank's rows."""
     return folder / f"rank-{rank}.jsonl"
 
 
 def connected_file(folder: Path, rank: int) -> Path:
-    """The file that is there once a rank has connected."""
+    """Return the file that exists once a rank has connected."""
     return folder / f"rank-{rank}.connected"
 
 
 def read_rows(folder: Path, rank: int) -> tuple[dict[str, Any], ...]:
-    """What a rank has written, each row with its rank.
+    """Return the rows that a rank has written, each with its rank.
 
-    A line that was cut off in the middle is left out.
+    An incomplete last line is left out.
     """
     file = rows_file(folder, rank)
     lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []

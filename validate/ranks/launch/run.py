@@ -1,4 +1,4 @@
-"""What a run left: each rank's output, exit code and rows, and why a run failed."""
+"""The result of a run: each rank's output, exit code and rows, and why a run failed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from dpsim.base.errors import FailedError
 
 _LAST_LINES = 12
-# What torch logs for information, or as a warning.
+# Lines that torch logs as information or warnings.
 _LOGGED = re.compile(r"\[[IW]\d{4} \d{2}:\d{2}:\d{2}\.\d+ ")
 
 
 @dataclass(frozen=True, slots=True)
 class RankRun:
-    """How one rank of a run ended, and what it said.
+    """How one rank of a run ended, and its output.
 
-    ``returncode`` is as `subprocess` has it: below 0 for a signal; None where the rank still ran
-    when the run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
+    ``returncode`` is that of `subprocess`: below 0 for a signal; None if the rank still ran when
+    the run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
     """
 
     rank: int
@@ -32,7 +32,7 @@ class RankRun:
 
     @property
     def exit_code(self) -> int | None:
-        """The code that the rank exited with, or None where a signal ended it or it still ran."""
+        """The code that the rank exited with, or None if a signal ended it or it still ran."""
         if self.returncode is None or self.returncode < 0:
             return None
         return self.returncode
@@ -48,14 +48,14 @@ class RankRun:
     def last_words(self) -> str:
         """The last lines that the rank printed on stderr, or else on stdout.
 
-        A library's warnings in its log are not words.
+        Warnings logged by a library are skipped.
         """
         said = [line for line in self.stderr.strip().splitlines() if not _LOGGED.match(line)]
         lines = said or self.stdout.strip().splitlines() or self.stderr.strip().splitlines()
         return "\n".join(lines[-_LAST_LINES:])
 
     def to_json(self) -> dict[str, Any]:
-        """The rank as plain values; its rows are without the rank's number."""
+        """Return the rank as plain values; its rows are without the rank's number."""
         rows = [{key: value for key, value in row.items() if key != "rank"} for row in self.rows]
         ended = {
             "rank": self.rank,
@@ -70,7 +70,7 @@ class RankRun:
 class Run:
     """A run that has ended: its ranks in order, and how long it took.
 
-    ``notes`` are what could not be done as asked.
+    ``notes`` list what could not be done as requested.
     """
 
     ranks: tuple[RankRun, ...]
@@ -79,11 +79,11 @@ class Run:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What all ranks wrote, sorted by rank, then as written."""
+        """The rows of all ranks, sorted by rank, then as written."""
         return [row for rank in self.ranks for row in rank.rows]
 
     def to_json(self) -> dict[str, Any]:
-        """The run as plain values."""
+        """Return the run as plain values."""
         return {
             "seconds": self.seconds,
             "notes": list(self.notes),
@@ -92,9 +92,9 @@ class Run:
 
 
 class RunFailed(FailedError):  # noqa: N818 - it says what happened, as KeyboardInterrupt does
-    """A run that did not come to its end.
+    """A run that failed.
 
-    ``rank`` on ``host`` is why, ``reason`` how; ``run`` is what there was until then.
+    ``rank`` on ``host`` caused it, ``reason`` says how; ``run`` is the run until then.
     """
 
     def __init__(self, rank: int, reason: str, run: Run, others: Iterable[int] = ()) -> None:
@@ -106,7 +106,7 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         self.exit_code = end.exit_code
         self.signal = end.signal
         self.last_words = end.last_words
-        # One rank's failure makes others fail: the first is named, and these beside it.
+        # One rank's failure makes others fail: the first is named, with these as well.
         also = ", ".join(map(str, others))
         message = f"rank {rank} on {end.host} {reason}"
         if also:
@@ -117,7 +117,7 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         super().__init__(f"{message}; its last words:{said}")
 
     def to_json(self) -> dict[str, Any]:
-        """Which rank and why, as plain values; the run is beside it."""
+        """Return rank and reason as plain values, without the run."""
         return {
             key: getattr(self, key)
             for key in ("rank", "host", "exit_code", "signal", "reason", "last_words")
@@ -125,7 +125,7 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
 
 
 def how_it_ended(returncode: int) -> str:
-    """``"exited with code 3"`` or ``"was killed by SIGSEGV"``."""
+    """Return ``"exited with code 3"`` or ``"was killed by SIGSEGV"``."""
     if returncode >= 0:
         return f"exited with code {returncode}"
     return f"was killed by {_signal_name(-returncode)}"
@@ -134,5 +134,5 @@ def how_it_ended(returncode: int) -> str:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # real-time signals have numbers alone
+    except ValueError:  # real-time signals only have numbers
         return f"signal {number}"

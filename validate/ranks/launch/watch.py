@@ -1,4 +1,4 @@
-"""Watches the ranks of a run until all have ended well, or one is in trouble."""
+"""Watches the ranks of a run until all have ended well, or one fails."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from validate.ranks.launch.output import Output
 from validate.ranks.launch.rows import connected_file, rows_file
 from validate.ranks.launch.run import how_it_ended
 
-_LOOK_EVERY_S = 0.1  # output, and with it nearly every rank's end, is seen at once
+_LOOK_EVERY_S = 0.1  # output, and with it nearly every rank's end, is noticed at once
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a run began, and how many seconds after that all must have finished and connected.
+    """The start of a run, and the seconds after it by which all must have connected and finished.
 
     ``began`` is on the monotonic clock.
     """
@@ -29,7 +29,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The rank for which a run is ended, why, and other ranks of which the same is true."""
+    """The rank for which a run is ended, the reason, and other ranks with the same reason."""
 
     rank: int
     reason: str
@@ -37,7 +37,7 @@ class Trouble:
 
 
 class Watch:
-    """Watches running ranks: whether they ended, what they say, and when they last did anything."""
+    """Watches running ranks: their ends, their output, and their last sign of life."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class Watch:
         self._look = look
         self._output = output
         self._folder = folder
-        # By the wall clock, as the times of the files that ranks write rows to.
+        # The wall clock, like the modification times of the ranks' files.
         self._spoke = dict.fromkeys(range(len(processes)), time.time())
         self._unconnected = set(range(len(processes)))
 
     def wait(self, limits: Limits) -> Trouble | None:
         """Read output until every rank has exited with code 0.
 
-        The answer is what is wrong, as soon as something is.
+        Returns the trouble as soon as there is any.
         """
         while True:
             for rank in self._output.read(_LOOK_EVERY_S):
@@ -69,10 +69,10 @@ class Watch:
                 return trouble
 
     def _failed(self, codes: list[int | None], limits: Limits) -> Trouble | None:
-        """What ranks failed of since the last look.
+        """Return the failure of ranks since the last check.
 
-        One that was killed comes before those that gave up because it was gone, whose codes are
-        the highest.
+        A killed rank comes before those that gave up because it was gone, whose codes are the
+        highest.
         """
         failed = [(code, rank) for rank, code in enumerate(codes) if code]
         if not failed:
@@ -84,7 +84,7 @@ class Watch:
         return Trouble(rank, f"{how_it_ended(code)} after {seconds:.1f} s", others)
 
     def _late(self, codes: list[int | None], limits: Limits) -> Trouble | None:
-        """Of ranks that are late to connect or to finish, the one that is silent for longest."""
+        """Return the rank silent for longest of those that are late to connect or to finish."""
         seconds = time.monotonic() - limits.began
         if limits.connect_timeout_s is not None:
             unconnected = self._still_unconnected()
@@ -98,7 +98,7 @@ class Watch:
         return None
 
     def _still_unconnected(self) -> set[int]:
-        """The ranks that have not said that they reached the others."""
+        """Return the ranks that have not reported that they reached the others."""
         connected = {
             rank for rank in self._unconnected if connected_file(self._folder, rank).exists()
         }
@@ -108,11 +108,11 @@ class Watch:
     def _longest_silent(self, ranks: set[int], reason: str, most: float) -> Trouble:
         signs = {rank: max(self._spoke[rank], self._wrote(rank)) for rank in ranks}
         first, *others = sorted(ranks, key=lambda rank: (signs[rank], rank))
-        # The wall clock may have been set meanwhile.
+        # The wall clock may have been changed meanwhile.
         silent = min(max(time.time() - signs[first], 0.0), most)
         return Trouble(first, f"{reason}, silent for {silent:.1f} s", tuple(sorted(others)))
 
     def _wrote(self, rank: int) -> float:
-        """When a rank last wrote a row, in seconds of the wall clock; 0 for never."""
+        """Return when a rank last wrote a row, in seconds of the wall clock; 0 for never."""
         file = rows_file(self._folder, rank)
         return file.stat().st_mtime if file.exists() else 0.0

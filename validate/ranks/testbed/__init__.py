@@ -1,12 +1,12 @@
 """Hosts with links of known rates on this machine.
 
-Linux network namespaces that real processes talk through over real TCP.
+Linux network namespaces in which real processes communicate over real TCP.
 
     with Testbed(TestbedConfig(hosts=4, rate="100 Mbit/s")) as testbed:
         launch(command, testbed.hosts)          # from validate.ranks.launch
 
 The testbed is taken down however the block ends: normally, by an exception, Ctrl-C, SIGTERM or
-SIGHUP. What a testbed leaves whose process was killed with kill -9, the next one removes when it
+SIGHUP. The remains of a testbed whose process was killed with kill -9 are removed when the next one
 starts. It needs Linux, root, and ``ip`` and ``tc`` (Debian: iproute2); TestbedError says which part
 is missing.
 """

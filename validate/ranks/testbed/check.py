@@ -1,4 +1,4 @@
-"""The testbed's self-check: how long plain TCP takes on its links, and how long it should."""
+"""The testbed's self-check: measured and nominal times of plain TCP on its links."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from validate.ranks.launch import launch
 from validate.ranks.testbed.testbed import Testbed
 from validate.ranks.testbed.wiring import burst_bytes
 
-_SECONDS = 0.25  # that a pattern should take: a burst's free bytes are 1 % of it
+_SECONDS = 0.25  # target time of a pattern: the free bytes of a burst are 1 % of it
 
 Flow = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One pattern of traffic: the bytes of all its flows, and how long until the last one has come.
+    """One pattern of traffic: the bytes of all its flows, and the seconds until the last is done.
 
     Nominal, and the median measured.
     """
@@ -36,30 +36,29 @@ class CheckRow:
 
     @property
     def ratio(self) -> float:
-        """Measured over nominal: 1 is what the rates say."""
+        """Measured over nominal: 1 if the rates are as configured."""
         return self.measured_s / self.nominal_s
 
     def to_json(self) -> dict[str, Any]:
-        """The row as plain values."""
+        """Return the row as plain values."""
         return {**asdict(self), "runs_s": list(self.runs_s), "ratio": self.ratio}
 
 
 def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[CheckRow]:
-    """Measure the patterns that this testbed has hosts for.
+    """Measure the patterns for which this testbed has enough hosts.
 
     The nominal time is that of the busiest link at its nominal rate.
 
     ``flow``: host 0 to 1; ``exchange``: hosts 0 and 1 to each other; ``incast``: all to host 0;
-    ``uplink``: every host of the first rack to one of the second; ``link N``, where rates differ:
-    host N and the fastest other one to each other. Raises RunFailed.
+    ``uplink``: every host of the first rack to one of the second; ``link N``, if rates differ: host
+    N and the fastest other one to each other. Raises RunFailed.
     """
     patterns = dict(_patterns(testbed.config))
     if not patterns:
         return []
     sized = {name: _sized(testbed.config, flows) for name, flows in patterns.items()}
     runs = [flows for _ in range(repeats) for flows in sized.values()]
-    # By its path: its package would bring pydantic, which four ranks on two cores wait a second
-    # for.
+    # By its path: its package would import pydantic, which takes four ranks on two cores a second.
     addresses = [host.address for host in testbed.hosts]
     command = [
         sys.executable,
@@ -72,14 +71,14 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
     took = [_makespan(rows, number) for number in range(len(runs))]
     found = []
     for number, (name, flows) in enumerate(sized.items()):
-        # A slow moment of the machine then falls on runs of several patterns, not on all of one.
+        # Slow moments of the machine then affect runs of several patterns, not all of one.
         of_pattern = tuple(took[number :: len(sized)])  # patterns take turns
         found.append(_row(testbed.config, name, flows, of_pattern))
     return found
 
 
 def nominal_s(config: TestbedConfig, flows: list[Flow]) -> float:
-    """Seconds until the link with the most bytes for its rate has carried them and their headers.
+    """Return the seconds until the busiest link has carried all its bytes and their headers.
 
     A first burst takes no time.
     """
@@ -106,7 +105,7 @@ def nominal_s(config: TestbedConfig, flows: list[Flow]) -> float:
 
 
 def _patterns(config: TestbedConfig) -> Iterator[tuple[str, list[Flow]]]:
-    """Names and flows, each of one byte."""
+    """Yield names and flows, each of one byte."""
     hosts = range(config.hosts)
     if len(hosts) < 2:
         return
@@ -125,7 +124,7 @@ def _patterns(config: TestbedConfig) -> Iterator[tuple[str, list[Flow]]]:
 
 
 def _sized(config: TestbedConfig, flows: list[Flow]) -> list[Flow]:
-    """The flows with as many bytes each as make the pattern take its time."""
+    """Return the flows with the number of bytes that makes the pattern take its target time."""
     unit = 2**20
     many = [(source, destination, unit) for source, destination, _ in flows]
     size = round(unit * _SECONDS / (nominal_s(config, many) or _SECONDS))
@@ -133,7 +132,7 @@ def _sized(config: TestbedConfig, flows: list[Flow]) -> list[Flow]:
 
 
 def _makespan(rows: list[dict[str, Any]], number: int) -> float:
-    """Seconds from when the first sender of a run began to when the last receiver had all."""
+    """Return the seconds from the first sender's start to the last receiver's end in a run."""
     of_run = [row for row in rows if row["pattern"] == number]
     began: float = min(row["began"] for row in of_run if "began" in row)
     ended: float = max(row["ended"] for row in of_run if "ended" in row)

@@ -1,4 +1,4 @@
-"""Signals that end a program: raised as exceptions, or held back for a while.
+"""Signals that end a program: raised as exceptions, or deferred for a while.
 
 As exceptions they leave ``with`` blocks in order.
 """
@@ -15,17 +15,16 @@ from types import FrameType
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# After a signal: people press Ctrl-C twice, and the second must not interrupt the clearing up after
-# the first.
+# After a signal: people press Ctrl-C twice, and the second must not interrupt the clean-up.
 _DEAF_S = 5.0
 
 
 @contextmanager
 def ends_in_order() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt; SIGTERM and SIGHUP raise SystemExit with the shell's code.
+    """Let SIGINT raise KeyboardInterrupt; SIGTERM and SIGHUP SystemExit with the shell's code.
 
     For 5 s after that none raises again. Signals that the program handles or ignores by its own
-    choice are left to it. In threads other than the main one, which cannot set handlers, nothing
+    choice are left alone. In threads other than the main one, which cannot set handlers, nothing
     changes.
     """
     usual = (signal.SIG_DFL, signal.default_int_handler)
@@ -46,9 +45,9 @@ def ends_in_order() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP take effect at the end of the block.
+    """Defer SIGINT, SIGTERM and SIGHUP to the end of the block.
 
-    In other threads than the main one nothing changes.
+    In threads other than the main one nothing changes.
     """
     came: list[int] = []
     numbers = _ENDINGS if _main() else ()
@@ -69,7 +68,7 @@ def held_back() -> Iterator[None]:
 
 
 class _Ending:
-    """A handler that raises, and is deaf for a while after that."""
+    """A handler that raises, and then ignores signals for a while."""
 
     def __init__(self) -> None:
         self._raised = -math.inf

@@ -1,4 +1,4 @@
-"""Runs ``ip`` and ``tc``; an error says which part of the kernel or machine the testbed lacks."""
+"""Runs ``ip`` and ``tc``; errors name the part of the kernel or machine that the testbed lacks."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def check_machine() -> None:
 
 
 def run(part: str, command: Sequence[str], text: str = "") -> str:
-    """The stdout of a command that gets ``text`` on stdin.
+    """Return the stdout of a command that gets ``text`` on stdin.
 
-    ``part`` names what is missing where it fails. Raises TestbedError.
+    If it fails, the error names ``part`` as missing. Raises TestbedError.
     """
     with _uninterrupted():
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -61,9 +61,9 @@ def batch(part: str, tool: str, namespace: str, lines: Iterable[str]) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """What is started in the block inherits its signal mask.
+    """Block signals in the processes started in the block, which inherit the mask.
 
-    So Ctrl-C at a terminal, which all get, does not end it.
+    So Ctrl-C at a terminal, which all processes get, does not end them.
     """
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -1,8 +1,8 @@
-"""Names of namespaces, which say whose they are, and the removal of those whose owner is dead.
+"""Names of namespaces, which identify their owner, and removal of those whose owner is dead.
 
-The names are the state: ``dpsim-PID-START-TOKEN-host0``, where START is when the process PID
-started, in clock ticks since the machine did, so that another process with the same number is not
-taken for it.
+The names are the only state: ``dpsim-PID-START-TOKEN-host0``, where START is when the process PID
+started, in clock ticks since boot, so that another process with the same number is not mistaken for
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PATIENCE_S = 5.0
 
 
 def name_prefix(token: str) -> str:
-    """What the names of this process's namespaces begin with.
+    """Return the prefix of the names of this process's namespaces.
 
     ``token``, in hex, tells its testbeds apart.
     """
@@ -31,15 +31,15 @@ def name_prefix(token: str) -> str:
 
 
 def namespaces() -> list[str]:
-    """The names of all namespaces of testbeds on this machine, sorted."""
+    """Return the names of all namespaces of testbeds on this machine, sorted."""
     found = os.listdir(_NAMESPACES) if _NAMESPACES.is_dir() else []
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
 def remove_leftovers() -> list[str]:
-    """Remove the namespaces of testbeds whose process is dead; the answer is their names.
+    """Remove the namespaces of testbeds whose process is dead, and return their names.
 
-    Their processes and links go with them. Raises TestbedError where that cannot be.
+    Their processes and links go with them. Raises TestbedError if one cannot be removed.
     """
     dead = [name for name in namespaces() if not _owner_lives(name)]
     remove(dead)
@@ -47,7 +47,7 @@ def remove_leftovers() -> list[str]:
 
 
 def remove(names: Iterable[str]) -> None:
-    """Kill what runs in these namespaces and remove them with their links.
+    """Kill the processes in these namespaces and remove them with their links.
 
     Raises TestbedError, after trying all.
     """
@@ -68,7 +68,7 @@ def remove(names: Iterable[str]) -> None:
 def _kill_all(name: str) -> None:
     """Kill processes in a namespace until there are none."""
     end = time.monotonic() + _PATIENCE_S
-    # Once more each time: what is killed may have started another process meanwhile.
+    # Repeated, since a killed process may have started another one meanwhile.
     while pids := _pids(name):
         if time.monotonic() > end:
             raise TestbedError(
@@ -82,9 +82,9 @@ def _kill_all(name: str) -> None:
 
 
 def _pids(name: str) -> list[int]:
-    """The processes in a namespace.
+    """Return the processes in a namespace.
 
-    A name without a namespace, of a testbed that died while it made it, has none.
+    A name without a namespace, of a testbed that died while creating it, has none.
     """
     if not os.path.ismount(_NAMESPACES / name):
         return []
@@ -98,7 +98,7 @@ def _owner_lives(name: str) -> bool:
 
 
 def _start_time(pid: int) -> str | None:
-    """When a process started, in clock ticks since the machine did; None where there is none.
+    """Return when a process started, in clock ticks since boot; None if there is none.
 
     Field 22 of ``stat`` in proc(5).
     """
@@ -109,5 +109,5 @@ def _start_time(pid: int) -> str | None:
     state, *fields = stat.rpartition(")")[
         2
     ].split()  # a program's name may hold spaces and brackets
-    # The state is field 3, so that field 22 is number 18 of those behind it. A zombie owns nothing.
+    # The state is field 3, so field 22 is number 18 of those after it. A zombie owns nothing.
     return None if state in "ZX" else fields[18]

@@ -2,8 +2,8 @@
 
 Started as ``python probe.py PATTERNS ADDRESSES``, in JSON: a list of patterns, each a list of flows
 ``[source, destination, bytes]``, and the address of each rank. For every flow the sender records
-when it began and the receiver when it had everything, in seconds of the monotonic clock, which all
-hosts of a testbed share.
+its start and the receiver its end, in seconds of the monotonic clock, which all hosts of a testbed
+share.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Flow = tuple[int, int, int]
 class Ranks:
     """A socket between this rank and each other one, used both ways.
 
-    The higher rank of the two reaches out to the lower one.
+    The higher rank of the two connects to the lower one.
     """
 
     def __init__(self, rank: int, ranks: int, addresses: Sequence[str], port: int) -> None:
         self.rank = rank
         with socket.create_server((addresses[rank], port + rank), backlog=ranks) as server:
             server.settimeout(_PATIENCE_S)
-            # Reach out first, accept then: the backlog holds those that come meanwhile.
+            # Connect first, then accept: the backlog holds those that come meanwhile.
             self.to = {lower: _reach(addresses[lower], port + lower, rank) for lower in range(rank)}
             for _ in range(rank + 1, ranks):
                 peer = server.accept()[0]
@@ -42,7 +42,7 @@ class Ranks:
                 self.to[int.from_bytes(_receive(peer, 4))] = peer
 
     def barrier(self) -> None:
-        """Wait until all are here: rank 0 hears of everyone, then lets everyone go."""
+        """Wait until all are here: rank 0 hears from every rank, then releases them."""
         if self.rank:
             self.to[0].sendall(b"b")
             _receive(self.to[0], 1)
@@ -53,7 +53,7 @@ class Ranks:
             peer.sendall(b"g")
 
     def transfer(self, number: int, flows: Sequence[Flow]) -> None:
-        """Do the rank's part of a pattern: send and receive at once, and record when."""
+        """Send and receive this rank's flows of a pattern at once, and record the times."""
         parts = []
         for flow in flows:
             source, destination, _ = flow
@@ -93,7 +93,7 @@ class Ranks:
 
 
 def _reach(address: str, port: int, rank: int) -> socket.socket:
-    """A connection to a rank that may not listen yet."""
+    """Return a connection to a rank that may not listen yet."""
     end = time.monotonic() + _PATIENCE_S
     while True:
         try:

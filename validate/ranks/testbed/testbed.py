@@ -1,4 +1,4 @@
-"""The testbed: up at the start of a ``with`` block, down at its end, whatever the end is."""
+"""The testbed: set up at the start of a ``with`` block, taken down at any end of it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from validate.ranks.testbed.wiring import INTERFACE, address, build
 class Testbed:
     """Hosts on this machine, each with its own network namespace and its own limited link.
 
-    They share the machine's processors. ``hosts`` are there inside the ``with`` block, numbered as
-    in the configuration; `validate.ranks.launch.launch` puts ranks on them. Entering raises
-    TestbedError where the machine lacks something. Leaving kills whatever still runs on the hosts.
+    They share the machine's processors. ``hosts`` exist inside the ``with`` block, numbered as in
+    the configuration; `validate.ranks.launch.launch` puts ranks on them. Entering raises
+    TestbedError if the machine lacks something. Leaving kills all processes on the hosts.
     """
 
     def __init__(self, config: TestbedConfig | None = None) -> None:
@@ -38,8 +38,8 @@ class Testbed:
     def __enter__(self) -> Self:
         check_machine()
         self._signals.enter_context(ends_in_order())
-        # For a signal in the moment between the block's end and the start of taking down: then at
-        # the program's end.
+        # For a signal between the block's end and the clean-up, which then happens at the program's
+        # end.
         self._at_exit = finalize(self, _remove_own, self._prefix, os.getpid())
         try:
             with held_back():
@@ -77,14 +77,14 @@ class Testbed:
 def _remove_own(prefix: str, owner: int) -> None:
     """Remove the namespaces whose names begin with ``prefix``.
 
-    Not in a fork of the process that owns them.
+    Does nothing in a fork of the process that owns them.
     """
     if os.getpid() == owner:
         remove(name for name in namespaces() if name.startswith(prefix))
 
 
 def load_testbed(path: str | os.PathLike[str]) -> TestbedConfig:
-    """The testbed that a YAML file describes.
+    """Return the testbed that a YAML file describes.
 
     Raises ScenarioError with file, line and column of each problem.
     """

@@ -21,9 +21,9 @@ _BURST_S = 16 * 1024 / (50e6 / 8)
 # Of the limiter's queue: long enough that TCP's window is full before a packet is dropped.
 _LATENCY = "2000ms"
 
-# bbr drops packets here and shares unfairly; old metrics and large receive windows make runs differ
-# from each other, and so do send buffers that the kernel grows now and then: a send is done when
-# all is buffered, and a rank would begin its next round before its message is there.
+# bbr drops packets here and shares unfairly; cached metrics and large receive windows make runs
+# differ, and so do send buffers that the kernel enlarges now and then: a send is done when all is
+# buffered, and a rank would begin its next round before its message has arrived.
 _SETTINGS = {
     "ipv4/tcp_congestion_control": "reno",
     "ipv4/tcp_no_metrics_save": "1",
@@ -33,7 +33,7 @@ _SETTINGS = {
 
 
 def build(config: TestbedConfig, prefix: str) -> None:
-    """Bring up everything; names of namespaces begin with ``prefix``.
+    """Set up everything; names of namespaces begin with ``prefix``.
 
     Raises TestbedError, and leaves what it has built.
     """
@@ -51,7 +51,7 @@ def build(config: TestbedConfig, prefix: str) -> None:
 
 
 def address(host: int) -> str:
-    """The IP address of a host."""
+    """Return the IP address of a host."""
     return f"10.77.0.{host + 1}"
 
 
@@ -83,15 +83,15 @@ def _has_core(config: TestbedConfig) -> bool:
 
 
 def _uplinks(config: TestbedConfig) -> list[tuple[str, str]]:
-    """The two ends of each uplink; one link joins two racks."""
+    """Return the two ends of each uplink; two racks are joined by one link."""
     racks = len(config.switches)
     uplinks = racks if _has_core(config) else racks - 1
     return [(f"up{rack}", f"down{rack}") for rack in range(uplinks)]
 
 
 def _switch_limits(config: TestbedConfig) -> Iterator[str]:
-    # A limiter acts on what leaves a device. What a host receives leaves the switch's end of its
-    # link; what it sends is limited at its own end.
+    # A limiter acts on traffic that leaves a device. Traffic to a host leaves the switch's end of
+    # its link; traffic from it is limited at its own end.
     for host, rate in enumerate(config.rates):
         yield limiter(f"host{host}", rate, config.mtu)
     for near, far in _uplinks(config):
@@ -101,7 +101,7 @@ def _switch_limits(config: TestbedConfig) -> Iterator[str]:
 
 
 def _settings() -> str:
-    """A shell script that sets TCP's knobs, and turns IPv6 off.
+    """Return a shell script that sets TCP's parameters, and turns IPv6 off.
 
     Neighbour discovery of IPv6 would share the links.
     """
@@ -111,8 +111,8 @@ def _settings() -> str:
 
 
 def _addresses(host: int, mtu: int) -> Iterator[str]:
-    # Loopback's usual packets of 64 KiB are larger than the send buffer: two ranks of a host would
-    # wait 40 ms, until TCP's delayed acknowledgement, for each one.
+    # Loopback's default packets of 64 KiB exceed the send buffer: two ranks of a host would wait 40
+    # ms for each, until TCP's delayed acknowledgement.
     yield f"link set lo mtu {mtu} up"
     yield f"addr add {address(host)}/24 dev {INTERFACE}"
     yield f"link set {INTERFACE} up"

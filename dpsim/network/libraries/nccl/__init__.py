@@ -1,6 +1,6 @@
-"""What NCCL's collectives take on a described machine.
+"""Time of NCCL's collectives on a described machine.
 
-Its own choice of algorithm and protocol, priced with fitted constants.
+NCCL's own choice of algorithm and protocol, timed with fitted constants.
 """
 
 from __future__ import annotations

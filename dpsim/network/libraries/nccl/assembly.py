@@ -1,4 +1,4 @@
-"""How a machine's own constants are put together.
+"""Assemble a machine's own constants.
 
 Log theta = common + deviation of its link family + that of its generation.
 """
@@ -29,15 +29,15 @@ _CENTRES = {p.name: p.centre for p in PARAMS}
 
 
 def transport(machine: NcclMachine) -> str:
-    """The transport whose constants a machine takes."""
+    """Return the transport whose constants a machine uses."""
     return TRANSPORT_KIN.get(machine.transport, machine.transport)
 
 
 def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:
-    """Groups of constants that a parameter is looked up in for this machine ("" for none)."""
+    """Return the groups in which a parameter is looked up for this machine ("" for none)."""
     if param.level == "net":
         kin = transport(machine)
-        # A transport with few rows is known as what it resembles, and how far it lies from that.
+        # A transport with few rows is described by a similar one, plus its deviation from that.
         own = machine.transport if machine.transport in MEASURED_APART else ""
         return kin, RCCL if machine.intra == XGMI else own
     if param.level in ("common", "machine"):
@@ -48,7 +48,7 @@ def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:
 
 
 def prior_shift(key: str, name: str) -> float:
-    """Where a group's deviation is expected before any data (log)."""
+    """Return the expected deviation of a group before any data (log)."""
     if key == "pcie" and name in PCIE_CENTRES:
         return float(np.log(PCIE_CENTRES[name] / _CENTRES[name]))
     if key == "pcie-staged":
@@ -57,10 +57,10 @@ def prior_shift(key: str, name: str) -> float:
 
 
 def machine_logs(known: Known, machine: NcclMachine) -> FloatArray:
-    """Ln theta of a machine from fitted groups; a group that was never fitted sits at its prior."""
+    """Return ln theta of a machine from fitted groups; groups never fitted have their prior."""
     out = np.zeros(len(PARAMS))
     for i, p in enumerate(PARAMS):
-        # What only a machine's own rows can say stays at a factor of 1 without them.
+        # Parameters known only from a machine's own rows stay at a factor of 1 without them.
         if p.name in OWN_ONLY:
             continue
         groups = [group for group in (COMMON, *level_keys(p, machine)) if group]

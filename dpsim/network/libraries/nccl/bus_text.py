@@ -1,6 +1,6 @@
-"""How copies cross PCIe, from words such as "PCIe 4.0 x16 direct, 2 sockets, no P2P".
+"""Parse how copies cross PCIe, from words such as "PCIe 4.0 x16 direct, 2 sockets, no P2P".
 
-The words tell which uplinks a ring crosses, and whether copies go from peer to peer or through the
+The words state which uplinks a ring crosses, and whether copies go from peer to peer or through the
 host, by a kernel or the copy engine.
 """
 
@@ -13,11 +13,11 @@ from dpsim.hardware import Gpu
 from dpsim.network.libraries.nccl.machine import Bus, Note
 
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
-# Not the generation of PCIe: "PCIe 4.0 switch", "Gen 5 switch".
+# Excludes the generation of PCIe: "PCIe 4.0 switch", "Gen 5 switch".
 _NUMBER = r"(?<![\d.])(?<!pcie )(?<!gen )([1-9]\d*|one|two|three|four|eight)"
 _UPLINKS = re.compile(rf"\b{_NUMBER}\s+(?:shared\s+)?uplinks?\b")
 _SWITCHES = re.compile(rf"\b{_NUMBER}\s+(?:[a-z]+\s+)?switch(?:es)?(?:\s+of\s+(\d+))?\b")
-# With ACS redirection a switch sends copies between its GPUs up to the root complex all the same.
+# With ACS redirection a switch still sends copies between its GPUs up to the root complex.
 _REDIRECTED = re.compile(r"acs redirect")
 _NO_PEER = r"(?:disabled|off|unavailable|blocked|not (?:available|supported|possible|enabled))"
 _STAGED = re.compile(
@@ -29,18 +29,18 @@ _SOCKETS = re.compile(
     r"\b(?:2|two|dual)[ -](?:sockets?|numa|root)|(?<!=)\bsys\b|numa nodes"
     r"|\b(?:across|cross)[ -](?:socket|numa)"
 )
-# Bridges of NVLink join pairs of cards, and PCIe the pairs.
+# NVLink bridges join pairs of cards, and PCIe joins the pairs.
 _PAIRS = re.compile(r"\bnv[^,;]*\b(?:pairs?|bridge[sd]?)\b|\b(?:pairs?|bridged)\b[^,;]*\bnv")
 _COPY_ENGINE = re.compile(r"shm_use_cuda_memcpy=1|copy[ -]engine")
-# A pair stands under one root by default. More GPUs than that meet at the host somewhere, where
-# NCCL leaves peer-to-peer off unless it is told otherwise.
+# By default a pair is under one root. More GPUs meet at the host somewhere, where NCCL leaves
+# peer-to-peer off by default.
 _UNDER_ONE_ROOT = 2
 
 
 def parse_bus(text: str, settings: str, gpu: Gpu, local: int) -> tuple[Bus, list[Note]]:
-    """How copies cross PCIe, by the column ``intra_link`` and what is set (``algo_proto``).
+    """Return how copies cross PCIe, by the column ``intra_link`` and the settings (``algo_proto``).
 
-    An assumed way is noted. What the texts say comes first, then what the GPU's driver offers.
+    An assumption is noted. The texts take precedence over what the GPU's driver supports.
     """
     lower = f"{text} {settings}".lower()
     staged, notes = _staged(text, lower, gpu, local)
@@ -71,7 +71,7 @@ def _staged(text: str, lower: str, gpu: Gpu, local: int) -> tuple[bool, list[Not
 
 
 def _per_uplink(lower: str, gpu: Gpu, local: int) -> float:
-    """GPUs behind one link towards the host: of a switch, of a board with several dies, else 1."""
+    """Return the GPUs behind one link to the host: of a switch or multi-die board, else 1."""
     uplinks = _UPLINKS.search(lower)
     if uplinks:
         return local / min(_count(uplinks.group(1)), local)

@@ -1,10 +1,10 @@
-"""NCCL's channels on a cluster: what they carry over each link of the routes between their ranks.
+"""NCCL's channels on a cluster: their load on each link of the routes between their ranks.
 
 Inside a node each channel is one of the rings that the links between its GPUs close, or behind a
 switch the one in their order. Between nodes a ring is opened at each of its legs in turn, so that
 channels leave nodes by all GPUs and the network cards next to them, as NCCL's search lays them out
-on nodes with a card a GPU. Where GPUs on PCIe share cards, a channel comes back to the card that it
-came by. All carry equal parts of the vector. Messages between nodes keep to
+on nodes with one card per GPU. If GPUs on PCIe share cards, a channel returns to the card by which
+it entered. All channels carry equal parts of the vector. Messages between nodes keep to
 rails where they can, for which NCCL alternates its rings and sends through peers (connect.cc;
 NCCL_CROSS_NIC, NCCL_P2P_PXN_LEVEL).
 """
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -> FloatArray:
-    """Bytes on each capacity when every rank sends ``nbytes`` in all to the next of its rings.
+    """Return the bytes on each capacity when every rank sends ``nbytes`` along its rings.
 
-    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node.
+    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` per node.
     """
     loads = np.zeros(len(cluster.capacities))
     for joined, rows in joined_groups(cluster, members, local):
@@ -45,14 +45,14 @@ def ring_loads(cluster: Cluster, members: IntArray, local: int, nbytes: float) -
 def rings(
     cluster: Cluster, members: IntArray, local: int
 ) -> Iterator[tuple[IntArray, IntArray, int]]:
-    """Who sends to whom in all channels of rings, and in how many of them."""
+    """Yield senders, receivers and the number of channels between them, for rings."""
     for joined, rows in joined_groups(cluster, members, local):
         nodes = rows.reshape(len(rows), -1, local)
         yield from _sent(nodes, joined.rings, _shared_cards(cluster, joined, nodes))
 
 
 def _shared_cards(cluster: Cluster, joined: Joined, nodes: IntArray) -> IntArray | None:
-    """The card of each place in a node, where GPUs on PCIe share cards; None elsewhere."""
+    """Return the card of each place in a node, if GPUs on PCIe share cards, else None."""
     cards = cluster.card_of(nodes[0, 0])
     shared = joined.inside.kind == PCIE and len(np.unique(cards)) < len(cards)
     return cards if shared else None
@@ -61,10 +61,11 @@ def _shared_cards(cluster: Cluster, joined: Joined, nodes: IntArray) -> IntArray
 def _sent(
     nodes: IntArray, rings: Sequence[Ring], cards: IntArray | None
 ) -> Iterator[tuple[IntArray, IntArray, int]]:
-    """The same of ``nodes`` (collectives, nodes, places), with `_shared_cards`.
+    """Yield the same for ``nodes`` (collectives, nodes, places), with the cards of `_shared_cards`.
 
-    Every second node is crossed the other way round, so that a ring enters it by the card of the
-    same place that it left the node before by. Of an odd number of nodes one way crosses rails.
+    Every second node is crossed in the other direction, so that a ring enters it by the card at the
+    same place as the one by which it left the previous node. With an odd number of nodes one path
+    crosses rails.
     """
     several = nodes.shape[1] > 1
     even, odd = nodes[:, ::2], nodes[:, 1::2]
@@ -79,7 +80,7 @@ def _sent(
 
 
 def _batches(found: Mapping[tuple[int, int], int]) -> Iterator[tuple[IntArray, IntArray, int]]:
-    """Pairs of places by their channels, those from one place at once: as many as a node's GPUs."""
+    """Yield pairs of places by their channels, with all pairs from one place together."""
     reached: dict[tuple[int, int], list[int]] = defaultdict(list)
     for (a, b), channels in found.items():
         reached[a, channels].append(b)
@@ -88,39 +89,39 @@ def _batches(found: Mapping[tuple[int, int], int]) -> Iterator[tuple[IntArray, I
 
 
 def _channels(rings: Sequence[Ring], *, several: bool) -> int:
-    """How many channels there are: of ``several`` nodes one for each leg that a ring opens at."""
+    """Return the number of channels; with ``several`` nodes, one per leg at which a ring opens."""
     return len(rings) * (len(rings[0]) if several else 1)
 
 
 def _hops(
     rings: Sequence[Ring], cards: IntArray | None = None, *, several: bool
 ) -> Mapping[tuple[int, int], int]:
-    """In how many channels one place of a node sends to another."""
+    """Return in how many channels one place of a node sends to another."""
     found: Counter[tuple[int, int]] = Counter()
     for ring in rings:
         for leg in ring:
-            # Of the channels of a ring all but the one that opens at this leg cross it. From one of
-            # the shared cards to the next that one does, too, on its way back.
+            # All channels of a ring cross this leg, except the one that opens at it. If the leg
+            # joins two shared cards, that one crosses it too, on its way back.
             back = cards is not None and cards[leg[0]] != cards[leg[-1]]
             found.update(dict.fromkeys(pairwise(leg), len(ring) - (not back) if several else 1))
     return found
 
 
 def _openings(rings: Sequence[Ring]) -> Mapping[tuple[int, int], int]:
-    """How many channels of several nodes open at a leg between these two places."""
+    """Return how many channels of several nodes open at a leg between these two places."""
     return Counter((leg[0], leg[-1]) for ring in rings for leg in ring)
 
 
 def _ends(even: IntArray, places: IntArray, odd: IntArray, others: IntArray) -> IntArray:
-    """The ranks at ``places`` of every first node, and at the ``others`` of every second one."""
+    """Return the ranks at ``places`` of every first node, and at ``others`` of every second one."""
     return np.concatenate([even[:, :, places].ravel(), odd[:, :, others].ravel()])
 
 
 def exchanges(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray, float]]:
-    """Who sends to whom in an all-to-all through peers, and how many ranks' parts each sends.
+    """Yield senders and receivers in an all-to-all through peers, and the ranks' parts sent.
 
-    What is for another node goes to the GPU beside the card on its receiver's rail first (PXN),
-    which sends that of its whole node.
+    Data for another node first goes to the GPU beside the card on its receiver's rail (PXN), which
+    sends it for its whole node.
     """
     places = members.reshape(len(members), -1, local)
     nodes = places.shape[1]
@@ -131,7 +132,7 @@ def exchanges(members: IntArray, local: int) -> Iterator[tuple[IntArray, IntArra
 
 
 def exchange_loads(cluster: Cluster, members: IntArray, local: int) -> FloatArray:
-    """Bytes on each capacity of an all-to-all through peers, for each byte of a rank's vector."""
+    """Return the bytes on each capacity of an all-to-all, per byte of a rank's vector."""
     part = 1.0 / members.shape[1]
     return sum(
         (
@@ -145,10 +146,10 @@ def exchange_loads(cluster: Cluster, members: IntArray, local: int) -> FloatArra
 def tree_loads(
     cluster: Cluster, members: IntArray, local: int, nbytes: float, *, in_switch: bool
 ) -> FloatArray:
-    """Bytes on each capacity of an all-reduce of ``nbytes`` by two trees of nodes.
+    """Return the bytes on each capacity of an all-reduce of ``nbytes`` by two trees of nodes.
 
-    In a node a chain leads to the GPU that stands in the trees, or with ``in_switch`` its switches
-    reduce: then each GPU sends and receives its vector once, about half of what a chain takes. Half
+    In a node a chain leads to the GPU that is in the trees, or with ``in_switch`` its switches
+    reduce: then each GPU sends and receives its vector once, about half the bytes of a chain. Half
     of a channel's bytes go up and down each edge of each tree.
     """
     from dpsim.collectives import tree_edges
@@ -175,10 +176,10 @@ def _both_ways(cluster: Cluster, a: IntArray, b: IntArray, nbytes: float) -> Flo
 def _carried(
     cluster: Cluster, source: IntArray, destination: IntArray, nbytes: float
 ) -> FloatArray:
-    """Bytes on each capacity when each source sends ``nbytes`` to its destination."""
+    """Return the bytes on each capacity when each source sends ``nbytes`` to its destination."""
     crossed = np.zeros(len(cluster.capacities) + 1)  # the last is for -1, no link
     if source.size:
         links = cluster.routes(source.ravel(), destination.ravel()).links
-        # Modulo the number of places, -1 is the last of them.
+        # The modulo maps -1 to the last place.
         crossed += np.bincount(links.ravel() % len(crossed), minlength=len(crossed))
     return nbytes * crossed[:-1]

@@ -1,4 +1,4 @@
-"""Reads the constants that the package ships.
+"""Read the constants that the package ships.
 
 Fitted on published tables by ``python -m tools.refits.nccl_refit``.
 """
@@ -12,15 +12,15 @@ from importlib.resources import files
 
 from dpsim.network.libraries.nccl.assembly import Known
 
-# constants.yaml has a line a constant, as its refit writes it: a parser of all of YAML takes an
-# eighth of a small prediction.
+# constants.yaml has one line per constant, as its refit writes it. A full YAML parser would take an
+# eighth of the time of a small prediction.
 _GROUP = re.compile(r"  (\S+):$")
 _ENTRY = re.compile(r"    (\S+): \{value: ([^,]+),")
 
 
 @cache
 def shipped_constants() -> Known:
-    """Ln of each constant by (group, name)."""
+    """Return the ln of each constant by (group, name)."""
     text = files("dpsim.network.libraries.nccl").joinpath("constants.yaml").read_text("utf-8")
     found = {}
     group = ""

@@ -1,4 +1,4 @@
-"""Seconds that a chosen (algorithm, protocol) takes: the fitted half of the model.
+"""Time of a chosen (algorithm, protocol): the fitted half of the model.
 
 With S bytes (nccl-tests' convention: the larger buffer), n ranks on N nodes of g GPUs:
 
@@ -8,16 +8,16 @@ With S bytes (nccl-tests' convention: the larger buffer), n ranks on N nodes of 
       function of S: beyond a few KiB more warps and channels start, which costs d a step.
     pipelined (Simple; NVLS, p2p)
         t = (L^r + T^r)^(1/r),   L = o + a + k h,   T = V / B
-      r = 1 adds the two; r < 1 is a pipeline that must be filled, which costs about their geometric
-      mean besides (r = 1/2: L + T + 2 sqrt(L T)); r > 1 overlaps them (Blackwell).
+      r = 1 adds the two; r < 1 is a pipeline that must be filled, which adds about their geometric
+      mean (r = 1/2: L + T + 2 sqrt(L T)); r > 1 overlaps them (Blackwell).
     several nodes
         L = o + a_net + a_p + k h_p + 2 ceil(log2 N) w_p   (ring: 2 (N-1) hops)
         T = (T_net^q + T_intra^q)^(1/q),  T_net = f S / (e_p R),
         t = (L^r + T^r)^(1/r), r = net_r (rings: 1, q twice)
-      Of a gather or a scatter also what its channels feed the cards with: T_net is the softened
-      larger of the two.
-      R is the NICs' line rate per node, e_p the share of it that a protocol moves (half by LL, a
-      flag goes with each word; its channels move C bytes a second at most, so that T_net is
+      For a gather or a scatter T_net is the softened larger of itself and the time in which the
+      channels feed the cards.
+      R is the NICs' line rate per node, e_p the share of it that a protocol moves (half by LL,
+      where a flag goes with each word; its channels move at most C bytes a second, so that T_net is
       f S / (e R) + f S / (C channels)), f the bytes that
       cross a node's boundary per byte reduced: ring 2 (n-1)/n, tree 1 on two nodes, else
       2 (N-1)/N (every node is a leaf of one tree and an inner node of the other).
@@ -69,7 +69,7 @@ WARM_BYTES = 12e3
 P2P_SWITCH_BYTES = 25e3
 # NCCL's own caps on an NVLSTree channel beyond two nodes against two (Hopper 45.5 / 57.7)
 NVLSTREE_MANY = 0.79
-# NVLS is taken to fill as fast among fewer GPUs, which was not measured.
+# NVLS is assumed to fill as fast among fewer GPUs, which was not measured.
 NVLS_RANKS = 8
 # One loop of NVLS's kernel moves a chunk of 128 KiB of each GPU in each of up to 32 channels
 # (src/init.cc, src/enqueue.cc).
@@ -77,13 +77,13 @@ NVLS_LOOP = 32 * 128 * 2.0**10  # bytes of the vector for each GPU
 FLOOR_SHARPNESS = 4.0
 _NO_FLOOR = 1e-12  # s
 CHANNEL_RATE = 50e9  # B/s, about the most that NCCL's search plans for a channel between nodes
-# How much harder the larger of network and node wins in a ring than in a tree.
+# How much sharper the maximum of network and node is in a ring than in a tree.
 RING_SHARPER = 2.0
 
 
 @dataclass(frozen=True)
 class Work:
-    """Rows to be priced: sizes, geometry, and which branch each takes (an index into BRANCHES)."""
+    """Rows to be timed: sizes, geometry, and the branch of each (an index into BRANCHES)."""
 
     nbytes: FloatArray
     ranks: FloatArray
@@ -94,11 +94,11 @@ class Work:
     nic_rate: FloatArray
 
     def times(self, count: int, branch: IntArray) -> Work:
-        """These rows ``count`` times over, with a ``branch`` for each."""
+        """Return these rows ``count`` times over, with a ``branch`` for each."""
         rows = {each.name: np.tile(getattr(self, each.name), count) for each in fields(self)}
         return Work(**{**rows, "branch": branch})
 
-    # A fit prices the same rows some thousand times.
+    # Cached, because a fit times the same rows some thousand times.
     @cached_property
     def local(self) -> FloatArray:
         """GPUs per node."""
@@ -111,12 +111,12 @@ class Work:
 
     @cached_property
     def is_chain(self) -> npt.NDArray[np.bool_]:
-        """Whether ranks pass the whole vector on, one to the next."""
+        """Whether each rank passes the whole vector on to the next."""
         return np.isin(self.op, _CHAINS)
 
     @cached_property
     def is_send(self) -> npt.NDArray[np.bool_]:
-        """Whether each rank sends to one other, and not to all."""
+        """Whether each rank sends to one other rank only."""
         return np.equal(self.op, _SEND)
 
     @cached_property
@@ -126,18 +126,18 @@ class Work:
 
     @cached_property
     def warmth(self) -> FloatArray:
-        """From 0 to 1, how far beyond the few KiB at which more warps and channels start."""
+        """How far the size exceeds the few KiB at which more channels start, from 0 to 1."""
         return _hill(self.nbytes / WARM_BYTES)
 
     @cached_property
     def adds_bytes(self) -> npt.NDArray[np.bool_] | None:
-        """Whether it sums elements of one byte; None where no row does."""
+        """Whether a row sums elements of one byte; None if no row does."""
         found = np.isin(self.op, _SUMS) & (self.one_byte > 0)
         return found if found.any() else None
 
     @cached_property
     def by_branch(self) -> list[tuple[str, str, IntArray, Work]]:
-        """By algorithm and protocol, on one node and on several: which rows, and those alone."""
+        """The rows by algorithm, protocol, and one node or several: their places and a subset."""
         several = self.nodes > 1
         found = []
         for index in np.unique(self.branch):
@@ -155,23 +155,23 @@ def _hill(x: FloatArray) -> FloatArray:
 
 
 def _port_bytes(w: Work, p: Params) -> FloatArray:
-    """V: bytes over one GPU's port, with the local copy of its own share (weight `copy`)."""
+    """Return V: bytes over one GPU's port, with the local copy of its own share (weight `copy`)."""
     copy = np.where(w.op == _ALL_REDUCE, p["copy"], p["copy_p2p"])
     copy = np.where(w.op == _ALL_GATHER, p["copy_ag"], copy)
     copy = np.where(w.op == _REDUCE_SCATTER, p["copy_rs"], copy)
     shared = w.nbytes * (w.rounds * (w.ranks - 1) + copy) / w.ranks
-    # A rank of a chain passes the whole vector on, and so does one that sends it to another.
+    # In a chain, and in a send, a rank passes on the whole vector.
     shared_or_sent = np.where(w.is_send, w.nbytes, shared)
     return np.where(w.is_chain, w.nbytes * p["chain"], shared_or_sent)
 
 
 def _inside_bytes(w: Work, p: Params) -> FloatArray:
-    """Bytes over a GPU's port inside its node of a job over several: none if it is alone there."""
+    """Return the bytes over a GPU's port inside its node; 0 if it is the only one there."""
     return np.where(w.local > 1, _port_bytes(w, p), 0.0)
 
 
 def _stepped(w: Work, p: Params, proto: str) -> FloatArray:
-    """LL or LL128 on one node: latency- and data-bound steps, softly the larger."""
+    """Return the time of LL or LL128 on one node: a soft maximum of latency and data per step."""
     steps = w.rounds * (w.ranks - 1)
     chunk = _port_bytes(w, p) / steps
     step = p["h_" + proto] + p["d_LL"] * w.warmth
@@ -182,14 +182,17 @@ def _stepped(w: Work, p: Params, proto: str) -> FloatArray:
 
 
 def _reduced_penalty(w: Work, p: Params) -> FloatArray | float:
-    """One-byte sums run below copy rate: seconds per byte times the bytes that one rank sums."""
+    """Return the extra time of one-byte sums, which run below copy rate.
+
+    Seconds per byte times the bytes that one rank sums.
+    """
     if w.adds_bytes is None:
         return 0.0
     return np.where(w.adds_bytes, p["int8"] * w.nbytes / np.sqrt(w.ranks), 0.0)
 
 
 def _power_mean(a: FloatArray, b: FloatArray, r: FloatArray) -> FloatArray:
-    """(a^r + b^r)^(1/r): from beyond the sum (r below 1) to nearly the larger of both (large r)."""
+    """Return (a^r + b^r)^(1/r): above the sum for r < 1, near the maximum for large r."""
     high, low = np.maximum(a, b), np.minimum(a, b)
     result: FloatArray = high * (1 + (low / high) ** r) ** (1 / r)
     return result
@@ -201,17 +204,17 @@ def _simple_ring(w: Work, p: Params) -> FloatArray:
 
 
 def _nvls(w: Work, p: Params) -> FloatArray:
-    # Switches multicast what is gathered: half of what an all-reduce sends.
+    # In a gather switches multicast the data: half the bytes of an all-reduce.
     transfer = w.rounds * w.nbytes * (w.ranks - 1) / w.ranks / p["B_N"]
     return _power_mean(p["o"] + _nvls_fill(w, p), transfer, p["r_N"])
 
 
 def _nvls_fill(w: Work, p: Params) -> FloatArray:
-    """Seconds until NVLS moves bytes at its rate.
+    """Return the seconds until NVLS moves bytes at its full rate.
 
-    Each rank behind the switch has a chunk of its own in a loop of NCCL's kernel, so that a loop
-    moves the more the more they are (src/device/all_reduce.h). A vector shorter than a loop fills
-    a part of it.
+    Each rank behind the switch has a chunk of its own in a loop of NCCL's kernel, so a loop moves
+    more data with more ranks (src/device/all_reduce.h). A vector shorter than a loop fills a part
+    of it.
     """
     longer = np.maximum(w.local / NVLS_RANKS, 1.0) - 1.0
     filled = np.minimum(w.nbytes / (w.local * NVLS_LOOP), 1.0)
@@ -219,7 +222,7 @@ def _nvls_fill(w: Work, p: Params) -> FloatArray:
 
 
 def _p2p(w: Work, p: Params) -> FloatArray:
-    """All-to-all: all peers at once.
+    """Return the time of an all-to-all, with all peers at once.
 
     LL below about 25 kB a peer, then Simple with a higher floor.
     """
@@ -231,7 +234,7 @@ def _p2p(w: Work, p: Params) -> FloatArray:
 
 
 def _hops(w: Work, tree: bool) -> FloatArray:
-    """Network latencies in a row: up and down the tree, or around the ring."""
+    """Return the network latencies in a row: up and down the tree, or around the ring."""
     rounds = w.rounds
     if tree:
         return 2 * np.ceil(np.log2(np.maximum(w.nodes, 1)))
@@ -240,7 +243,7 @@ def _hops(w: Work, tree: bool) -> FloatArray:
 
 
 def _crossing(w: Work, tree: bool) -> FloatArray:
-    """f: bytes over one node's NICs per byte of S, one direction."""
+    """Return f: bytes over one node's NICs per byte of S, one direction."""
     if not tree:
         return np.where(w.is_chain, 1.0, w.rounds * (w.ranks - 1) / w.ranks)
     result: FloatArray = np.where(w.nodes <= 2, 1.0, 2 * (w.nodes - 1) / w.nodes)
@@ -248,9 +251,9 @@ def _crossing(w: Work, tree: bool) -> FloatArray:
 
 
 def _p2p_net(w: Work, p: Params) -> FloatArray:
-    """All-to-all over nodes: the share (N-1)/N of each node's g S bytes leaves it.
+    """Return the time of an all-to-all over nodes: (N-1)/N of each node's g S bytes leaves it.
 
-    Of ranks that each send to the next one leaves it, by its own share of the cards.
+    If each rank sends to the next, one rank's data leaves the node, over its share of the cards.
     """
     peers = np.where(w.is_send, 1.0, w.ranks - 1)
     latency = p["o"] + p["net_a"] + p["net_h_Simple"] + p["net_h_P"] * peers
@@ -262,27 +265,27 @@ def _p2p_net(w: Work, p: Params) -> FloatArray:
 
 
 def _feeding(w: Work, p: Params) -> FloatArray:
-    """Seconds in which a node's GPUs feed their cards with what a gather or a scatter sends.
+    """Return the seconds in which a node's GPUs feed their cards in a gather or a scatter.
 
-    NCCL's search lays out one channel for each GPU's share of the cards, and more where that is
-    beyond `CHANNEL_RATE`: an all-gather's kernels move less than a card of that rate could.
+    NCCL's search lays out one channel for each GPU's share of the cards, and more if that exceeds
+    `CHANNEL_RATE`: an all-gather's kernels move less than a card of that rate could.
     """
     fed = _crossing(w, False) * w.nbytes / (p["net_feed"] * _channels(w))
     return np.where(w.is_one_way, fed, 0.0)
 
 
 def _channels(w: Work) -> FloatArray:
-    """How many channels NCCL's search lays out over a node's cards."""
+    """Return how many channels NCCL's search lays out over a node's cards."""
     return np.asarray(w.local * np.maximum(np.ceil(w.nic_rate / (w.local * CHANNEL_RATE)), 1))
 
 
 def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
-    """Several nodes: latencies in a row plus the softened larger of network and node."""
+    """Return the time on several nodes: latencies plus the soft maximum of network and node."""
     tree = algorithm != "ring"
     short = {"LL": "LL", "LL128": "LL128", "Simple": "S"}[proto]
     local = np.maximum(w.local - 1, 0)
     hops = _hops(w, tree)
-    # Steps inside nodes: up and down a chain of a node's GPUs in a tree, and in a ring all those
+    # Steps inside nodes: up and down a chain of a node's GPUs in a tree, and in a ring all steps
     # that do not leave a node.
     inside = 2 * local if tree else w.rounds * (w.ranks - 1) - hops
     fixed = p["o"] + p["net_a"] + (p["a_LL128"] if proto == "LL128" else 0.0)
@@ -302,11 +305,10 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     crossing = _crossing(w, tree) * w.nbytes
     net = crossing / (efficiency * w.nic_rate)
     if proto == "LL":
-        # A processor copies what leaves a GPU, and looks for the flag in every word.
+        # A processor copies the data that leaves a GPU, and checks the flag in every word.
         net = net + crossing / (p["net_c_LL"] * _channels(w))
     volume = 2 * w.nbytes * np.maximum(w.local - 1, 0) / w.local if tree else _inside_bytes(w, p)
-    # One pipeline through every link: no ramp beyond the steps, and the slowest link alone sets the
-    # rate.
+    # One pipeline through every link: no ramp beyond the steps, and the slowest link sets the rate.
     if not tree:
         sharpness = p["net_q"] * RING_SHARPER
         net = _power_mean(net, _feeding(w, p), sharpness)
@@ -315,13 +317,13 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
 
 
 def seconds(w: Work, p: Params) -> FloatArray:
-    """Time of each row on the branch that it takes, launch floor included."""
+    """Return the time of each row on its branch, launch floor included."""
     out = np.zeros_like(w.nbytes)
     for algorithm, proto, places, rows in w.by_branch:
         values = Picked(p, places)
         priced = _branch(rows, values, algorithm, proto)
         out[places] = priced + _reduced_penalty(rows, values)
-    # Launches of the next calls run beside this one: the slower of the two sets the pace.
+    # Launches of the next calls overlap with this one: the slower of the two sets the pace.
     return _power_mean(out, np.maximum(p["floor"], _NO_FLOOR), np.array(FLOOR_SHARPNESS))
 
 
@@ -337,9 +339,9 @@ def _branch(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
 
 
 class Picked(dict[str, FloatArray]):
-    """Those of ``constants`` at ``places``: each machine's of its rows, or each row's of a few.
+    """The ``constants`` at ``places``: of each row's machine, or of each of a few rows.
 
-    Each is picked when it is first read, for a branch reads few of a hundred.
+    Each is picked when it is first read, because a branch reads few of a hundred.
     """
 
     def __init__(self, constants: Params, places: IntArray) -> None:

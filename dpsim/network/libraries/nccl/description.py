@@ -1,6 +1,6 @@
-"""From words to an `NcclMachine`: rules for the free-text columns of measurement tables.
+"""Parse an `NcclMachine` from the free-text columns of measurement tables.
 
-Nothing is guessed in silence: whatever had to be assumed or could not be read is a `Note`. Numbers
+Nothing is guessed silently: everything that was assumed or could not be read is a `Note`. Numbers
 that are results rather than descriptions ("plateau 71GB/s", "effective 0.74GB/s") are never read.
 """
 
@@ -47,23 +47,23 @@ DTYPE_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A machine, and what reading it took: assumptions, and texts that were not understood."""
+    """A machine, with notes on assumptions and on texts that were not understood."""
 
     machine: NcclMachine
     notes: tuple[Note, ...]
 
 
 def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
-    """The GPU that ``text`` names; one of an unknown name is like another, and is noted."""
+    """Return the GPU that ``text`` names; an unknown name is taken as a similar GPU and noted."""
     gpu, known = named_gpu(text)
     like = f"an {gpu.name.split('-')[0].upper()}-class GPU"
     return gpu, [] if known else [Note("gpu", text, f"{like}: its name is not known")]
 
 
 def parse_version(text: str) -> tuple[int, ...] | None:
-    """(2, 21, 5) from "2.21.5 (NGC TF 24.06)"; None where nothing is stated.
+    """Return (2, 21, 5) for "2.21.5 (NGC TF 24.06)"; None if nothing is stated.
 
-    Of "CUDA 12.4, NCCL 2.21.5" too: versions of other programs are none of NCCL's.
+    Also for "CUDA 12.4, NCCL 2.21.5": versions of other programs are ignored.
     """
     if "rocm" in text.lower():
         return None  # the version of AMD's stack, not of its NCCL
@@ -73,10 +73,10 @@ def parse_version(text: str) -> tuple[int, ...] | None:
 
 
 def parse_settings(text: str) -> tuple[str | None, str | None]:
-    """NCCL_ALGO and NCCL_PROTO as stated, or as plain words: "Ring, 1 channel, LL128".
+    """Return NCCL_ALGO and NCCL_PROTO as stated, or as plain words: "Ring, 1 channel, LL128".
 
-    Anything vaguer ("default (...)") is not a setting, nor is a list: of "Ring,Tree" NCCL chooses.
-    Plain words without a protocol say what ran, not what it was held to.
+    Anything vaguer ("default (...)") is not a setting, and neither is a list: with "Ring,Tree" NCCL
+    chooses. Plain words without a protocol say what ran, not what was required.
     """
     algorithm, protocol = _variable("NCCL_ALGO", text), _variable("NCCL_PROTO", text)
     words = [word.strip() for word in text.lower().split(",")]
@@ -89,13 +89,13 @@ def parse_settings(text: str) -> tuple[str | None, str | None]:
 
 
 def _variable(name: str, text: str) -> str | None:
-    """The one value that the variable ``name`` is set to in ``text``."""
+    """Return the only value to which the variable ``name`` is set in ``text``."""
     stated = re.search(rf"{name}\s*=\s*([\w,]*\w)", text)
     return stated.group(1).lower() if stated and "," not in stated.group(1) else None
 
 
 def parse_launch(text: str) -> str:
-    """How the benchmark was started, where the description says so."""
+    """Return how the benchmark was started, if the description says so."""
     lower = text.lower()
     stated = re.search(r"launcher:\s*([^;]*)", lower)
     lower = stated.group(1) if stated else lower
@@ -109,12 +109,12 @@ def parse_launch(text: str) -> str:
 
 
 def describe(row: Mapping[str, str]) -> Description:
-    """The machine of a row with the columns of nccl_tests.csv.
+    """Return the machine of a row with the columns of nccl_tests.csv.
 
     Raises DpsimError (see `NcclMachine`).
     """
     gpu, notes = parse_gpu(row["gpu"])
-    # By float: spreadsheets write 8 as 8.0.
+    # Through float, because spreadsheets write 8 as 8.0.
     nodes = int(float(row.get("nodes") or 1))
     local = int(float(row.get("gpus_per_node") or 0)) or max(
         int(float(row.get("n_ranks") or 8)) // nodes, 1
@@ -148,7 +148,7 @@ def describe(row: Mapping[str, str]) -> Description:
 
 
 def _nvlink_domains(nodes: int, local: int, intra: str, words: str) -> tuple[int, int, list[Note]]:
-    """Nodes and GPUs of each, where NVLink joins several machines into one node to NCCL."""
+    """Return nodes and GPUs per node; machines that NVLink joins are one node to NCCL."""
     size = nvlink_domain(f"{intra} {words}")
     if nodes == 1 or (size is None and not re.search(r"nvlink|mnnvl", words.lower())):
         return nodes, local, []
@@ -168,9 +168,9 @@ def _nvlink_domains(nodes: int, local: int, intra: str, words: str) -> tuple[int
 
 
 def describe_system(row: Mapping[str, str]) -> Description:
-    """The machine of a row of nccl_single_node.csv.
+    """Return the machine of a row of nccl_single_node.csv.
 
-    The system's name says it all ("h100_sxm", "l40s").
+    The system's name is the whole description ("h100_sxm", "l40s").
     """
     name = row["system"].replace("_", " ")
     gpu, notes = parse_gpu(name)
@@ -196,5 +196,5 @@ def _one_node(row: Mapping[str, str], gpu: Gpu, inside: Inside, local: int) -> N
 
 
 def dtype_bytes(text: str) -> int | None:
-    """Bytes of an element; "float32 (torch bench)" is float32; None where the word is not known."""
+    """Return the bytes of an element; "float32 (torch bench)" is float32; None if unknown."""
     return DTYPE_BYTES.get((text.split() or ["float32"])[0].lower())

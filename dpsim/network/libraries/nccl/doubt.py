@@ -1,8 +1,8 @@
-"""How far NCCL's model may be off on a machine: by what it left of machines like it.
+"""Error of NCCL's model on a machine, from its residuals on similar machines.
 
-The nearer a measured machine is, the surer: where one of the same description was measured, the
-spread is that of machines that have such a twin; else of machines of its fabric, each left out;
-else of whole generations that were left out.
+The nearer a measured machine is, the smaller the uncertainty: if one with the same description was
+measured, the spread is that of machines with such a twin; else of machines of its fabric, each left
+out; else of whole generations that were left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 
 class _Measured(NamedTuple):
-    """A measured machine, what of it the model reads, its fabric, and what it reached in words."""
+    """A measured machine, the part that the model reads, its fabric, and its results in words."""
 
     machine: NcclMachine
     described: NcclMachine
@@ -43,7 +43,7 @@ class _Measured(NamedTuple):
 
 
 def family_of(machine: NcclMachine, operation: str) -> str:
-    """The heading of machines and operations whose errors are alike, such as multi-node IB/RoCE."""
+    """Return the family of machines and operations with similar errors: multi-node IB/RoCE, say."""
     other = "" if operation == "all_reduce" else _OTHER
     if machine.nodes == 1:
         return f"single-node {_INSIDE.get(machine.intra, 'xGMI')}{other}"
@@ -56,9 +56,9 @@ def machine_doubt(
     nbytes: float,
     residuals: Mapping[str, Any] | None = None,
 ) -> Doubt:
-    """The error of NCCL's ``operation``, by its own name, on a machine that is described.
+    """Return the error of NCCL's ``operation``, by its own name, on a described machine.
 
-    ``residuals`` stand in for the shipped ones.
+    ``residuals`` replace the shipped ones.
     """
     table = nccl_residuals() if residuals is None else residuals
     family, sizes = family_of(machine, operation), size_class(nbytes)
@@ -73,12 +73,12 @@ def machine_doubt(
         ),
         None,
     )
-    # Inside nodes machines of all generations of a fabric make its family.
+    # Inside nodes, a family contains machines of all generations of a fabric.
     is_known = machine.nodes == 1 and found is not None
     far = beyond(machine, table)
     said = ("" if is_known else _few(machine, operation, table)) or far
     if found is None or far:
-        # Errors of more nodes and of fewer are those of one network.
+        # Errors on more and on fewer nodes are errors of the same network.
         said = said or f"of {family} fewer than {len(_FEW)} machines were measured"
         doubt = unlike(machine.nodes == 1, sizes, said, of, table)
         return replace(doubt, drawn_as=_basis(family), nearest=near)
@@ -90,22 +90,22 @@ def machine_doubt(
 
 
 def _few(machine: NcclMachine, operation: str, table: Mapping[str, Any]) -> str:
-    """Where only a few machines of its generation ran the operation, a sentence that says so."""
+    """Return a sentence if only a few machines of the generation ran the operation, else ""."""
     kind, few = machine.generation, len(_FEW)
     ran = table["reach"].get(kind, {}).get("machines", {})
     machines = ran.get(operation, 0)
     if machines >= few:
         return ""
-    # Where the generation has more machines, they ran other operations.
+    # If the generation has more machines, they ran other operations.
     measured = f"{operation} of {kind}" if machines < max(ran.values(), default=0) else kind
     return f"of {measured} {_FEW[machines]} measured"
 
 
 def beyond(machine: NcclMachine, residuals: Mapping[str, Any] | None = None) -> str:
-    """What of ``machine`` is beyond all machines of its generation that were measured; or nothing.
+    """Return how ``machine`` exceeds all measured machines of its generation, or "".
 
-    That is a transport that none of them had (of AMD's, which are one generation over all), and
-    twice as many GPUs in a node, or nodes, as the most that were measured.
+    That is, it has a transport that none of them had (AMD's GPUs count as one generation), or at
+    least twice the largest measured number of GPUs in a node, or of nodes.
     """
     kind = machine.generation
     table = nccl_residuals() if residuals is None else residuals
@@ -128,7 +128,7 @@ def _shipped_machines() -> Sequence[_Measured]:
 
 
 def _machines(table: Mapping[str, Any]) -> Sequence[_Measured]:
-    """The measured machines, each with what it reached."""
+    """Return the measured machines, each with its results."""
     found = ((machine_from_json(each["machine"]), each["said"]) for each in table["measured"])
     return [
         _Measured(machine, described_as(machine), family_of(machine, "all_reduce"), said)
@@ -137,7 +137,7 @@ def _machines(table: Mapping[str, Any]) -> Sequence[_Measured]:
 
 
 def _nearest(machine: NcclMachine, measured: Sequence[_Measured]) -> tuple[str, ...]:
-    """What the measured machine of its fabric reached that is most like it, if there is any."""
+    """Return the results of the most similar measured machine of the same fabric, if any."""
     family = family_of(machine, "all_reduce")
     found = [
         (_distance(machine, each.machine), each.said) for each in measured if each.family == family
@@ -146,7 +146,7 @@ def _nearest(machine: NcclMachine, measured: Sequence[_Measured]) -> tuple[str, 
 
 
 def _distance(one: NcclMachine, other: NcclMachine) -> float:
-    """How unlike two machines are: in doublings, where kinds that differ count as some."""
+    """Return how different two machines are, in doublings; each different kind counts as two."""
     pairs = (
         (one.nodes, other.nodes),
         (one.gpus_per_node, other.gpus_per_node),
@@ -158,7 +158,7 @@ def _distance(one: NcclMachine, other: NcclMachine) -> float:
 
 
 def described_as(machine: NcclMachine) -> NcclMachine:
-    """The machine without what the model does not read of it, and NCCL's version."""
+    """Return the machine without NCCL's version and the fields that the model does not read."""
     return replace(machine, gpu="", nccl_version=None, graph=0)
 
 

@@ -1,6 +1,6 @@
-"""Why NCCL takes the algorithm and the protocol that it takes.
+"""Explain why NCCL selects an algorithm and protocol.
 
-What its time is made of, and from which sizes it would choose anew.
+Includes the terms of the predicted time, and the sizes at which the selection changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsim.network.libraries.nccl.prediction import (
 )
 from dpsim.network.libraries.nccl.selection import costs
 
-# Bytes between which the choice's switch points are looked for, rising.
+# Sizes in bytes, rising, between which the selection's switch points are searched.
 _SIZES = np.exp2(np.arange(3, 37, 0.25))
 
 
@@ -32,7 +32,7 @@ _SIZES = np.exp2(np.arange(3, 37, 0.25))
 class Rival:
     """An algorithm and protocol that could run.
 
-    NCCL's own estimate (s), on which it chooses, and this model's time (s) with its interval.
+    Has NCCL's own estimate (s), on which it selects, and this model's time (s) with its interval.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Rival:
     interval: PredictionInterval
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields by name; times in s."""
+        """Return its fields by name; times in s."""
         return {
             "name": self.name,
             "nccl_estimate_s": self.nccl_estimate,
@@ -54,10 +54,10 @@ class Rival:
 class Explanation:
     """Why one call runs as it does.
 
-    ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less what
-    overlaps). ``below`` and ``above`` say from which size (bytes) down and up another choice is
-    made, and which. ``interval``: of the time. ``kin`` are the measured machines whose residuals
-    corrected it.
+    ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less
+    overlap). ``below`` and ``above`` are the nearest size (bytes) down and up at which another
+    choice is made, and that choice. ``interval``: of the time. ``kin`` are the measured machines
+    whose residuals corrected it.
     """
 
     nbytes: int
@@ -73,12 +73,12 @@ class Explanation:
 
     @property
     def dominant(self) -> str:
-        """The term that most of the time is."""
+        """The largest term of the time."""
         return max(self.terms, key=lambda term: self.terms[term])
 
     @property
     def reason(self) -> str:
-        """The choice in a sentence."""
+        """The reason for the choice, in a sentence."""
         if len(self.rivals) < 2:
             return f"{self.chosen} is the only one that can run here"
         first, second = self.rivals[:2]
@@ -86,7 +86,7 @@ class Explanation:
         return f"NCCL estimates {self.chosen} {margin:.0%} faster than {second.name}, the next best"
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields by name; times in s."""
+        """Return its fields by name; times in s."""
         return {
             "bytes": self.nbytes,
             "chosen": self.chosen,
@@ -116,7 +116,7 @@ def explain(
 ) -> Explanation:
     """Explain operation ``op`` of ``nbytes``. Raises DpsimError as `predict` does.
 
-    ``farther`` are seconds that routes longer than any measured add to an algorithm's latency.
+    ``farther`` returns the extra latency (s) of an algorithm on routes longer than any measured.
     """
     from dpsim.network.libraries.nccl.doubt import machine_doubt
 
@@ -152,7 +152,7 @@ def _on_branch(
     sizes: list[float],
     branch: str,
 ) -> list[float]:
-    """Seconds for each size were that branch taken."""
+    """Return the seconds for each size if ``branch`` were taken."""
     work = work_for(machine, op, element_bytes, np.array(sizes, dtype=np.float64))
     work.branch[:] = BRANCHES.index(branch)
     constants = Picked(machine_constants(machine), np.zeros(len(sizes), dtype=np.int64))
@@ -168,7 +168,7 @@ def _rivals(
     doubt: Doubt,
     farther: Callable[[str], float],
 ) -> tuple[Rival, ...]:
-    """All that NCCL may take; of what is ``chosen`` the seconds are known."""
+    """Return all choices that NCCL may make; the time of the ``chosen`` one is given."""
     if op in ("alltoall", "sendrecv") or machine.ranks == 1:
         return ()
     table = costs(machine, op, element_bytes, np.array([float(nbytes)]))
@@ -187,14 +187,14 @@ def _rivals(
 def _terms(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str, took: float
 ) -> dict[str, float]:
-    """The seconds that a call ``took`` as latency, transfer and ramp.
+    """Split the seconds that a call ``took`` into latency, transfer and ramp.
 
-    Latency is what next to nothing costs, transfer is the bytes at the rate of the largest sizes,
-    ramp the rest; each has the same share of what neighbours and larger sizes say beside the model.
+    Latency is the time of nearly no bytes, transfer is the bytes at the rate of the largest sizes,
+    ramp the rest; corrections of the model by neighbours and larger sizes scale all three equally.
     """
     if machine.ranks == 1:
         return {"latency": 0.0, "transfer": 0.0, "ramp": 0.0}
-    # So far out a branch's time grows by its rate alone, whatever it costs to begin.
+    # At such sizes a branch's time grows only by its rate.
     huge = 2.0**44
     none, here, large, larger = _on_branch(
         machine, op, element_bytes, [1.0, nbytes, huge, 2 * huge], chosen
@@ -207,15 +207,15 @@ def _terms(
 def _switches(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
 ) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
-    """The nearest sizes below and above ``nbytes`` where NCCL chooses something else, and what."""
-    # On a grid: NCCL compares pieces of straight lines, with no formula for where they cross.
+    """Return the nearest sizes below and above where NCCL's choice differs, and what it is."""
+    # On a grid, because NCCL compares piecewise linear functions without a formula for crossings.
     found = predict(machine, op, element_bytes, _SIZES)
     below: tuple[int, str] | None = None
     for row, size in enumerate(_SIZES.tolist()):
         other = int(size), _name(found, row)
         if other[1] == chosen:
             continue
-        # Of those below the last is the nearest, of those above the first.
+        # The last one below is the nearest, and the first one above.
         if size < nbytes:
             below = other
         elif size > nbytes:

@@ -1,4 +1,4 @@
-"""What joins the GPUs of a node, from words such as "NVLink4+NVSwitch3".
+"""Parse what joins the GPUs of a node, from words such as "NVLink4+NVSwitch3".
 
 NVLinks and how they join the GPUs, AMD's links, or else PCIe (see `bus_text`).
 """
@@ -25,30 +25,30 @@ from dpsim.network.libraries.nccl.machine import (
     Note,
 )
 
-# Whose links stand for those of GPUs without a node of their own.
+# Nodes whose links are used for GPUs without a node of their own.
 _XGMI_NODE, _HYBRID_MESH = "mi300x-8gpu", "dgx1-v100"
 _PAIR = 2
-# Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1; later ones, four at most,
-# are joined directly, each with each.
+# Up to Volta, GPUs without a switch form the hybrid mesh of a DGX-1; later ones, four at most, are
+# joined directly, each with each.
 _LAST_HYBRID_MESH = 70
 _MOST_DIRECT = 4
-# "All-to-all" alone does not say it: over a switch it is, too.
+# "All-to-all" is not included, because GPUs behind a switch are all-to-all too.
 _DIRECT = re.compile(r"fully[- ]connected|\bdirect|mesh|(?:no|without) (?:nv)?switch")
 _SWITCHED = re.compile(r"(?<!no )(?<!no nv)(?<!without )(?<!without nv)switch")
-# NVLinks that are there and not used: "PCIe (NVLink disabled)".
+# NVLinks that exist but are not used: "PCIe (NVLink disabled)".
 _NO_NVLINK = re.compile(
     r"\b(?:no|without) nvlink|nvlinks? (?:is )?(?:disabled|off|not used|unused|inactive)"
 )
 _NO_NVLS = re.compile(
     r"nvls_enable=0|algo=\^nvls|\b(?:no|without) nvls|nvls\)? (?:is )?(?:disabled|off|not used)"
 )
-_BRIDGE_GENERATION = 3  # of the bridges of a pair whose generation is not stated (A100, A30, A40)
+_BRIDGE_GENERATION = 3  # assumed for bridges without a stated generation (A100, A30, A40)
 
 
 def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[Inside, list[Note]]:
-    """What joins the ``local`` GPUs of a node, by the column ``intra_link`` and their kind.
+    """Return what joins the ``local`` GPUs of a node, by the column ``intra_link`` and their kind.
 
-    ``settings`` is what NCCL was told of it, such as NCCL_P2P_DISABLE=1.
+    ``settings`` are NCCL's settings, such as NCCL_P2P_DISABLE=1.
     """
     lower = text.lower()
     if re.search(r"xgmi|infinity fabric", lower) or (is_amd(gpu) and "pci" not in lower):
@@ -60,7 +60,7 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
     pair = _pair_rate(lower, gpu) if local == _PAIR and not unused else 0.0
     if pair and (pair < own or own == 0):
         return Inside(NVMESH, pair), []
-    # A card for bridges reaches all others of its node over PCIe alone.
+    # A card with bridges reaches all other GPUs of its node only over PCIe.
     is_card = own == 0 and not ("nvswitch" in lower and _stated_nvlink(lower))
     if unused or is_card or "pci" in lower:
         return _parse_pcie(text, gpu, local, settings)
@@ -69,15 +69,15 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
 
 
 def _mesh_rate(gpu: Gpu, local: int, otherwise: str) -> float:
-    """B/s one way of the rings over the first ``local`` GPUs of a node of the catalogue with them.
+    """Return the one-way B/s of the rings over the first ``local`` GPUs of their catalogue node.
 
-    Of a GPU without such a node the one called ``otherwise`` stands for it.
+    The node ``otherwise`` is used for a GPU without such a node.
     """
-    # By the beginning of a line an MI250 would have the MI250X's, too.
+    # Compare names too, because the line of an MI250X begins with that of an MI250.
     named = (nodes()[name] for name in nodes().with_line(f"gpu: {gpu.name}"))
     own = (node for node in named if node.gpu.name == gpu.name)
     for node in (*own, nodes()[otherwise]):
-        # A GPU alone on its node has what joins all of them.
+        # A single GPU is described by the links that join all GPUs of the node.
         used = local if 1 < local < node.gpus else node.gpus
         devices = [f"gpu{place}" for place in range(used)]
         if rate := direct_rings(node.gpu, devices, node.expand_edges()).rate:
@@ -86,7 +86,7 @@ def _mesh_rate(gpu: Gpu, local: int, otherwise: str) -> float:
 
 
 def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
-    """What NVLinks join: all by a switch, four at most directly, or the hybrid mesh of a DGX-1."""
+    """Return what NVLinks join: a switch, at most four GPUs directly, or a DGX-1's hybrid mesh."""
     own, stated = nvlink_rate(gpu), _stated_nvlink(lower)
     rate = _usual_nvlink_rate(f"nvlink{stated}") if stated else own
     if not rate or 0 < own < rate:
@@ -96,20 +96,20 @@ def _nvlinked(lower: str, gpu: Gpu, local: int) -> Inside:
     if capability_of(gpu) <= _LAST_HYBRID_MESH:
         return Inside(NVMESH, _mesh_rate(gpu, local, _HYBRID_MESH))
     if _DIRECT.search(lower) and 1 < local < _MOST_DIRECT:
-        # A GPU's links are divided among the other three, also where the job has fewer of them.
+        # A GPU's links are divided among the other three, even if the job uses fewer of them.
         return Inside(NVMESH, rate * (local - 1) / (_MOST_DIRECT - 1))
-    # Four in full take part as behind a switch: all links of each carry rings.
+    # All four together behave like GPUs behind a switch: all links of each carry rings.
     return Inside(NVSWITCH, rate)
 
 
 def has_multicast(lower: str) -> bool:
-    """Whether the words leave NVLS to NCCL: there is a switch, and nobody turned it off."""
+    """Return whether NCCL may use NVLS: there is a switch, and NVLS is not disabled."""
     is_direct = _DIRECT.search(lower) and not _SWITCHED.search(lower)
     return not (is_direct or _NO_NVLS.search(lower))
 
 
 def _pair_rate(lower: str, gpu: Gpu) -> float:
-    """B/s of the links that join two GPUs alone, a bridge or "NV4"; 0 where none are named."""
+    """Return the B/s of the links that join a pair of GPUs, a bridge or "NV4"; 0 if unnamed."""
     if not re.search(r"\bnv(?:link|\d)|(?<!host )\bbridge", lower):
         return 0.0
     counted = re.search(r"\bnv(\d+)\b", lower)
@@ -122,13 +122,13 @@ def _pair_rate(lower: str, gpu: Gpu) -> float:
 
 
 def _stated_nvlink(lower: str) -> int | None:
-    """The generation of NVLink that the words name."""
+    """Return the generation of NVLink that the words name."""
     stated = re.search(r"nvlink\s*(?:v|gen)?\s*(\d)", lower)
     return int(stated.group(1)) if stated else None
 
 
 def _usual_nvlink_rate(link: str) -> float:
-    """B/s of as many of these NVLinks as the GPU of their generation has; 0 for unknown ones."""
+    """Return the B/s of all these NVLinks of a GPU of their generation; 0 for unknown ones."""
     fabrics = (gpu.nvlink_fabric for gpu in typical_gpus())
     return next((fabric.rate for fabric in fabrics if fabric and fabric.link == link), 0.0)
 

@@ -1,4 +1,4 @@
-"""What a machine is, as far as NCCL's model must know.
+"""The description of a machine for NCCL's model.
 
 Built from a description, never from measurements.
 """
@@ -22,14 +22,14 @@ TRANSPORTS: Final = (
     "ib",
     "roce",
     "efa-v1",
-    "efa-v2",  # and later ones: RDMA writes by the card, which the first generation lacks
+    "efa-v2",  # and later: RDMA writes by the card, which the first generation lacks
     "tcpx",
     "tcpxo",
     "tcp",
     "slingshot",
     "unknown",
 )
-RCCL: Final = "rccl"  # AMD's NCCL on any network
+RCCL: Final = "rccl"  # AMD's version of NCCL, on any network
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Bus:
     """How copies between the GPUs of a node cross PCIe.
 
     ``staged``: through the host's memory, so that each byte crosses two links and the memory twice.
-    ``per_uplink`` GPUs share one link towards the host, which staged copies alone cross.
+    ``per_uplink`` GPUs share one link towards the host, which only staged copies cross.
     ``copy_engine``: copy engines stage, not kernels that load and store. ``sockets``: copies from
     GPU to GPU cross the link between sockets. ``one_way``: each GPU only sends over PCIe or only
-    receives, as where bridges join pairs of them.
+    receives, as when bridges join pairs of them.
     """
 
     staged: bool = False
@@ -55,7 +55,7 @@ DIRECT: Final = Bus()
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What joins the GPUs of a node; see `NcclMachine` for the fields."""
+    """The interconnect of the GPUs of a node; see `NcclMachine` for the fields."""
 
     kind: str
     rate: float
@@ -69,19 +69,19 @@ class NcclMachine:
 
     ``capability`` is ten times the GPU's compute capability. ``intra_rate`` is the peak rate of one
     GPU's port inside the node in one direction (NVLink 3: 300e9 B/s); ``nic_rate`` the line rate of
-    those network cards of one node that the job's GPUs can use, one direction. ``bus`` says how
-    their copies cross PCIe, ``latest_pcie`` the generation that the links are called, which may be
-    rated as a later one. ``multicast``: the node's switches reduce and multicast, where their
-    generation can; ``nic_staged``: the cards reach the GPUs' memory only through the host's;
-    ``fabric_share`` is what slower links beyond the cards leave of their rate, which NCCL does not
-    know of when it chooses. ``launch`` names how a benchmark was started, which sets its floor:
-    "default" (one process per GPU), "single-process" (one thread for a node's GPUs) or "torch".
+    the network cards of one node that the job's GPUs can use, one direction. ``bus`` says how their
+    copies cross PCIe, ``latest_pcie`` the generation in the links' name, whose rate may be that of
+    a later one. ``multicast``: the node's switches reduce and multicast, if their generation can;
+    ``nic_staged``: the cards reach the GPUs' memory only through the host's; ``fabric_share`` is
+    the share of the cards' rate that slower links beyond them allow, which NCCL does not know when
+    it chooses. ``launch`` names how a benchmark was started, which sets its floor: "default" (one
+    process per GPU), "single-process" (one thread for a node's GPUs) or "torch".
     ``forced_algorithm`` and ``forced_protocol`` restate NCCL_ALGO and NCCL_PROTO, if set. ``graph``
-    says what NCCL's topology search found where that cannot be known from outside (0 as shipped, 1
+    is the result of NCCL's topology search where it cannot be known from outside (0 as shipped, 1
     twice the channels): only fits set it.
 
-    ``generation`` is what it shares with its like: the transport between nodes, or the fabric
-    inside one. Of PCIe that is the generation, and whether the host stages; of NVLink the GPUs'.
+    ``generation`` is shared with similar machines: the transport between nodes, or the fabric
+    inside one. For PCIe it is the generation and whether the host stages, for NVLink the GPUs'.
 
     Raises DpsimError for values that no machine has.
     """
@@ -137,27 +137,27 @@ class NcclMachine:
 
     @property
     def families(self) -> tuple[str, str]:
-        """Link families whose constants it takes: the fabric's kind, then its generation."""
+        """The link families whose constants it uses: the fabric's kind, then its generation."""
         if self.intra == PCIE:
             return "pcie", "pcie-staged" if self.bus.staged else ""
         if self.intra == XGMI:
             return "xgmi", ""
-        # Without a switch a GPU reaches each neighbour over only some of its links.
+        # Without a switch, a GPU reaches each neighbour over only some of its links.
         mesh = "nvlink-mesh" if self.intra == NVMESH else ""
         return f"nvlink-{_nvlink_generation(self.capability)}", mesh
 
     @property
     def ranks(self) -> int:
-        """All GPUs of the job."""
+        """The number of GPUs of the job."""
         return self.nodes * self.gpus_per_node
 
     def version_at_least(self, *wanted: int) -> bool:
-        """Whether NCCL is at least this version; an unstated version counts as recent."""
+        """Return whether NCCL has at least this version; an unstated version counts as recent."""
         return self.nccl_version is None or self.nccl_version >= wanted
 
 
 def _nvlink_generation(capability: int) -> str:
-    """The architecture whose NVLink a GPU of this compute capability (times ten) has."""
+    """Return the architecture whose NVLink a GPU of this compute capability (times ten) has."""
     if capability >= 100:
         return "blackwell"
     if capability >= 90:
@@ -167,9 +167,9 @@ def _nvlink_generation(capability: int) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Note:
-    """What a description left open.
+    """An unclear part of a description.
 
-    A text of ``column`` that the rules could not read in full, and what it was taken as.
+    A text of ``column`` that the rules could not read in full, and how it was interpreted.
     """
 
     column: str

@@ -1,6 +1,6 @@
-"""NCCL as a model of a collective.
+"""NCCL as a collective model.
 
-What `dpsim.network.libraries.nccl.prediction` answers, on a cluster.
+Uses `dpsim.network.libraries.nccl.prediction` on a cluster.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dpsim.collectives import Groups
     from dpsim.network.libraries.nccl.explanation import Explanation
 
-# dpsim's operations as NCCL calls them, and the schedule that stands for them where their channels
-# do not say what travels.
+# NCCL's name of each of dpsim's operations, and the schedule used where the channels do not
+# determine the traffic.
 _OPERATIONS = {
     "all-reduce": ("all_reduce", "ring"),
     "all-gather": ("all_gather", "ring"),
@@ -48,9 +48,9 @@ _OPERATIONS = {
     "reduce": ("reduce", "tree"),
 }
 _EXCHANGE = "pairwise"  # each rank sends to each
-_PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
-_MOST_KEPT = 1 << 20  # loads of links: steps repeat a few sizes
-# dpsim's algorithms as NCCL_ALGO knows them.
+_PROBE = 2**30  # bytes for comparing links: loads are proportional
+_MOST_KEPT = 1 << 20  # cached loads of links: steps repeat a few sizes
+# dpsim's algorithms by their names in NCCL_ALGO.
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
 
 
@@ -58,9 +58,9 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _kept(most: int) -> Callable[[_Method], _Method]:
-    """Have each model keep up to ``most`` answers of a method for as long as it lives itself.
+    """Cache up to ``most`` results of a method in each model.
 
-    A cache of the method's own would keep models too, and their clusters, when all is done.
+    A cache in the method itself would keep models, and their clusters, alive after their use.
     """
 
     def keeping(method: _Method) -> _Method:
@@ -81,11 +81,11 @@ def _kept(most: int) -> Callable[[_Method], _Method]:
 class NcclModel(LeavingTogether):
     """One operation by NCCL on a cluster.
 
-    ``restriction`` is "auto" (NCCL chooses) or an algorithm that it is held to, like NCCL_ALGO:
-    "ring", "tree" or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring,
-    whichever algorithm runs. Link loads are those of its channels, which leave nodes by all cards.
-    Where they load a link of the fabric more than the cards, it sets the rate. Raises DpsimError
-    for what NCCL does not have.
+    ``restriction`` is "auto" (NCCL chooses) or a required algorithm, like NCCL_ALGO: "ring", "tree"
+    or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring, whichever algorithm
+    runs. Link loads are those of its channels, which leave nodes by all cards. If they load a link
+    of the fabric more than the cards, that link sets the rate. Raises DpsimError for algorithms and
+    operations that NCCL lacks.
     """
 
     abilities = Ability.NONE
@@ -114,7 +114,7 @@ class NcclModel(LeavingTogether):
         self._name = operation
         self._answers: dict[str, dict[Any, Any]] = {}
         self._kept_loads: dict[tuple[int, str], FloatArray] = {}
-        # NCCL ignores a setting that leaves it nothing to run: what runs then shows it.
+        # NCCL ignores a setting that leaves it nothing to run, so check what would run.
         if forced is not None and self.machine.ranks > 1:
             _, runs, _ = _predicted(self.machine, self.operation, itemsize, 1)
             if runs != forced:
@@ -125,13 +125,13 @@ class NcclModel(LeavingTogether):
 
     @property
     def _is_direct(self) -> bool:
-        """Whether each rank sends to each by a route of its own, as where no switch joins peers."""
+        """Whether each rank sends to each by its own route, as without a switch between peers."""
         by_peers = self.machine.nodes > 1 and self.machine.intra == NVSWITCH
         return self._schedule_name == _EXCHANGE and not by_peers
 
     @cached_property
     def _schedule(self) -> Schedule:
-        """What is counted as its traffic, whichever algorithm runs."""
+        """The schedule whose traffic is counted, whichever algorithm runs."""
         chosen = algorithm(self._schedule_name, self._name)
         if self.groups is not None:
             from dpsim.collectives import in_groups
@@ -141,11 +141,11 @@ class NcclModel(LeavingTogether):
 
     @cached_property
     def _by_schedule(self) -> RoundsModel:
-        """What loads links where channels do not say it."""
+        """The model whose link loads are used where the channels do not determine them."""
         return RoundsModel(self._schedule, self.cluster, itemsize=self.itemsize)
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
-        """Bytes on each capacity by the channels of what runs (``name``)."""
+        """Return the bytes on each capacity by the channels of the algorithm ``name``."""
         if self._is_direct:
             return self._by_schedule.loads(nbytes)
         kept = self._kept_loads
@@ -161,7 +161,7 @@ class NcclModel(LeavingTogether):
         return self._loads_by(runs, self.members)
 
     def _loads_by(self, runs: str, members: IntArray) -> FloatArray:
-        """What a byte loads links with in each collective of ``members``."""
+        """Return each link's load per byte in the collectives of ``members``."""
         ranks, local = self.machine.ranks, self.machine.gpus_per_node
         if self._schedule_name == _EXCHANGE:
             return exchange_loads(self.cluster, members, local)
@@ -169,13 +169,13 @@ class NcclModel(LeavingTogether):
             in_switch = runs == "nvlstree"
             return tree_loads(self.cluster, members, local, 1.0, in_switch=in_switch)
         rounds = 2 if self.operation == "all_reduce" else 1
-        # Where switches add up, each GPU sends its vector once and receives the sum once.
+        # If switches reduce, each GPU sends its vector once and receives the sum once.
         rounds = 1 if runs == "nvls" else rounds
         each = _ring_bytes(self.operation, rounds, ranks)
         return ring_loads(self.cluster, members, local, each)
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Those of its rings: trees cross the same cards."""
+        """Yield the links of its rings; trees use the same cards."""
         if self._is_direct:
             yield from self._by_schedule.crossings()
             return
@@ -189,7 +189,7 @@ class NcclModel(LeavingTogether):
             yield routes.links, source, destination
 
     def of_group(self, ranks: IntArray) -> CollectiveModel:
-        """That group's channels, which nobody else's share links with."""
+        """Return the model of the group's channels, which share links with no others."""
         from dpsim.network.libraries.one_group import OneGroup
 
         if self._is_direct:
@@ -200,16 +200,16 @@ class NcclModel(LeavingTogether):
 
     @_kept(most=8)
     def _fabric_share(self, runs: str) -> float:
-        """What the slowest link beyond the cards leaves of their rate, with these channels.
+        """Return the share of the cards' rate that the slowest link beyond them allows.
 
-        1 where none is slower: oversubscribed or slow links, cards that few GPUs can reach and
-        directions that share a link all show here.
+        1 if none is slower. Oversubscribed or slow links, cards that few GPUs can reach, and
+        directions that share a link all lower it.
         """
         if self.machine.nodes == 1:
             return 1.0
         leave_a_node = _PROBE * _leaving(self.machine, self.operation, runs)
         loads = self._loads(_PROBE, f"{runs}/")
-        outside = slice(self.cluster.first_capacity[-1], None)  # the fabric's come last
+        outside = slice(self.cluster.first_capacity[-1], None)  # the fabric's links come last
         links = float((loads[outside] / self.cluster.capacities[outside]).max())
         of_nodes = [network_cards(kind) for kind in self.cluster.kinds]
         usable = min(cards.bandwidth for cards in of_nodes)
@@ -219,21 +219,21 @@ class NcclModel(LeavingTogether):
 
     @_kept(most=1)
     def sustained(self) -> float:
-        """What its channels, protocols and the wire leave of the rate of its busiest link."""
+        """Return the share of its busiest link's rate that is usable for data."""
         outcome = self.finish(np.zeros(len(self.ends)), _PROBE)
-        # As much again, without what it takes to begin.
+        # The time of as many bytes again, without the start-up time.
         seconds = self.time_together(2 * _PROBE) - float(outcome.finishes.max())
         return min(self._busiest_seconds(outcome.loads) / seconds, 1.0)
 
     @_kept(most=8)
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
+        """Return the bytes that each rank sends and receives by a ring (all-to-all: directly)."""
         if self.operation in CHAINS:
             return self._chain_traffic(nbytes)
         return traffic(self._schedule, nbytes, self.itemsize)
 
     def _chain_traffic(self, nbytes: int) -> Traffic:
-        """Each rank passes the vector on, but for the last of its chain: of a reduce the root."""
+        """Return the traffic of a chain: each rank except the last (the root of a reduce) sends."""
         sent = np.zeros(self.cluster.ranks, dtype=np.int64)
         sent[self.members] = nbytes
         received = sent.copy()
@@ -242,18 +242,18 @@ class NcclModel(LeavingTogether):
         return Traffic(received, sent) if self.operation == "reduce" else Traffic(sent, received)
 
     def doubt(self, nbytes: int) -> Doubt:
-        """What the model left of machines of this generation."""
+        """Return the error from the residuals on machines of this generation."""
         from dpsim.network.libraries.nccl.doubt import machine_doubt
 
         return machine_doubt(self.machine, self.operation, nbytes)
 
     @cached_property
     def kin(self) -> tuple[str, ...]:
-        """The measured machines of its kind whose residuals correct its times inside a node."""
+        """Measured machines of this kind whose residuals correct its times inside a node."""
         return predict(self.machine, self.operation, self.itemsize, [1]).neighbours
 
     def explain(self, nbytes: int) -> Explanation:
-        """Why NCCL chooses what it does at this size."""
+        """Return the explanation of NCCL's choice at this size."""
         from dpsim.network.libraries.nccl.explanation import explain
 
         share = self._fabric_share(self.algorithm_for(nbytes).split("/")[0])
@@ -262,7 +262,7 @@ class NcclModel(LeavingTogether):
 
     @_kept(most=4096)
     def _time(self, nbytes: int) -> tuple[float, str]:
-        """What runs is such as ``nvls/Simple``. Nothing costs what the least message does."""
+        """Return the time, and the branch such as ``nvls/Simple``. 0 bytes cost as much as 1."""
         nbytes = max(nbytes, 1)
         seconds, runs, protocol = _predicted(self.machine, self.operation, self.itemsize, nbytes)
         share = self._fabric_share(runs)
@@ -273,9 +273,9 @@ class NcclModel(LeavingTogether):
 
     @_kept(most=8)
     def _farther(self, runs: str) -> float:
-        """Seconds that hops over routes longer than any measured add to a call.
+        """Return the extra seconds per call on routes that are longer than any measured.
 
-        NCCL does not know of them when it chooses.
+        NCCL does not consider them when it chooses.
         """
         if self.machine.nodes == 1:
             return 0.0
@@ -293,13 +293,13 @@ class NcclModel(LeavingTogether):
 
 
 def _restriction(operation: str, asked: str) -> str:
-    """What ``operation`` is held to. Raises DpsimError for what NCCL has none of."""
+    """Return the required algorithm. Raises DpsimError for operations or algorithms NCCL lacks."""
     if operation not in _OPERATIONS:
         raise DpsimError(
             f"operation must be one that library nccl models ({', '.join(_OPERATIONS)}), but "
             f"got {operation!r}"
         )
-    # The others have one algorithm each, whatever is asked for.
+    # The other operations have one algorithm each, whatever is asked for.
     restriction = asked if operation == "all-reduce" else "auto"
     if restriction not in _RESTRICTIONS:
         raise DpsimError(
@@ -309,26 +309,26 @@ def _restriction(operation: str, asked: str) -> str:
     return restriction
 
 
-# Groups of one kind are one machine: each is asked of once.
+# Cached, because equal groups are one machine.
 @lru_cache(maxsize=4096)
 def _predicted(
     machine: NcclMachine, operation: str, itemsize: int, nbytes: int
 ) -> tuple[float, str, str]:
-    """Seconds, and the algorithm and protocol that run."""
+    """Return the seconds, and the algorithm and protocol that run."""
     found = predict(machine, operation, itemsize, [nbytes])
     return float(found.seconds[0]), found.algorithm[0], found.protocol[0]
 
 
 def _leaving(machine: NcclMachine, operation: str, runs: str) -> float:
-    """Bytes that leave the busiest node by its cards for each byte of the vector."""
+    """Return the bytes that leave the busiest node by its cards per byte of the vector."""
     if operation == "alltoall":
         return machine.gpus_per_node * (machine.nodes - 1) / machine.nodes
     if runs in ("tree", "nvlstree"):
-        # Of two trees a node is a leaf in one and has two children in the other.
+        # A node is a leaf of one tree and has two children in the other.
         return 1.0 if machine.nodes == 2 else 2.0
     return _ring_bytes(operation, 2 if operation == "all_reduce" else 1, machine.ranks)
 
 
 def _ring_bytes(operation: str, rounds: int, ranks: int) -> float:
-    """Bytes that a rank passes on in a ring for each of the vector: all of it in a chain."""
+    """Return the bytes that a rank passes on in a ring per byte of the vector; 1 in a chain."""
     return 1.0 if operation in CHAINS else rounds * (ranks - 1) / ranks

@@ -1,21 +1,21 @@
-"""Nearest-neighbour residual correction: what the model left of measured machines like one.
+"""Nearest-neighbour residual correction, from residuals of the model on similar measured machines.
 
-Inside a node the model leaves of a machine what it leaves of its generation: the sizes at which
-protocols really switch, and steps of an operation. So where machines whose GPUs have the same
+Inside a node, machines of one generation share their residuals, which come from the sizes at which
+protocols really switch and from the steps of an operation. So if machines whose GPUs have the same
 NVLinks were measured, with the operation, the ranks and a near version of NCCL,
 
     ln t = ln t_model + sum_k a_k m_k / (sum_k a_k + 1)
     m_k = sum_i w_i r_i / sum_i w_i,    a_k = sum_i w_i / (sum_i w_i + FEW)
     w_i = exp(-(d_i / WIDTH)^2 / 2)
 
-over machines k: one that was measured near the size is believed by half, many nearly in full. r_i
-are the machine's residuals ln(measured / model), the mean of each two octaves, and d_i how many
-octaves they lie from the size asked for. Above the largest measured size, where residuals are those
-of a rate, the correction stays; below the smallest it fades.
+over machines k: the residual of one machine measured near the size counts by half, that of many
+nearly in full. r_i are the machine's residuals ln(measured / model), averaged over two octaves
+each, and d_i their distances in octaves from the requested size. Above the largest measured size,
+where residuals are those of a rate, the correction stays; below the smallest it fades.
 
-Over PCIe neighbours tell nothing: rates there are the hosts', and hosts of the same words differ by
-more than the model errs (docs/accuracy.md). Nor do they between nodes, where residuals are those of
-a network and its settings.
+The correction is not used over PCIe, where rates depend on the host, and hosts of equal description
+differ by more than the model's error (docs/accuracy.md). It is not used between nodes either, where
+residuals depend on the network and its settings.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, Bus, NcclMach
 
 NEIGHBOURS_FILE = "neighbours.json"
 NEAR = 6  # minor releases of NCCL, about two years
-WIDTH = 2.0  # octaves over which a residual tells of other sizes
-FEW = 0.15  # of a size measured right there: with that much a machine is believed by half as much
-_BIN = 2  # octaves of which residuals are averaged
+WIDTH = 2.0  # octaves over which a residual applies to other sizes
+FEW = 0.15  # in measurements at the size itself: with that weight a machine counts by half
+_BIN = 2  # octaves over which residuals are averaged
 _DIGITS = 4
 
-# Seconds of a machine's operation with elements of some bytes, at each size.
+# Seconds of an operation on a machine with elements of some bytes, at each size.
 Modelled = Callable[[NcclMachine, str, int, FloatArray], FloatArray]
 Version = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """A measured curve inside one node: whose, of what, and seconds by ascending bytes."""
+    """A measured curve inside one node: machine, operation, and seconds by ascending bytes."""
 
     name: str
     machine: NcclMachine
@@ -56,7 +56,7 @@ class Measured:
     seconds: FloatArray
 
     def residuals(self, modelled: Modelled) -> FloatArray:
-        """Ln(measured / model), without peaks: fewer bytes take no longer than more."""
+        """Return ln(measured / model), without peaks: fewer bytes take no longer than more."""
         measured = np.minimum.accumulate(self.seconds[::-1])[::-1]
         model = modelled(self.machine, self.op, self.element_bytes, self.nbytes)
         return np.asarray(np.log(measured / model))
@@ -64,7 +64,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbour:
-    """What a model leaves of an operation on a measured machine, by ascending octaves of bytes.
+    """Residuals of an operation on a measured machine, by ascending octaves of bytes.
 
     ``versions`` are the oldest and the newest NCCL that it was measured with.
     """
@@ -78,16 +78,16 @@ class Neighbour:
     logs: FloatArray
 
     def is_near(self, machine: NcclMachine, op: str, element_bytes: int) -> bool:
-        """Whether it says something of ``op`` on ``machine``."""
+        """Return whether its residuals apply to ``op`` on ``machine``."""
         return (
-            # Elements of one byte are apart, since their sums run below the rate of copies.
+            # Elements of one byte are separate, because their sums run below the rate of copies.
             (self.op, self.element_bytes == 1) == (op, element_bytes == 1)
             and _likeness(self.machine) == _likeness(machine)
             and self._versions_apart(machine) <= NEAR
         )
 
     def _versions_apart(self, machine: NcclMachine) -> int:
-        """Minor releases between its NCCL and that of ``machine``; 0 where one is not stated."""
+        """Return the minor releases between its NCCL and the machine's; 0 if one is unknown."""
         if self.versions is None or machine.nccl_version is None:
             return 0
         oldest, newest = (_minor(version) for version in self.versions)
@@ -95,7 +95,7 @@ class Neighbour:
         return max(oldest - asked, asked - newest, 0)
 
     def under(self, modelled: Modelled, other: Modelled) -> Neighbour:
-        """What the ``other`` model leaves of it, where it is what ``modelled`` left."""
+        """Return it with the residuals of the model ``other`` instead of those of ``modelled``."""
         asked = self.machine, self.op, self.element_bytes, np.exp2(self.octaves)
         return replace(self, logs=self.logs + np.log(modelled(*asked) / other(*asked)))
 
@@ -105,7 +105,7 @@ def _minor(version: Version) -> int:
 
 
 def _likeness(machine: NcclMachine) -> tuple[object, ...]:
-    """What neighbours have in common."""
+    """Return the properties that neighbours have in common."""
     return (
         machine.gpus_per_node,
         machine.generation,
@@ -115,12 +115,12 @@ def _likeness(machine: NcclMachine) -> tuple[object, ...]:
 
 
 def has_neighbours(machine: NcclMachine) -> bool:
-    """Whether measured machines like it can tell of it at all."""
+    """Return whether residuals of similar machines can apply to this one at all."""
     return machine.nodes == 1 and machine.ranks > 1 and machine.intra in (NVSWITCH, NVMESH)
 
 
 def neighbours_of(curves: Iterable[Measured], modelled: Modelled) -> tuple[Neighbour, ...]:
-    """A neighbour for each machine, ranks and operation of ``curves``, as a model leaves them."""
+    """Return a neighbour for each machine, ranks and operation of ``curves``, by a model."""
     alike: dict[tuple[object, ...], list[Measured]] = {}
     for curve in curves:
         if has_neighbours(curve.machine):
@@ -130,14 +130,14 @@ def neighbours_of(curves: Iterable[Measured], modelled: Modelled) -> tuple[Neigh
 
 
 def _together(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
-    """One neighbour of curves that differ in versions, places and elements alone."""
+    """Return one neighbour from curves that differ only in versions, places and elements."""
     first = curves[0]
     octaves = np.log2(np.concatenate([curve.nbytes for curve in curves]))
     logs = np.concatenate([curve.residuals(modelled) for curve in curves])
     bins, place = np.unique(np.floor(octaves / _BIN), return_inverse=True)
     means = np.bincount(place, logs) / np.bincount(place)
     stated = [curve.machine.nccl_version for curve in curves if curve.machine.nccl_version]
-    # The middle of a bin, but no further than was measured: there a rate begins to hold.
+    # The middle of a bin, limited to the measured range, beyond which the rate is constant.
     middle = np.clip((bins + 0.5) * _BIN, octaves.min(), octaves.max())
     versions = (min(stated), max(stated)) if stated else None
     return Neighbour(
@@ -147,17 +147,17 @@ def _together(curves: Sequence[Measured], modelled: Modelled) -> Neighbour:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correction:
-    """The factor on the model's time at each size, and the machines that it is from."""
+    """The factor on the model's time at each size, and the machines that it comes from."""
 
     neighbours: tuple[Neighbour, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The machines."""
+        """The names of the machines."""
         return tuple(sorted({each.name for each in self.neighbours}))
 
     def factor(self, nbytes: FloatArray) -> FloatArray:
-        """1 without neighbours."""
+        """Return the factor at each size; 1 without neighbours."""
         total, believed = np.zeros_like(nbytes), np.zeros_like(nbytes)
         for each in self.neighbours:
             asked = np.minimum(np.log2(nbytes), each.octaves[-1])
@@ -166,7 +166,7 @@ class Correction:
             near = weights.sum(axis=1)
             total += weights @ each.logs / (near + FEW)
             believed += near / (near + FEW)
-        # One more than there are: shrunk towards no correction, the more the fewer there are.
+        # The extra 1 shrinks the correction towards none, more so with fewer machines.
         return np.asarray(np.exp(total / (believed + 1.0)))
 
 
@@ -176,7 +176,7 @@ NO_CORRECTION = Correction(())
 def correction(
     neighbours: Iterable[Neighbour], machine: NcclMachine, op: str, element_bytes: int
 ) -> Correction:
-    """What those of ``neighbours`` that are near say of ``op`` on ``machine``."""
+    """Return the correction by those of ``neighbours`` that are near ``op`` on ``machine``."""
     if not has_neighbours(machine):
         return NO_CORRECTION
     return Correction(
@@ -186,14 +186,14 @@ def correction(
 
 @cache
 def shipped_neighbours() -> tuple[Neighbour, ...]:
-    """Those that the package ships, as the shipped constants leave them."""
+    """Return the neighbours that the package ships, with residuals of the shipped constants."""
     path = files("dpsim.network.libraries.nccl").joinpath(NEIGHBOURS_FILE)
     content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     return tuple(_read(entry) for entry in content)
 
 
 def written(neighbour: Neighbour) -> dict[str, Any]:
-    """A neighbour as it stands in the file."""
+    """Return a neighbour in the format of the file."""
     return {
         "name": neighbour.name,
         "machine": machine_json(neighbour.machine),
@@ -206,7 +206,7 @@ def written(neighbour: Neighbour) -> dict[str, Any]:
 
 
 def machine_json(machine: NcclMachine) -> dict[str, Any]:
-    """A machine as it stands in files: what differs from the defaults."""
+    """Return a machine in the format of files: the fields that differ from the defaults."""
     stated = {
         each.name: getattr(machine, each.name)
         for each in fields(NcclMachine)
@@ -216,7 +216,7 @@ def machine_json(machine: NcclMachine) -> dict[str, Any]:
 
 
 def machine_from_json(entry: Mapping[str, Any]) -> NcclMachine:
-    """The machine of a file."""
+    """Return the machine of a file's entry."""
     values = dict(entry)
     if "bus" in values:
         values["bus"] = Bus(**values["bus"])

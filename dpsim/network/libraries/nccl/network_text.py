@@ -1,6 +1,6 @@
-"""What joins nodes, from words such as "InfiniBand NDR 8x400Gbps per node".
+"""Parse what joins nodes, from words such as "InfiniBand NDR 8x400Gbps per node".
 
-The transport, and the line rate of a node's cards.
+Gives the transport, and the line rate of a node's cards.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _IB_BITS = {
     "fdr": 56e9,
     "qdr": 40e9,
 }
-_FULL_NODE = 8  # GPUs that share what is stated for a node
-_HOPPER = 90  # ten times its compute capability: machines of it have a later EFA than the first
+_FULL_NODE = 8  # GPUs that share a rate stated for a node
+_HOPPER = 90  # ten times its compute capability: such machines have a later EFA than the first
 _PLAIN_ETHERNET = 10e9  # bit/s of a card with TCP whose rate is not stated
-_FASTEST_OLD_CARD = 200e9  # bit/s: what is beyond it and the GPU's own cards is a whole node's
+_FASTEST_OLD_CARD = 200e9  # bit/s: rates above this and the GPU's own card are for a whole node
 _MEASURED = re.compile(
     r"[\d.]+\s*GB/s\s+(?:plateau|busbw|effective)|\b(?:plateau|effective|reaches|busbw)\b[^();,]*\d[^();,]*",
     re.IGNORECASE,
@@ -33,11 +33,11 @@ _MEASURED = re.compile(
 _NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "quad": 4, "eight": 8}
 _NUMBER_WORDS = "|".join(_NUMBERS)
 _UNIT = r"GB/s|GBps|[GgTt](?:bps|b/s|bit/s|bit|b[Ee]|b|B)|[Gg](?:ig[Ee]?)?"
-# "HDR200" and "NDR400" are HDR and NDR with their rates; NDR200 and HDR100 are half of them.
+# "HDR200" and "NDR400" are HDR and NDR with their rates; NDR200 and HDR100 have half the rate.
 _WORD = r"(?i:xdr|ndr200|ndr|hdr100|hdr|edr|fdr|qdr)"
 _NUMERIC = rf"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>{_UNIT})\b"
 _SPEED = rf"(?:{_NUMERIC}|(?:\b|(?<=[x×*]))(?P<word>{_WORD})\d*\b)"
-# Names of cards stand between their number and their rate: "4x Slingshot-11 NICs (200 Gb/s each)".
+# Card names may stand between number and rate: "4x Slingshot-11 NICs (200 Gb/s each)".
 _NAMES = r"(?:[A-Za-z]+(?:-[A-Za-z]+)*[-\d]*[\s(@]+)*"
 _COUNT = rf"(?<![-\w.])(?P<count>\d+(?=\s*[x×*])|(?i:{_NUMBER_WORDS}))"
 _COUNTED = re.compile(rf"{_COUNT}(?:\s*[x×*]|[\s-])\s*{_NAMES}{_SPEED}")
@@ -51,7 +51,7 @@ _CARDS = re.compile(
     rf"(?<![-\w.])(\d+|{_NUMBER_WORDS})[\s-]+(?:[a-z]+\s+)?"
     r"(?:nic|hca|adapter|card|rail|port|interface)s?\b"
 )
-# In the order in which words decide: sockets over the cards of a Slingshot are sockets.
+# In order of precedence: sockets over Slingshot cards are sockets.
 _TRANSPORTS = (
     (r"tcpxo|fastrak", "tcpxo"),
     (r"tcpx", "tcpx"),
@@ -66,22 +66,22 @@ _TRANSPORTS = (
     (r"\befa|elastic fabric", "efa-v1"),
     (r"slingshot|cassini|\bcxi\b", "slingshot"),
     (r"\broce|rdma over converged|spectrum-?x\b|\berdma\b|\bthor\d?\b|pollara", "roce"),
-    # Cards that do both: over Ethernet it is RoCE.
+    # Cards that support both: over Ethernet it is RoCE.
     (r"(?=.*(?:connectx|\bcx-?\d|bluefield|\bbf-?\d|\brdma\b))(?=.*(?:gbe\b|ethernet))", "roce"),
-    # Cards of Omni-Path are reached by InfiniBand's verbs.
+    # Omni-Path cards are accessed through InfiniBand verbs.
     (r"\bomni-?\s?path|\bopa\b", "ib"),
     (r"infiniband|\bib\b|connectx|(?:\b|\dx)[xnhefq]dr\d*\b|quantum", "ib"),
     (r"\bcx-?\d|bluefield|\bbf-?\d|\bmlx\d|\brdma\b", "ib"),
     (r"tcp|socket|ethernet|gbe\b|gige|\bgvnic\b|\bena\b", "tcp"),
 )
-# Bit/s for each GPU where words name the network alone: a3-highgpu-8g has 4 cards of 200 Gbit/s for
-# 8 GPUs, a3-megagpu-8g 8 (Google Cloud, Networking and GPU machines), p4d.24xlarge 4 of 100 (AWS,
-# EC2 accelerated computing), nodes with Slingshot-11 a card of 200 for each GPU (CSCS, Alps).
+# Bit/s per GPU if the words name only the network: a3-highgpu-8g has 4 cards of 200 Gbit/s for 8
+# GPUs, a3-megagpu-8g 8 (Google Cloud, Networking and GPU machines), p4d.24xlarge 4 of 100 (AWS, EC2
+# accelerated computing), nodes with Slingshot-11 a card of 200 for each GPU (CSCS, Alps).
 _USUAL_BITS = {"tcpx": 100e9, "tcpxo": 200e9, "efa-v1": 50e9, "slingshot": 200e9}
 _FIRST_EFA = re.compile(r"\bv1\b|\befav1|gen\s*1\b|\b(?:p3dn|p4d)")
 _RDMA = frozenset({"ib", "roce"})
 
-# The card cannot reach the GPU's memory, so that each byte crosses the host's.
+# The card cannot reach the GPU's memory, so each byte goes through the host's memory.
 _STAGED = re.compile(
     r"host[ -]?staged|no gpudirect|without gpudirect|via (?:the )?host|gdr_level=(?:loc|pxb|0)"
     r"|\b(?:no|without) gdr\b|\b(?:gdr|gpudirect(?: rdma)?) (?:is )?(?:disabled|off|not used)"
@@ -93,7 +93,7 @@ _DOMAIN = re.compile(
 
 
 def nvlink_domain(text: str) -> int | None:
-    """GPUs that one NVLink domain over several nodes joins, by such words; None without any."""
+    """Return how many GPUs one NVLink domain over several nodes joins; None if none is named."""
     found = _DOMAIN.search(text.lower())
     if not found:
         return None
@@ -102,24 +102,24 @@ def nvlink_domain(text: str) -> int | None:
 
 
 def staged_through_the_host(text: str) -> bool:
-    """Whether ``text`` says that network cards reach GPUs only through the host's memory."""
+    """Return whether ``text`` says that network cards reach GPUs only through the host's memory."""
     return bool(_STAGED.search(text.lower()))
 
 
 @lru_cache(maxsize=256)
 def transport_of(text: str) -> str | None:
-    """The kind of network that ``text`` names, or None."""
+    """Return the kind of network that ``text`` names, or None."""
     return next((name for pattern, name in _TRANSPORTS if re.search(pattern, text.lower())), None)
 
 
 def parse_transport(
     text: str, gpu: Gpu | None = None, settings: str = ""
 ) -> tuple[str, list[Note]]:
-    """The kind of network, and notes on what had to be assumed.
+    """Return the kind of network, and notes on assumptions.
 
-    TCP where only a speed is given; "unknown" (priced as InfiniBand) where nothing is known. EFA
-    beside a ``gpu`` that is younger than its first generation is a later one. ``settings`` are what
-    NCCL was told, such as NCCL_IB_DISABLE=1.
+    TCP if only a speed is given; "unknown" (timed as InfiniBand) if nothing is known. EFA with a
+    ``gpu`` younger than its first generation is a later one. ``settings`` are NCCL's settings, such
+    as NCCL_IB_DISABLE=1.
     """
     named, told = transport_of(text), settings.lower()
     if "nccl_net=socket" in told or (named in _RDMA and "ib_disable=1" in told):
@@ -136,7 +136,7 @@ def parse_transport(
 
 
 def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
-    """Line rate (B/s, one way) of the network cards of a node that ``local`` GPUs can use.
+    """Return the one-way line rate (B/s) of a node's network cards that ``local`` GPUs can use.
 
     An assumed number of cards is noted.
     """
@@ -149,9 +149,9 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
 
 
 def node_cards(text: str, gpu: Gpu, local: int) -> tuple[str, int, float]:
-    """The kind of network that words name, how many cards ``local`` GPUs use, and a card's bit/s.
+    """Return the named network, the number of cards of ``local`` GPUs, and a card's bit/s.
 
-    "unknown" where they name none; number and rate are then what is usual beside such GPUs.
+    "unknown" if they name none; number and rate are then those usual for such GPUs.
     """
     count, bits, _ = _cards(_MEASURED.sub(" ", text), gpu, local)
     return parse_transport(text, gpu)[0], count, bits
@@ -162,7 +162,7 @@ def _counted(text: str) -> re.Match[str] | None:
 
 
 def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
-    """Cards that ``local`` GPUs use, bit/s of each, and whether the words say how many."""
+    """Return the cards that ``local`` GPUs use, bit/s of each, and whether the number is stated."""
     found = re.search(r"\bper (gpu|node)\b", text.lower())
     of = found.group(1) if found else ""
     each = local if of == "gpu" else 1
@@ -188,10 +188,10 @@ def _cards(text: str, gpu: Gpu, local: int) -> tuple[int, float, bool]:
 def _of_a_bare_rate(
     text: str, bits: float, of: str, gpu: Gpu, local: int
 ) -> tuple[int, float, bool]:
-    """`_cards` where words give a rate without their number: "RoCE 400GbE", "EFA 3200Gbps"."""
+    """Return `_cards` for a rate without a number of cards: "RoCE 400GbE", "EFA 3200Gbps"."""
     beside_a_gpu = 8 * network_rate(gpu)
     if bits > max(beside_a_gpu, _FASTEST_OLD_CARD):
-        # No card is as fast: it is a whole node's, of which a job's GPUs have their share.
+        # No card is as fast, so it is a whole node's rate, of which a job's GPUs have their share.
         return 1, bits * min(local / _FULL_NODE, 1.0), bool(of)
     if not of and bits == beside_a_gpu and transport_of(text) in _RDMA:
         return local, bits, False
@@ -199,7 +199,7 @@ def _of_a_bare_rate(
 
 
 def _usual_cards(text: str, gpu: Gpu, local: int) -> tuple[int, float]:
-    """Cards of ``local`` GPUs and bit/s of each where words name the network alone, or nothing."""
+    """Return cards and bit/s of each for ``local`` GPUs, if at most the network is named."""
     named = parse_transport(text, gpu)[0]
     if named == "tcp":
         return 1, _PLAIN_ETHERNET
@@ -211,7 +211,7 @@ def _number(word: str) -> int:
 
 
 def _bits(found: re.Match[str]) -> float:
-    """Bits per second of a card as it is sold, by its rate or by the word for it.
+    """Return the nominal bit/s of a card, by its rate or by the word for it.
 
     "GB/s" and "GBps" are bytes, everything else is bits.
     """
@@ -224,5 +224,5 @@ def _bits(found: re.Match[str]) -> float:
 
 
 def usable_nics(count: int, local: int) -> int:
-    """Cards in use by ``local`` GPUs: of up to 8 cards one a GPU, of more its share each."""
+    """Return the cards that ``local`` GPUs use: of up to 8 one per GPU, of more their share."""
     return min(count, local) if count <= 8 else min(count, max(local * count // 8, 1))

@@ -1,4 +1,4 @@
-"""A cluster as NCCL's model sees it, read off the catalogue's entries."""
+"""Describe a cluster for NCCL's model, from the catalogue's entries."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
-    """The machine that ``cluster`` is to NCCL; of unlike nodes the slowest counts.
+    """Return the machine of ``cluster`` for NCCL; of different nodes the slowest counts.
 
-    With ``groups`` that of each of them, which has the cards next to its own GPUs: what others send
-    over these NCCL does not know. Raises DpsimError for accelerators that NCCL does not serve, and
-    for nodes or groups that come out uneven.
+    With ``groups``, the machine of each group, which has the cards next to its own GPUs; NCCL does
+    not know of other groups' traffic over these. Raises DpsimError for accelerators that NCCL does
+    not support, and for uneven nodes or groups.
     """
     per_node = gpus_per_node(cluster)
     local, nodes = per_node, cluster.nodes
@@ -46,7 +46,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         local = among.groups_of("library nccl in groups")
         nodes = among.ranks // local
     capability, _, name = min(
-        # The oldest generation sets the pace; of equal ones the first, as its place says.
+        # The oldest generation sets the pace; the place selects the first of equal ones.
         (_served_capability(kind.node.gpu), place, kind.node.gpu.name)
         for place, kind in enumerate(cluster.kinds)
     )
@@ -74,17 +74,17 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What joins some GPUs of a node, and the rings over them by which NCCL uses it."""
+    """The interconnect of some GPUs of a node, and the rings over them by which NCCL uses it."""
 
     inside: Inside
     rings: tuple[Ring, ...]
 
 
 def joined_groups(cluster: Cluster, members: IntArray, local: int) -> list[tuple[Joined, IntArray]]:
-    """What joins the GPUs of a node that meet, with the rows of ``members`` of which it does so.
+    """Return the interconnects of GPUs within nodes, each with its rows of ``members``.
 
-    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node. Of
-    unlike nodes the slowest counts for all.
+    ``members`` (collectives, ranks) holds the ranks of each, node by node, ``local`` per node. The
+    slowest of different nodes counts for all.
     """
     places, kind_of_row = np.unique(
         cluster.local_of[members[:, :local]], axis=0, return_inverse=True
@@ -98,7 +98,7 @@ def joined_groups(cluster: Cluster, members: IntArray, local: int) -> list[tuple
 
 
 def gpus_per_node(cluster: Cluster) -> int:
-    """GPUs of each node. Raises DpsimError where nodes differ in it."""
+    """Return the number of GPUs of each node. Raises DpsimError if nodes differ in it."""
     if cluster.per_node is None:
         numbers = sorted({len(kind.gpus) for kind in cluster.kinds})
         raise DpsimError(
@@ -108,7 +108,7 @@ def gpus_per_node(cluster: Cluster) -> int:
 
 
 def _served_capability(gpu: Gpu) -> int:
-    """What NCCL chooses the GPU's constants by; raises DpsimError where it does not serve it."""
+    """Return the capability by which NCCL chooses constants; raises DpsimError if not supported."""
     if gpu.capability is not None:
         return gpu.capability
     if not is_amd(gpu):
@@ -117,7 +117,7 @@ def _served_capability(gpu: Gpu) -> int:
 
 
 def _own_cards(cluster: Cluster, groups: Groups) -> float:
-    """The share of a node's cards that are next to GPUs of one group: of the poorest group."""
+    """Return the share of a node's cards next to a group's GPUs; the smallest of all groups."""
     members = groups.members(cluster.ranks)
     node = np.arange(gpus_per_node(cluster))
     here = [np.intersect1d(ranks, node) for ranks in members if (ranks < len(node)).any()]
@@ -126,9 +126,9 @@ def _own_cards(cluster: Cluster, groups: Groups) -> float:
 
 
 def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
-    """What joins the GPUs at these local ranks; a node's only one is on PCIe.
+    """Return the interconnect of the GPUs at these local ranks; a node's only one is on PCIe.
 
-    A GPU that meets none of its node has what joins all of them.
+    A single GPU of a node is described by the links that join all of its GPUs.
     """
     gpus = [kind.gpus[place] for place in places]
     among = gpus if len(gpus) > 1 else [f"gpu{number}" for number in range(kind.node.gpus)]
@@ -146,10 +146,10 @@ def _join(kind: NodeGraph, places: Sequence[int]) -> Joined:
         return Joined(Inside(family, mesh.rate), mesh.rings if among is gpus else (in_order,))
     all_links = [link for _, _, link, _ in links]
     others = [link for link in all_links if "nvlink" not in link.name]
-    # An AMD GPU that replaces another in a node may have NVIDIA's links alone.
+    # An AMD GPU that replaces another in a node may have only NVIDIA's links.
     slowest = min(others or all_links, key=lambda link: link.rate.value)
     bus = _bus(kind, among)
-    # Over bridged pairs two rings, in opposite directions, each have one way of a link.
+    # Over bridged pairs, two rings in opposite directions use one direction of a link each.
     rings = (in_order, _reversed(in_order)) if bus.one_way else (in_order,)
     return Joined(Inside(PCIE, slowest.rate.value, bus, _latest_pcie(slowest)), rings)
 
@@ -159,16 +159,16 @@ def _reversed(ring: Ring) -> Ring:
 
 
 def _latest_pcie(link: Link) -> int:
-    """The generation that a link is called: twice the rate of PCIe 4 is not yet PCIe 5."""
+    """Return the PCIe generation in a link's name: twice the rate of PCIe 4 is not yet PCIe 5."""
     called = re.match(r"pcie(\d)-", link.name)
     return int(called[1]) if called else 6
 
 
 def _bus(kind: NodeGraph, gpus: Sequence[str]) -> Bus:
-    """How a ring crosses PCIe: peer to peer under one socket, staged where it must leave one.
+    """Return how a ring crosses PCIe: peer to peer under one socket, staged across sockets.
 
-    Where only the hops between sockets are staged, a GPU of each has its uplink for itself. Bridged
-    pairs of ``gpus`` are taken to be peers of one another, as in words (`bus_text`).
+    If only the hops between sockets are staged, a GPU of each socket has its uplink for itself.
+    Bridged pairs of ``gpus`` are assumed to be peers of one another, as in words (`bus_text`).
     """
     peers = {gpu: _towards_cpu(gpu, kind.edges) for gpu in kind.gpus}
     sockets = {way[-1] for way in peers.values()}
@@ -182,9 +182,9 @@ def _bus(kind: NodeGraph, gpus: Sequence[str]) -> Bus:
 
 
 def _towards_cpu(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> tuple[str, ...]:
-    """The devices from a GPU to the nearest CPU, both included, or as far as its links lead."""
+    """Return the devices from a GPU to the nearest CPU, inclusive, or as far as its links lead."""
     ways: list[tuple[str, ...]] = [(gpu,)]
-    # The list grows as it is gone through: a search in breadth, so that the nearest CPU is first.
+    # The list grows during the loop: a breadth-first search, which finds the nearest CPU first.
     for way in ways:
         if way[-1].startswith("cpu"):
             return way
@@ -199,10 +199,10 @@ def _towards_cpu(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> tuple
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cards:
-    """The network cards that a node's GPUs use: B/s in one direction, and their transport.
+    """The network cards that a node's GPUs use: one-way B/s, and their transport.
 
-    ``rate`` is nominal, as their buses carry it; ``bandwidth`` what they achieve of it. The
-    transport is "unknown" where the link's name, aliases and description do not say it.
+    ``rate`` is nominal, limited by their buses; ``bandwidth`` is the achieved rate. The transport
+    is "unknown" if the link's name, aliases and description do not state it.
     """
 
     rate: float
@@ -211,7 +211,7 @@ class Cards:
 
 
 def network_cards(kind: NodeGraph) -> Cards:
-    """The cards of a kind of node, all together."""
+    """Return the cards of a kind of node, all together."""
     link, bus, count = kind.node.nics.link, kind.node.nic_bus, len(set(kind.nic_of))
     named = (
         transport_of(" ".join([link.name, *link.aliases]))

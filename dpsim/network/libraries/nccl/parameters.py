@@ -1,8 +1,8 @@
-"""The fitted constants: their names, units and prior knowledge.
+"""The fitted constants: their names, units and priors.
 
 Rates are shares of a described peak (the port inside a node, the line rate of the network cards),
-so that a GPU generation or card that was never measured scales by its description; its latencies
-are the mean over those that were.
+so that a GPU generation or card that was never measured scales with its description; its latencies
+are the mean over measured ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Level = Literal["common", "intra", "net", "floor", "machine"]
 
 @dataclass(frozen=True)
 class Param:
-    """A positive constant: unit, prior centre, and how far (in log) a family may lie from it."""
+    """A positive constant: unit, prior centre, and the spread (in log) of families around it."""
 
     name: str
     level: Level
@@ -28,8 +28,8 @@ class Param:
     text: str
 
 
-# Centres: a first look at A100, H100 and B200 tables (validate/published/data/README_NCCL.md);
-# spreads by judgement.
+# Centres are rough estimates from A100, H100 and B200 tables
+# (validate/published/data/README_NCCL.md); spreads are judgement.
 PARAMS: tuple[Param, ...] = (
     Param("o", "intra", "s", 6e-6, 0.1, "launch of one call"),
     Param("h_LL", "intra", "s", 1.0e-6, 0.3, "LL latency of one step"),
@@ -65,7 +65,7 @@ PARAMS: tuple[Param, ...] = (
     Param("net_h_LL", "net", "s", 5e-6, 0.3, "LL latency of a network hop"),
     Param("net_h_LL128", "net", "s", 9e-6, 0.3, "LL128 latency of a network hop"),
     Param("net_h_Simple", "net", "s", 15e-6, 0.3, "Simple latency of a network hop"),
-    # As inside a node: what it costs is the rank's own, not the network's.
+    # As inside a node: the cost is the rank's own, not the network's.
     Param("net_h_P", "net", "s", 0.5e-6, 0.5, "what each rank costs a rank that sends to all"),
     Param("net_c_LL", "net", "B/s", 10e9, 0.3, "what LL moves in a channel between nodes"),
     Param("net_e_LL128", "net", "1", 0.9, 0.05, "share of the NICs' line rate that LL128 moves"),
@@ -98,11 +98,11 @@ PARAMS: tuple[Param, ...] = (
 NAMES: tuple[str, ...] = tuple(p.name for p in PARAMS)
 OWN_ONLY = frozenset(p.name for p in PARAMS if p.level == "machine")
 COMMON = "common"
-FULL_NODE = 8  # GPUs of the nodes that net_a is stated for
+FULL_NODE = 8  # GPUs per node to which net_a refers
 # before this NCCL, network plugins moved a smaller share of the line rate
 OLD_NCCL = (2, 9)
-# PCIe shares sit far from NVLink's: its own centres. Local copies run in device memory, ten times
-# as far from PCIe as from NVLink.
+# PCIe has its own centres, because its shares differ much from NVLink's. Local copies run in device
+# memory, whose rate exceeds PCIe's ten times as much as NVLink's.
 PCIE_CENTRES: Mapping[str, float] = {
     "f_LL": 0.35,
     "f_S": 0.65,
@@ -113,24 +113,24 @@ PCIE_CENTRES: Mapping[str, float] = {
     "copy_rs": 0.04,
     "copy_p2p": 0.05,
 }
-# What copies through the host's memory add to the latency of a step: two crossings of the bus for
-# one.
+# Copies through the host's memory increase the latency of a step: they cross the bus twice.
 STAGED_SHIFT: Mapping[str, float] = {"h_LL": 1.5, "h_LL128": 1.5, "h_S": 1.5}
-# a network whose kind is not stated, or never measured, is priced as its nearest measured kin
+# A network of a kind that is not stated, or was never measured, uses the nearest measured kind.
 TRANSPORT_KIN: Mapping[str, str] = {
     "roce": "ib",
     "unknown": "ib",
     "none": "ib",
     "efa-v1": "efa",
     "efa-v2": "efa",
-    # TCPX is the kernel's TCP with payloads put into GPUs; with TCPXO the card does the transport.
+    # TCPX is the kernel's TCP with payloads placed in GPU memory; in TCPXO the card does the
+    # transport.
     "tcpx": "tcp",
     "tcpxo": "efa",
 }
-# Transports of a family whose own distance from it is fitted.
+# Transports whose own deviation from their family is fitted.
 MEASURED_APART = frozenset({"roce", "efa-v1", "efa-v2", "tcpx", "tcpxo"})
-# Latency of a hop against the mean before any fit (about 6 us on InfiniBand, 30 on EFA, 50 on TCP).
-# What is under way at once is alike, so that LL moves the less the longer a hop is.
+# Latency of a hop relative to the mean before any fit (about 6 us on InfiniBand, 30 on EFA, 50 on
+# TCP). The bytes in flight are equal, so LL moves less data the longer a hop is.
 TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
     "efa": {
         "net_h_LL": 6.0,
@@ -149,10 +149,10 @@ TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
         "net_c_LL": 0.25,
     },
     "slingshot": {"net_h_LL": 1.5, "net_h_LL128": 1.5, "net_h_Simple": 1.5, "net_c_LL": 0.25},
-    # Later cards write to a GPU elsewhere by themselves: calls begin sooner, hops are as long.
+    # Later cards write to remote GPUs by themselves: calls begin sooner, hops take as long.
     "efa-v2": {"net_a": 0.3},
     "tcpxo": {"net_a": 0.3},
-    # A call over 16 MI300X takes 220 us at the least, ten times what NCCL's does.
+    # A call over 16 MI300X takes at least 220 us, ten times as long as with NCCL.
     RCCL: {"net_a": 10.0},
     # One thread starts all GPUs of a node one after the other; Python starts one.
     "single-process": {"floor": 0.2},

@@ -1,4 +1,4 @@
-"""Constants in the units in which costs are counted: shares of a rate become bytes a second."""
+"""Convert constants to physical units: shares of a rate become bytes per second."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dpsim.network.libraries.nccl.parameters import FULL_NODE, NAMES, OLD_NCCL
 BoolArray = npt.NDArray[np.bool_]
 Constants = dict[str, FloatArray]
 
-# How sharply the slower of the loading kernel and the uplink sets the rate.
+# Sharpness of the minimum of the loading kernel's and the uplink's rates.
 HOST_SHARPNESS = 6.0
-LL_SHARE = 0.5  # Half of what LL moves are flags, one with each word.
+LL_SHARE = 0.5  # Half of the bytes of LL are flags, one with each word.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
-    """What machines are, an array over them each; see `NcclMachine` and `Bus`.
+    """The properties of machines, one array each; see `NcclMachine` and `Bus`.
 
-    ``calls`` are the launches that one thread makes one after the other, 0 where there is no floor.
+    ``calls`` are the launches that one thread makes one after the other, 0 if there is no floor.
     ``linked`` is the share of its generation's NVLinks that a GPU has or uses, 1 without NVLinks.
     """
 
@@ -45,7 +45,7 @@ class Facts:
 
 
 def facts_of(machines: Sequence[NcclMachine]) -> Facts:
-    """The facts of these machines, in their order."""
+    """Return the facts of these machines, in their order."""
     calls = {"default": 0, "torch": 1}
     return Facts(
         rate=np.array([m.intra_rate for m in machines]),
@@ -71,19 +71,19 @@ def _linked(machine: NcclMachine) -> float:
 
 
 def physical(logs: FloatArray, facts: Facts) -> Constants:
-    """Ln theta (machines x constants) -> what `dpsim.network.libraries.nccl.cost.seconds` takes."""
-    # A trial step of the fit may go far out: exp must stay finite for it to be refused.
+    """Convert ln theta (machines x constants) to the parameters of `cost.seconds`."""
+    # A trial step of the fit may go far out; exp must stay finite so that it can be rejected.
     values = np.exp(np.clip(logs.T, -50, 50))
     theta = dict(zip(NAMES, values, strict=True))
     port = _port_rate(theta, facts)
     theta["B_P"] = theta["f_P"] * port
     for protocol in ("LL", "LL128", "S", "N"):
         theta["B_" + protocol] = theta["f_" + protocol] * port * _ways(facts)
-    # Local copies run in the GPU's memory: over fewer links all else takes longer, but not they.
+    # Local copies run in the GPU's memory, so fewer links do not slow them down.
     for copy in ("copy", "copy_ag", "copy_rs", "copy_p2p"):
         theta[copy] = theta[copy] * facts.linked
     theta["a_P"] = theta["a_P"] * np.where(facts.twice_the_channels, theta["p2p_low"], 1.0)
-    # A machine that is slow to launch shows it in the floor where there is one.
+    # The launch cost of a machine goes into the floor if there is one.
     theta["o"] = theta["o"] * np.where(facts.calls > 0, 1.0, theta["launch"])
     theta["floor"] = theta["floor"] * facts.calls * theta["launch"]
     theta["chain"] = _chain(theta, facts)
@@ -92,7 +92,7 @@ def physical(logs: FloatArray, facts: Facts) -> Constants:
 
 
 def _network(theta: Constants, facts: Facts) -> None:
-    """The network's constants of each machine, in place."""
+    """Convert the network's constants of each machine, in place."""
     old = np.where(facts.old, theta["net_old"], 1.0)
     host = np.where(facts.nic_staged, theta["net_host"], 1.0)
     theta["net_e_P"] = theta["net_e_P"] * theta["net_share"] * host
@@ -101,19 +101,19 @@ def _network(theta: Constants, facts: Facts) -> None:
         share, hop = "net_e_" + protocol, "net_h_" + protocol
         theta[share] = theta[share] * theta["net_share"] * old * host
         theta[hop] = theta[hop] * theta["net_lag"]
-    # The proxies of a node's GPUs take turns at its cards: posting and polling add up over them.
+    # The proxies of a node's GPUs take turns at its cards, so posting and polling add up.
     theta["net_a"] = theta["net_a"] * theta["net_lag"] * facts.local / FULL_NODE
     theta["net_h_P"] = theta["net_h_P"] * theta["net_lag"]
-    # Links of PCIe move no more for more channels.
+    # PCIe links are not faster with more channels.
     theta["net_port"] = np.where(facts.on_bus, 1.0, theta["net_port"])
 
 
 def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
-    """B/s of one GPU's port while it sends and receives.
+    """Return the B/s of one GPU's port while it sends and receives.
 
-    On PCIe peers reach one another at the rate of a link, over sockets at a share of it. Copies
-    that the host stages take each byte up one link and down another: kernels that load across the
-    bus wait for it, and GPUs behind one uplink divide what it carries.
+    On PCIe peers reach one another at the rate of a link, across sockets at a share of it. Copies
+    staged by the host take each byte up one link and down another: kernels that load across the bus
+    wait for it, and GPUs behind one uplink share its rate.
     """
     over_sockets = np.where(facts.sockets, theta["sockets"], 1.0)
     uplink = theta["uplink"] / facts.per_uplink
@@ -126,19 +126,20 @@ def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
 
 
 def _ways(facts: Facts) -> FloatArray:
-    """How many rings over bridged pairs each have one way of the GPUs' links to themselves.
+    """Return how many rings over bridged pairs use one direction of the GPUs' links exclusively.
 
-    Two, in opposite directions, where no GPU is without a partner. What ranks send to others by
-    themselves crosses a link once.
+    Two, in opposite directions, if every GPU has a partner. Direct sends between ranks cross a link
+    only once.
     """
     paired = facts.on_bus & facts.one_way & (facts.local % 2 == 0)
     return np.where(paired, 2.0, 1.0)
 
 
 def _chain(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
-    """Time of a chain's bytes on PCIe against a ring's: two ranks use one way of their links.
+    """Return the time of a chain's bytes on PCIe relative to a ring's.
 
-    One rank of a chain does not send and one does not receive, so that less crosses an uplink.
+    Two ranks use only one direction of their links. One rank of a chain does not send and one does
+    not receive, so fewer bytes cross an uplink.
     """
     ranks = np.maximum(facts.local, 2)
     crossing = np.where(facts.staged & (facts.per_uplink > 1), (ranks - 1) / ranks, 1.0)

@@ -1,15 +1,15 @@
-"""The time of NCCL's collectives on a described machine.
+"""Time of NCCL's collectives on a described machine.
 
-NCCL's own choice says which algorithm and protocol run, the fitted costs what they take. Sizes
-follow nccl-tests: the larger of a rank's send and receive buffers, in bytes.
+NCCL's own choice gives the algorithm and protocol, the fitted costs give their time. Sizes follow
+nccl-tests: the larger of a rank's send and receive buffers, in bytes.
 
-Costs and NCCL's estimates hold where they were found. Beyond, they may disagree by more than any
-table shows, and two bounds say so:
+Costs and NCCL's estimates are valid within the tables. Outside, they may disagree by more than any
+table shows, so two bounds apply:
 
 - No size takes longer than a larger one. Of 663 sizes that two curves of a machine have, none fell
   by more than 5 % in both when the bytes doubled.
-- What NCCL chooses takes at most `_WORST` times the best that it may choose: no row of the tables
-  says otherwise. Chains over nodes are apart: NCCL's estimate does not count how long one is.
+- NCCL's choice takes at most `_WORST` times the best possible choice, as in all rows of the tables.
+  Chains over nodes are excluded: NCCL's estimate does not count how long one is.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def predict(
 ) -> Prediction:
     """Predict operation ``op`` (`OPS`) for each size of ``nbytes``.
 
-    ``known`` stands in for the shipped constants; the shipped neighbours go with these alone, and
-    ``neighbours`` stand in for them. One rank moves nothing and takes no time. Raises DpsimError
-    for an unknown operation and for sizes that are not above 0.
+    ``known`` replaces the shipped constants; the shipped neighbours are used only with these, and
+    ``neighbours`` replace them. One rank moves nothing and takes no time. Raises DpsimError for an
+    unknown operation and for sizes that are not above 0.
     """
     if op not in OPS:
         raise UnknownNameError("NCCL operation", op, OPS)
@@ -92,10 +92,10 @@ def predict(
 def _bounded(
     work: Work, machine: NcclMachine, known: Known | None, corrected: Correction
 ) -> FloatArray:
-    """Seconds of what NCCL chooses: at most `_WORST` times those of the best that it may choose."""
+    """Return the seconds of NCCL's choice, at most `_WORST` times those of the best choice."""
     sizes, op = work.nbytes, OPS[work.op[0]]
     others = _may_run(machine, op, bool(work.one_byte[0]))
-    # The choice first, then all that may run, at each size: they are priced in one go.
+    # The choice first, then all possible ones, at each size, to time them in one go.
     branches = np.concatenate([work.branch, np.repeat(others, len(sizes))])
     every = work.times(len(others) + 1, branches)
     rows = Picked(machine_constants(machine, known), np.zeros(len(branches), dtype=np.int64))
@@ -105,7 +105,7 @@ def _bounded(
 
 @lru_cache(maxsize=1024)
 def _may_run(machine: NcclMachine, op: str, one_byte: bool) -> IntArray:
-    """The branches by which NCCL's choice is bounded."""
+    """Return the branches that bound NCCL's choice."""
     is_long_chain = op in CHAINS and machine.nodes > 1
     if op in ("alltoall", "sendrecv") or is_long_chain:
         return np.zeros(0, dtype=np.int64)
@@ -120,7 +120,7 @@ def _least_from(
     known: Known | None,
     corrected: Correction,
 ) -> FloatArray:
-    """The least seconds of each size of `_LARGER` and all beyond it."""
+    """Return the least seconds over each size of `_LARGER` and all larger ones."""
     work = work_for(machine, op, element_bytes, _LARGER)
     times = _bounded(work, machine, known, corrected)
     return np.asarray(np.minimum.accumulate(times[::-1])[::-1])
@@ -132,7 +132,7 @@ def _shipped_least(machine: NcclMachine, op: str, element_bytes: int) -> FloatAr
 
 
 def modelled(known: Known | None = None) -> Modelled:
-    """The model alone, without neighbours."""
+    """Return the model alone, without neighbours."""
 
     def times(machine: NcclMachine, op: str, element_bytes: int, nbytes: FloatArray) -> FloatArray:
         return predict(machine, op, element_bytes, nbytes, known, ()).seconds
@@ -146,7 +146,7 @@ def correction_of(
     element_bytes: int,
     neighbours: Sequence[Neighbour] | None = None,
 ) -> Correction:
-    """What ``neighbours`` say beside the model: those that the package ships, if none are given."""
+    """Return the correction by ``neighbours``, by default the shipped ones."""
     from dpsim.network.libraries.nccl.neighbours import NO_CORRECTION, correction, has_neighbours
 
     if not has_neighbours(machine):
@@ -164,7 +164,7 @@ def _shipped_correction(machine: NcclMachine, op: str, element_bytes: int) -> Co
 
 
 def machine_constants(machine: NcclMachine, known: Known | None = None) -> dict[str, FloatArray]:
-    """What `dpsim.network.libraries.nccl.cost.seconds` takes, arrays of length 1."""
+    """Return the parameters of `dpsim.network.libraries.nccl.cost.seconds`, arrays of length 1."""
     if known is None:
         return _shipped_constants_of(machine)
     return physical(machine_logs(known, machine)[None, :], facts_of([machine]))
@@ -176,7 +176,7 @@ def _shipped_constants_of(machine: NcclMachine) -> dict[str, FloatArray]:
 
 
 def constant_groups(machine: NcclMachine) -> tuple[str, ...]:
-    """The groups of constants that the machine's own are made of."""
+    """Return the groups of constants of which the machine's own are composed."""
     levels = (
         {"intra"}
         | ({"net"} if machine.nodes > 1 else set())
@@ -188,7 +188,7 @@ def constant_groups(machine: NcclMachine) -> tuple[str, ...]:
 
 
 def work_for(machine: NcclMachine, op: str, element_bytes: int, nbytes: FloatArray) -> Work:
-    """Rows of one machine and operation, each with the branch that NCCL's chooser takes."""
+    """Return rows of one machine and operation, each with the branch that NCCL chooses."""
     branch = [
         BRANCHES.index("/".join(chosen)) for chosen in choose(machine, op, element_bytes, nbytes)
     ]

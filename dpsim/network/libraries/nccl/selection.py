@@ -1,10 +1,10 @@
-"""NCCL's own chooser: which algorithm and protocol a call of S bytes runs with.
+"""NCCL's own selection of the algorithm and protocol for a call of S bytes.
 
     t(a, p) = latency(a, p) + S / bandwidth(a, p),   choice = argmin over (a, p)
 
-Source: NVIDIA/nccl@5067397c (2.30.7), src/graph/tuning.cc and topo.h. It is a selector: its times
-are 10 to 60 % optimistic, but its switch points are those of the real library, so
-`dpsim.network.libraries.nccl.cost` prices the branch that it takes. Latencies here are in
+Source: NVIDIA/nccl@5067397c (2.30.7), src/graph/tuning.cc and topo.h. It is only a selector: its
+times are 10 to 60 % optimistic, but its switch points are those of the real library, so
+`dpsim.network.libraries.nccl.cost` times the branch that it selects. Latencies here are in
 microseconds and bandwidths in GB/s (1e9), as in NCCL's tables.
 """
 
@@ -21,10 +21,10 @@ from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, XGMI, NcclMac
 Choice = tuple[str, str]
 
 PROTOCOLS = ("LL", "LL128", "Simple")
-_LL, _LL128, _SIMPLE = range(3)  # their places in the tables below
+_LL, _LL128, _SIMPLE = range(3)  # indices in the tables below
 CHAINS = ("broadcast", "reduce")
 
-# NCCL's tables, by its protocols: LL, LL128, Simple.
+# NCCL's tables, by protocol: LL, LL128, Simple.
 BASE = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}
 HARDWARE = {
     "nvlink": {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)},
@@ -35,9 +35,9 @@ NVLS_LATENCY, NVLSTREE_NET = 25.0, 20.9
 # rows Volta, Ampere, Hopper, Blackwell; columns 1, 2, more nodes
 LL_MAX = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
 RING_LL128_PER_CHANNEL = (20.0, 20.0, 36.7, 40.0)
-# What a node moves by ring LL128 in any case. Blackwell: the search's 8 channels of 40 would leave
-# LL128 too early, twice as many enter it too early; int8 all-reduces of 8 B200 are in it at 16 MiB
-# but not yet at 8, which 522 to 556 GB/s give.
+# The least rate of a node with ring LL128. Blackwell: with the search's 8 channels of 40, LL128
+# would end too early, with twice as many it would begin too early; int8 all-reduces on 8 B200 use
+# it at 16 MiB but not yet at 8, which requires 522 to 556 GB/s.
 RING_LL128_LEAST = (0.0, 0.0, 0.0, 540.0)
 TREE_LL128_PER_CHANNEL = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 31.67, 20.0))
 TREE_PER_CHANNEL = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
@@ -46,8 +46,8 @@ NVLS_SPEEDS = {2: (60, 50, 40, 30, 24, 20, 15, 12), 3: (90, 80, 70, 60, 50, 45, 
 # graph search result on a full NVSwitch node: (channels, GB/s each); Blackwell tables come in two
 # kinds, see NcclMachine.graph
 NVSWITCH_GRAPH = ((6, 20.0), (12, 20.0), (12, 30.0), (8, 90.0))
-# By powers of two from 64 B: NCCL's own correction where trees do not follow its line at medium
-# sizes.
+# By powers of two from 64 B: NCCL's own correction of trees at medium sizes, where they deviate
+# from its linear estimate.
 TREE_CORRECTION = {
     "LL": (
         1,
@@ -129,16 +129,16 @@ TREE_CORRECTION = {
     ),
 }
 NET_OVERHEAD = 1.0
-# Two nodes rank trees by bwIntra, which the search raises up to twice bwInter.
+# On two nodes trees are rated by bwIntra, which the search raises up to twice bwInter.
 TREE_INTRA_OVER_INTER = 2.0
-# Over several nodes the search lays out a channel for each card and then doubles them.
+# On several nodes the search lays out a channel for each card and then doubles them.
 CHANNELS_PER_CARD, MOST_CHANNELS = 2, 16
 GB = 1e9
 
 
 @dataclass(frozen=True)
 class _Graph:
-    """What NCCL's topology search would have found: channels and GB/s, in all."""
+    """The assumed result of NCCL's topology search: total channels and GB/s."""
 
     row: int
     column: int
@@ -149,7 +149,7 @@ class _Graph:
 
 
 def _row(capability: int) -> int:
-    # Ampere, Hopper, Blackwell; what is older shares the first row.
+    # Ampere, Hopper, Blackwell; older GPUs share the first row.
     return bisect_right((80, 90, 100), capability)
 
 
@@ -174,11 +174,11 @@ def _graph(machine: NcclMachine) -> _Graph:
 
 
 def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, float]:
-    """Latency (us) and algorithm bandwidth (GB/s) of a ring."""
+    """Return the latency (us) and algorithm bandwidth (GB/s) of a ring."""
     n, nodes = machine.ranks, machine.nodes
     rounds = 2 if op == "all_reduce" else 1
     hops = 0 if nodes == 1 else rounds * (nodes - 1)
-    # NCCL counts n steps of a chain, each of which carries the whole vector.
+    # NCCL counts n steps for a chain, each with the whole vector.
     steps = n if op in CHAINS else rounds * (n - 1)
     hardware = HARDWARE["nvlink" if g.nvlink else "pci"]["ring"][proto]
     overhead = 0.0
@@ -187,24 +187,24 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
     network = HARDWARE["net"]["ring"][proto]
     latency = BASE["ring"][proto] + (steps - hops) * max(hardware, overhead) + hops * network
     if op in CHAINS:
-        # However long the chain is NCCL counts one hop where all channels run alike, as is assumed
-        # here: long chains so run as Simple from smaller sizes on than is good for them.
+        # NCCL counts one hop however long the chain is if all channels are alike, as assumed here.
+        # Long chains therefore use Simple from smaller sizes on than is optimal.
         latency = BASE["ring"][proto] + (hardware if nodes == 1 else network)
     bus = g.ring_bus
     if proto == _LL:
-        # Half of what LL moves are flags, one with each word of data.
+        # Half of the bytes of LL are flags, one with each word of data.
         row = g.row if nodes == 1 else 0
         bus = min(LL_MAX[row][g.column], bus * 0.5)
     elif proto == _LL128:
         bus = min(
             bus * 0.92, max(g.channels * RING_LL128_PER_CHANNEL[g.row], RING_LL128_LEAST[g.row])
         )
-    # NCCL counts rates of links: in all steps together a rank sends steps / n of the vector.
+    # NCCL uses link rates: in all steps together a rank sends steps / n of the vector.
     return latency, bus * n / max(steps, 1)
 
 
 def _tree(machine: NcclMachine, g: _Graph, proto: int) -> tuple[float, float]:
-    """Latency and bandwidth of a double tree all-reduce."""
+    """Return the latency and bandwidth of a double tree all-reduce."""
     nodes, local = machine.nodes, machine.gpus_per_node
     hardware = HARDWARE["nvlink" if g.nvlink else "pci"]["tree"][proto]
     levels = int(np.floor(np.log2(nodes)))
@@ -217,18 +217,18 @@ def _tree(machine: NcclMachine, g: _Graph, proto: int) -> tuple[float, float]:
         bus = min(bus / 3.8, LL_MAX[row][g.column])
     elif proto == _LL128:
         bus = min(
-            # Of each 128 bytes of LL128 the last 8 are a flag.
+            # The last 8 of each 128 bytes of LL128 are a flag.
             bus * (7 / 9 if nodes == 1 else 120 / 128),
             g.channels * TREE_LL128_PER_CHANNEL[g.row][g.column],
         )
-    # The same for a tree: the vector goes up and comes down.
+    # The vector goes up and down the tree.
     return latency, bus * 0.5
 
 
 def _nvls(machine: NcclMachine, g: _Graph, op: str) -> tuple[float, float] | None:
-    """Latency and bandwidth of NVLS (one node) or NVLSTree (several).
+    """Return the latency and bandwidth of NVLS (one node) or NVLSTree (several).
 
-    None where it cannot run.
+    None if it cannot run.
     """
     local, nodes = machine.gpus_per_node, machine.nodes
     if g.row < 2 or machine.intra != NVSWITCH or not machine.version_at_least(2, 18) or local < 3:
@@ -255,9 +255,9 @@ def _nvls(machine: NcclMachine, g: _Graph, op: str) -> tuple[float, float] | Non
 
 
 def _has_ll128(machine: NcclMachine) -> bool:
-    """Whether stores of 128 bytes are known to arrive whole, which LL128 needs.
+    """Return whether stores of 128 bytes are known to be atomic, which LL128 needs.
 
-    Over PCIe they are not. RCCL's tables between nodes fit with it, those of a node without.
+    Over PCIe they are not. RCCL's tables between nodes fit with LL128, those inside a node without.
     """
     if machine.capability < 70:
         return False
@@ -275,7 +275,7 @@ def _correction(proto: str, nbytes: FloatArray) -> FloatArray:
 def costs(
     machine: NcclMachine, op: str, dtype_bytes: int, nbytes: FloatArray
 ) -> dict[Choice, FloatArray]:
-    """NCCL's estimate in seconds for each (algorithm, protocol) that may run."""
+    """Return NCCL's estimate in seconds for each (algorithm, protocol) that may run."""
     g = _graph(machine)
     out: dict[Choice, FloatArray] = {}
     for i, proto in enumerate(PROTOCOLS):
@@ -284,8 +284,8 @@ def costs(
         latency, bandwidth = _ring(machine, g, op, i)
         scale = np.ones_like(nbytes)
         if i == 2 and op == "all_reduce" and machine.nodes > 1:
-            # NCCL calls it the plateau effect of rings: large messages take longer than its line
-            # says.
+            # NCCL calls it the plateau effect of rings: large messages take longer than its linear
+            # estimate.
             big = nbytes / (g.channels * machine.ranks) >= 64
             scale = np.where(big, 1.4 if machine.capability >= 80 else 1.9, 1.0)
         out["ring", proto] = latency * scale * 1e-6 + nbytes / (bandwidth * GB)
@@ -302,7 +302,7 @@ def costs(
 
 
 def _restrict(table: dict[Choice, FloatArray], machine: NcclMachine) -> dict[Choice, FloatArray]:
-    """Keep what NCCL_ALGO and NCCL_PROTO allow; an empty rest means the setting is ignored."""
+    """Return what NCCL_ALGO and NCCL_PROTO allow; a setting that leaves nothing is ignored."""
     algorithm, protocol = machine.forced_algorithm, machine.forced_protocol
     kept = {
         (a, p): t
@@ -313,7 +313,7 @@ def _restrict(table: dict[Choice, FloatArray], machine: NcclMachine) -> dict[Cho
 
 
 def choose(machine: NcclMachine, op: str, dtype_bytes: int, nbytes: FloatArray) -> list[Choice]:
-    """The (algorithm, protocol) that NCCL would take for each size."""
+    """Return the (algorithm, protocol) that NCCL would choose for each size."""
     if op in ("alltoall", "sendrecv"):
         return [("p2p", "Simple")] * len(nbytes)
     table = costs(machine, op, dtype_bytes, nbytes)

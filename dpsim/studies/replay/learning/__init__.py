@@ -1,4 +1,4 @@
-"""Real training in small: digits, models that learn them in a moment, who takes which sample."""
+"""Small real training: digits, models that learn them quickly, and the workers' samples."""
 
 from dpsim.studies.replay.learning.digits import WHITE, Digits, all_digits, digits
 from dpsim.studies.replay.learning.network import NETWORKS, Layer, Network, TorchNetwork, mean_loss

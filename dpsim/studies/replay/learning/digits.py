@@ -1,10 +1,9 @@
-"""1,797 handwritten digits of 8 x 8 pixels; every fifth one is kept for testing.
+"""A data set of 1,797 handwritten digits of 8 x 8 pixels; every fifth one is for testing.
 
-Pixels have 17 greys, and there are 10 classes.
-``digits.npz`` holds ``pixels`` (1797, 64), 0 to 16, and ``labels`` (1797,). They are the test set
-of Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI machine learning
-repository, 1998, https://archive.ics.uci.edu/dataset/80, licence CC BY 4.0, in the order in which
-scikit-learn has them.
+Pixels have 17 greys, and there are 10 classes. ``digits.npz`` holds ``pixels`` (1797, 64), 0 to 16,
+and ``labels`` (1797,). They are the test set of Alpaydin and Kaynak, "Optical recognition of
+handwritten digits", UCI machine learning repository, 1998, https://archive.ics.uci.edu/dataset/80,
+licence CC BY 4.0, in scikit-learn's order.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TEST_EVERY = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Digits:
-    """Images to train on and to test with.
+    """The training and test images.
 
     ``images`` (samples, 64), 0 to 1, and ``labels`` (samples,), 0 to 9.
     """
@@ -38,7 +37,7 @@ class Digits:
 
 @cache
 def all_digits() -> tuple[IntArray, IntArray]:
-    """Pixels (samples, 64), 0 to `WHITE`, and labels (samples,), none of them kept apart."""
+    """Return pixels (samples, 64), 0 to `WHITE`, and labels (samples,), without a split."""
     path = files("dpsim.studies.replay.learning") / "digits.npz"
     with path.open("rb") as file, np.load(file) as held:
         return held["pixels"], held["labels"].astype(np.int64)
@@ -46,7 +45,7 @@ def all_digits() -> tuple[IntArray, IntArray]:
 
 @cache
 def digits(precision: str = "float64") -> Digits:
-    """All samples, with pixels in ``precision``."""
+    """Return all samples, with pixels in ``precision``."""
     pixels, labels = all_digits()
     images = (pixels / WHITE).astype(precision)
     test = np.arange(len(labels)) % _TEST_EVERY == 0

@@ -2,9 +2,9 @@
 
 Many workers compute at once, each with parameters of its own.
 
-A convolution is a linear layer on patches: a table says which inputs each patch gathers. Neither
-batch norm nor dropout: the gradient of a batch is the mean of its samples' gradients. Weights start
-as He et al. propose ("Delving deep into rectifiers", ICCV 2015), biases at 0.
+A convolution is a linear layer on patches: a table lists the inputs of each patch. There is no
+batch norm or dropout, so the gradient of a batch is the mean of its samples' gradients. Weights are
+initialised as in He et al. ("Delving deep into rectifiers", ICCV 2015), biases at 0.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dpsim.workload import import_torch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """Linear: patches of ``inputs`` numbers to ``outputs`` each.
+    """A linear layer from patches of ``inputs`` numbers to ``outputs`` each.
 
-    ``patches`` (patches, inputs): what each gathers; None: all.
+    ``patches`` (patches, inputs): the inputs of each patch; None: a single patch of all.
     """
 
     inputs: int
@@ -35,7 +35,7 @@ class Layer:
 
     @property
     def parameters(self) -> int:
-        """Weights and biases."""
+        """The number of weights and biases."""
         return (self.inputs + 1) * self.outputs
 
 
@@ -51,7 +51,7 @@ class Network:
         self.parameters: int = self._ends[-1]
 
     def start(self, generator: np.random.Generator) -> RealArray:
-        """Initial parameters."""
+        """Return initial parameters."""
         parts = []
         for layer in self.layers:
             parts += [
@@ -61,7 +61,7 @@ class Network:
         return np.concatenate(parts)
 
     def scores(self, parameters: Any, images: Any) -> Any:
-        """Scores (n, batch, 10) of images (n, batch, 64), of numpy or torch.
+        """Return the scores (n, batch, 10) of images (n, batch, 64), in numpy or torch.
 
         ``parameters`` are (n, P), or (1, P) for all.
         """
@@ -70,7 +70,7 @@ class Network:
     def gradients(
         self, parameters: RealArray, images: RealArray, labels: IntArray
     ) -> tuple[RealArray, RealArray]:
-        """Each worker's mean cross-entropy (n,) on its batch, and its gradient (n, P).
+        """Return each worker's mean cross-entropy (n,) on its batch, and its gradient (n, P).
 
         Shapes as in `scores`, labels (n, batch).
         """
@@ -82,9 +82,9 @@ class Network:
         return loss, found
 
     def _part(self, number: int, vectors: Any) -> tuple[Any, Any]:
-        """A layer's part of flat vectors (n, P), as views.
+        """Return a layer's part of flat vectors (n, P), as views.
 
-        Weights (n, inputs, outputs) and biases (n, 1, outputs).
+        They are weights (n, inputs, outputs) and biases (n, 1, outputs).
         """
         layer, start, end = self.layers[number], self._ends[number], self._ends[number + 1]
         # Slices of contiguous rows: reshape copies nothing, and writing to the parts fills the
@@ -93,12 +93,12 @@ class Network:
         return weights, vectors[:, None, end - layer.outputs : end]
 
     def _forward(self, parameters: Any, images: Any) -> list[Any]:
-        """The input of each layer, then the scores."""
+        """Return the input of each layer, then the scores."""
         passed = [images]
         for number, layer in enumerate(self.layers):
             weights, biases = self._part(number, parameters)
             out = (_patched(layer, passed[-1]) @ weights + biases).reshape(*images.shape[:2], -1)
-            # Not np.maximum: the same line serves tensors of torch.
+            # Not np.maximum: this also works for torch tensors.
             passed.append(out if number == len(self.layers) - 1 else out * (out > 0))
         return passed
 
@@ -110,7 +110,7 @@ class Network:
         slope: RealArray,
         found: RealArray,
     ) -> RealArray:
-        """Fill in a layer's gradient; returns the slope of the layer before it."""
+        """Fill in a layer's gradient; return the gradient by the layer's input."""
         layer = self.layers[number]
         gathered = _patched(layer, inputs)
         slope = slope.reshape(*gathered.shape[:2], layer.outputs)
@@ -118,19 +118,22 @@ class Network:
         weights[...] = gathered.swapaxes(1, 2) @ slope
         biases[...] = slope.sum(axis=1, keepdims=True)
 
-        # Nobody asks for the slope by the images.
+        # The gradient by the images is not needed.
         if number == 0:
             return slope
         layer_weights, _ = self._part(number, parameters)
         by_inputs = _scattered(layer, slope @ layer_weights.swapaxes(1, 2), inputs.shape)
-        # The inputs are a ReLU's output: 0 where it was cut off and passes no slope.
+        # The inputs are a ReLU's output: 0 where it was cut off and has no gradient.
         return by_inputs * (inputs > 0)
 
 
 def cross_entropy(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealArray]:
-    """The mean over each batch (n,), and its derivative by the scores (n, batch, classes)."""
+    """Return the mean over each batch (n,), and its derivative by the scores.
+
+    The derivative has the shape (n, batch, classes).
+    """
     loss, slope, total = _loss(scores, labels)
-    # The softmax, from which 1 at the right class is taken off: the derivative.
+    # The derivative is the softmax, minus 1 at the right class.
     slope /= total
     right = labels[..., None]
     np.put_along_axis(slope, right, np.take_along_axis(slope, right, axis=-1) - 1, axis=-1)
@@ -138,13 +141,13 @@ def cross_entropy(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealA
 
 
 def mean_loss(scores: RealArray, labels: IntArray) -> RealArray:
-    """The first of the two alone (n,), in half of the time."""
+    """Return the mean cross-entropy alone (n,), in half of the time."""
     return _loss(scores, labels)[0]
 
 
 def _loss(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealArray, RealArray]:
-    """The mean cross-entropy over each batch, exponentials of the scores, and their sums."""
-    # Without the largest score taken off, the exponential would overflow.
+    """Return the mean cross-entropy over each batch, the scores' exponentials, and their sums."""
+    # Without subtracting the largest score, the exponential would overflow.
     shifted = scores - scores.max(axis=-1, keepdims=True)
     powers = np.exp(shifted)
     total = powers.sum(axis=-1, keepdims=True)
@@ -153,27 +156,27 @@ def _loss(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealArray, Re
 
 
 def _patched(layer: Layer, inputs: Any) -> Any:
-    """(n, batch, numbers) as (n, batch x patches, inputs of one)."""
+    """Reshape (n, batch, numbers) to (n, batch x patches, inputs of a patch)."""
     if layer.patches is None:
         return inputs
     return inputs[:, :, layer.patches.reshape(-1)].reshape(inputs.shape[0], -1, layer.inputs)
 
 
 def _scattered(layer: Layer, slopes: RealArray, shape: tuple[int, ...]) -> RealArray:
-    """The reverse of `_patched` for slopes: what was gathered several times adds up."""
+    """Reverse `_patched` for gradients: those of an input in several patches are added."""
     if layer.patches is None:
         return slopes
     slopes = slopes.reshape(*shape[:2], *layer.patches.shape)
     total = np.zeros(shape, dtype=slopes.dtype)
-    # No two patches gather the same number at the same place, so that each addition is one of
-    # whole arrays; over all places at once numpy would add only the last of equal indices.
+    # No two patches have the same input at the same place, so that each addition is one of whole
+    # arrays; over all places at once numpy would add only the last of equal indices.
     for place in range(layer.inputs):
         total[:, :, layer.patches[:, place]] += slopes[..., place]
     return total
 
 
 def patches(side: int, channels: int, kernel: int, stride: int) -> IntArray:
-    """What each position of a square kernel gathers (positions, numbers).
+    """Return the inputs of each position of a square kernel (positions, numbers).
 
     The image has ``side`` x ``side`` x ``channels`` numbers, the channel last.
     """
@@ -191,7 +194,7 @@ def _dense(*sizes: int) -> Network:
 
 
 def _cnn() -> Network:
-    """8 x 8 pixels to 3 x 3 positions of 8 channels, to 2 x 2 of 16, to the classes."""
+    """Return a CNN: 8 x 8 pixels to 3 x 3 positions of 8 channels, 2 x 2 of 16, the classes."""
     first, second = patches(SIDE, 1, 4, 2), patches(3, 8, 2, 1)
     return Network([Layer(16, 8, first), Layer(32, 16, second), Layer(64, CLASSES)])
 

@@ -1,12 +1,12 @@
-"""Which samples a worker takes in which iteration: equal shards of one endless stream.
+"""Assign samples to workers: equal shards of one endless stream.
 
 The stream is one permutation of all samples after another, drawn from the seed and the epoch. In
-iteration t worker w of m takes the b samples from place (t m + w) b on. So shards of an iteration
-are disjoint within an epoch, those of m workers with batch b laid end to end are those of one
+iteration t worker w of m takes b samples from place (t m + w) b on. The shards of an iteration are
+therefore disjoint within an epoch, those of m workers with batch b are together the shard of one
 worker with batch m b, and any number of workers can be served.
 
-Where each keeps a shard of its own, worker w has every m-th sample from the w-th on, and a stream
-of its own over those alone.
+With separate shards, worker w has every m-th sample from the w-th on, and a stream of its own over
+those alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsim.disturbance import random_stream
 
 
 class Sampler:
-    """Gives ``samples`` to ``workers``, ``batch`` an iteration; ``apart``, to each from its own."""
+    """Assigns ``batch`` of ``samples`` per iteration to ``workers``; ``apart``: separate shards."""
 
     def __init__(
         self, samples: int, workers: int, batch: int, seed: int, *, apart: bool = False
@@ -28,22 +28,22 @@ class Sampler:
         self.batch = batch
         self.seed = seed
         self.apart = apart
-        # Shards are equally long: what is left over of the samples is in none of them.
+        # Shards are equally long; the remaining samples are in none of them.
         self._stream = max(1, samples // workers) if apart else samples
         self._orders: dict[int, IntArray] = {}
 
     def indices(self, worker: IntArray, clock: IntArray) -> IntArray:
-        """Samples (n, batch) of n workers in iterations ``clock``; both (n,)."""
+        """Return the samples (n, batch) of n workers in iterations ``clock``; both (n,)."""
         if self.apart:
             of_shard = self._along(clock * self.batch)
             return (worker[:, None] + self.workers * of_shard) % self.samples
         return self._along((clock * self.workers + worker) * self.batch)
 
     def _along(self, first: IntArray) -> IntArray:
-        """What stands in the stream from places ``first`` (n,) on: (n, batch)."""
+        """Return the stream's samples from places ``first`` (n,) on: (n, batch)."""
         places = first[:, None] + np.arange(self.batch)
         epochs, within = np.divmod(places, self._stream)
-        # A batch may reach over the end of an epoch, and fast workers be epochs ahead of slow ones.
+        # A batch may extend past an epoch's end, and fast workers may be epochs ahead of slow ones.
         chosen = np.empty_like(places)
         for epoch in np.unique(epochs).tolist():
             here = epochs == epoch
