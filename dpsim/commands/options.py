@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TERMINAL = Path("-")  # instead of a file
 
 File = Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)]
 Sets = Annotated[
@@ -31,7 +30,7 @@ Plot = Annotated[
     typer.Option(
         "--plot",
         metavar="FILE",
-        help="Draw it to this file: .html, or .png, .svg (extra plot); - for the terminal.",
+        help="Draw it to this file: .html, or .png, .svg (extra plot).",
     ),
 ]
 Tokens = Annotated[
@@ -58,7 +57,7 @@ Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.
 
 def check_plot(path: Path | None) -> None:
     """Raise DpsimError or FailedError early if ``--plot`` cannot be drawn."""
-    if path not in (None, _TERMINAL):
+    if path is not None:
         from dpsim.report.plots.files import check_ending
 
         check_ending(path)
@@ -68,7 +67,6 @@ def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
     """Draw a command's JSON, a sweep's folder or its front to ``--plot``."""
     from dpsim.report.plots.figure import answer_figure, pareto_figure, sweep_figure
     from dpsim.report.plots.files import write_figure
-    from dpsim.report.plots.small import small
 
     if isinstance(content, Path):
         figure = sweep_figure(content)
@@ -76,10 +74,6 @@ def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
         figure = answer_figure(content, "the answer")
     else:
         figure = pareto_figure(content)
-    if path == _TERMINAL:
-        # stdout may carry the answer as JSON.
-        narrate("\n".join(small(figure)))
-        return
     write_figure(figure, path)
     narrate(f"wrote {path}")
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.errors import DpsimError
-from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.terminal import narrate, show_json
 from dpsim.commands.options import Json
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _MOST_BYTES = 2**28
-_WIDE = 80  # characters, in a terminal
 
 
 def plot(
@@ -35,15 +34,13 @@ def plot(
         typer.Option(
             "-o",
             "--output",
-            help="Draw it to this file: .html, or .png, .svg (extra plot); small in the terminal "
-            "if left out.",
+            help="Draw it to this file: .html, or .png, .svg (extra plot).",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw what another command printed with --json: small here, or to a file.
+    """Draw what another command printed with --json to a file.
 
-    Example: dpsim scale scenarios/quickstart.yaml --json > scale.json && dpsim plot scale.json
     Example: dpsim scale scenarios/quickstart.yaml --json > scale.json &&
         dpsim plot scale.json -o scale.html
     """
@@ -61,9 +58,7 @@ def plot(
         drawn = json.loads(figure.to_json())
         show_json({"schema_version": 1, "kind": "plot", **told, "figure": drawn})
     elif output is None:
-        from dpsim.report.plots.small import small
-
-        show("\n".join(small(figure, _WIDE)))
+        raise DpsimError("must have -o FILE to draw to, or --json, but got neither")
 
 
 def _figure(results: Path) -> go.Figure:

@@ -17,8 +17,15 @@ from dpsim.imports.first_scenario import (
     strategy_named,
 )
 from dpsim.imports.kineto import profile_kineto
-from dpsim.imports.kineto_jitter import disturbance_of, histogram_of
-from dpsim.imports.kineto_ranks import RankSkew, RankTraces, StepSkew, read_ranks, trace_files
+from dpsim.imports.kineto_ranks import (
+    RankSkew,
+    RankTraces,
+    StepSkew,
+    disturbance_of,
+    histogram_of,
+    read_ranks,
+    trace_files,
+)
 from dpsim.imports.nccl_inspector import InspectorLog, read_inspector
 from dpsim.imports.nccl_tests import parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests

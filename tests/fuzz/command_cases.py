@@ -100,7 +100,7 @@ def answered(random: Random) -> Case:
     """A page of an answer that was spoiled, and of a folder of results."""
     kind = random.choice(list(OF_ANSWERS))
     first = Step({"f.yaml": files.SCENARIO}, (*OF_ANSWERS[kind], "-o", "a.json"))
-    last = random.choice((("report", "a.json", "--html", "a.html"), ("plot", "a.json")))
+    last = random.choice((("report", "a.json", "--html", "a.html"), ("plot", "a.json", "--json")))
     return Case({}, last, before=(first, Step({}, spoil="a.json", seed=random.getrandbits(32))))
 
 

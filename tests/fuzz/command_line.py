@@ -50,7 +50,6 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "--network-model": ("auto", "rounds", "flows", "closed-form"),
     "--objective": ("throughput", "step-time", "cost"),
     "--regime": ("specification", "calibrated"),
-    "--leave-out": ("machine", "none"),
     "--dask": ("tcp://127.0.0.1:9",),
     "--collective-bytes": ("100MB", "1 MB"),
     "--question": ("How long?",),

@@ -53,7 +53,7 @@ def test_the_command_draws_a_page_and_what_it_printed_is_drawn_again(dpsim, tmp_
     told = json.loads(out)
     assert len(told["series"]["measured"]) == 400
     (tmp_path / "fit.json").write_text(out)
-    code, out, _ = dpsim("plot", tmp_path / "fit.json")
+    code, out, _ = dpsim("plot", tmp_path / "fit.json", "--json")
     assert code == 0
     assert "measured" in out
     (tmp_path / "fit.json").write_text(json.dumps({**told, "curve": []}))

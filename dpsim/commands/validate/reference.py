@@ -40,13 +40,6 @@ FitOn = Annotated[
     list[Path] | None,
     typer.Option(help="Fit constants on this file instead of those that are shipped. Repeatable."),
 ]
-LeaveOut = Annotated[
-    str,
-    typer.Option(
-        help="machine: predict each machine by constants that were fitted without it; "
-        "none: by the shipped constants."
-    ),
-]
 WriteScenarios = Annotated[
     Path | None,
     typer.Option(
@@ -78,7 +71,6 @@ def reference(
     regime: Regime = "specification",
     fit_on: FitOn = None,
     known: KnownRows = 4,
-    leave_out: LeaveOut = "machine",
     write_scenarios: WriteScenarios = None,
     tolerance: Tolerance = None,
     as_json: Json = False,
@@ -95,12 +87,8 @@ def reference(
 
     _known("kind of table", kind, (*KINDS, *STEP_KINDS))
     _known("regime", regime, ("specification", "calibrated"))
-    _known("choice of what to leave out", leave_out, ("machine", "none"))
 
     steps = kind in STEP_KINDS
-    # Rows of steps that the constants saw are always left out with their group.
-    if steps and leave_out != "machine":
-        raise DpsimError(f"--leave-out must be left out for {kind}, but got {leave_out}")
     if write_scenarios is not None and not steps:
         raise DpsimError(f"--write-scenarios must be left out for {kind}: it has no steps")
     result: Reference | StepReference
@@ -122,7 +110,6 @@ def reference(
                 cast("Any", kind),
                 cast("Literal['specification', 'calibrated']", regime),
                 fit_on=fit_on or (),
-                leave_out=cast("Literal['machine', 'none']", leave_out),
                 progress=progress,
             )
 

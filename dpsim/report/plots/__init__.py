@@ -1,3 +1,3 @@
-"""A figure of an answer, as a file of a picture or a page, or small in a terminal."""
+"""A figure of an answer, as a file of a picture or a page; answers as tables of a notebook."""
 
 __all__: list[str] = []

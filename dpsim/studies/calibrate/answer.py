@@ -15,8 +15,7 @@ from dpsim.hardware import CalibrationProfile, tell_network
 from dpsim.scenario import Scenario
 from dpsim.studies.calibrate.fit import Fitted, MeasuredRun, exposed_seconds, fitted
 from dpsim.studies.calibrate.next_runs import Proposed, measure_next
-from dpsim.studies.calibrate.profile import profile_of
-from dpsim.studies.calibrate.single_steps import jitter_of, spread_of
+from dpsim.studies.calibrate.profile import jitter_of, profile_of, spread_of
 
 _NO_NODES = (
     "no run went over several nodes, so nothing is known of the network between them: measure two "

@@ -4,13 +4,8 @@ The targets: quantiles 50, 90 and 99 within 5, 10 and 20 %; the numbers stand in
 """
 
 import pytest
-
-from validate.published.disturbance import (
-    left_out_jobs,
-    left_out_nodes,
-    other_logs,
-    second_halves,
-)
+from disturbance_faults import left_out_nodes
+from disturbance_steps import left_out_jobs, other_logs, second_halves
 
 
 @pytest.fixture(scope="module")

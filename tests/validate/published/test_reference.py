@@ -151,10 +151,7 @@ def test_rows_of_other_quality_are_predicted_apart(tmp_path):
 
 def test_a_machine_that_shipped_constants_saw_is_predicted_without_it(tmp_path):
     path = part(tmp_path / "t.csv", "nccl_tests.csv", "case_id", "aws_p4de_2n")
-    honest, seen = compare(path, "nccl-tests"), compare(path, "nccl-tests", leave_out="none")
-    assert set(honest.constants) == {"shipped, without this machine"}
-    assert set(seen.constants) == {"shipped, which saw this machine"}
-    assert honest.overall["mean_ape"] > seen.overall["mean_ape"]
+    assert set(compare(path, "nccl-tests").constants) == {"shipped, without this machine"}
 
 
 def test_it_is_recognised_under_another_name(tmp_path):

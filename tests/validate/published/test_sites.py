@@ -5,13 +5,8 @@ The target is a mean of 15 %; the numbers stand in docs/accuracy.md.
 
 import numpy as np
 import pytest
-
-from validate.published.sites import (
-    compute_shares,
-    left_out_conditions,
-    left_out_links,
-    seconds_on_graphs,
-)
+from sites_local_sgd import compute_shares, seconds_on_graphs
+from sites_windows import left_out_conditions, left_out_links
 
 
 def test_transfers_over_added_delay_are_told_by_those_over_others():

@@ -11,7 +11,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.network.libraries.nccl import Note
 from validate.published.nccl.regimes import REGIMES
 from validate.published.nccl.scores import Score, grouped, scored, summary
-from validate.published.nccl.sources import FittedOn, LeaveOut, Shipped, Source, assign
+from validate.published.nccl.sources import FittedOn, Shipped, Source, assign
 from validate.published.nccl.table import Case, Kind, kind_of, read_table
 from validate.published.tables import Regime, constants_of, rows_json
 
@@ -73,7 +73,6 @@ def compare(
     regime: Regime = "specification",
     *,
     fit_on: Sequence[Path] = (),
-    leave_out: LeaveOut = "machine",
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Reference:
     """Predict every row of the table at ``path``.
@@ -84,9 +83,7 @@ def compare(
     cases = read_table(path, kind)
     source = _source(fit_on)
     machines = len({case.machine_name for case in cases})
-    assigned = assign(
-        cases, source, leave_out, lambda done: progress("fitting constants", done, machines)
-    )
+    assigned = assign(cases, source, lambda done: progress("fitting constants", done, machines))
     counted: list[Score] = []
     apart: list[Score] = []
     fitted: list[Score] = []

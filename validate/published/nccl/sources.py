@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from validate.published.nccl.joint_fit import fit_joint, fit_without
 from validate.published.nccl.map_fit import Slot
 from validate.published.nccl.table import Case
 
-LeaveOut = Literal["machine", "none"]
 Known = Mapping[Slot, float]
 LEFT_OUT_FILE = "left_out.json"
 
@@ -146,7 +145,6 @@ class Assigned:
 def assign(
     cases: Sequence[Case],
     source: Source,
-    leave_out: LeaveOut,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Assigned]:
     """Assign each machine's cases the constants and neighbours to predict them with.
@@ -159,11 +157,8 @@ def assign(
     assigned = []
     for done, own in enumerate(machines.values(), 1):
         seen = source.seen(own)
-        without = seen if leave_out == "machine" else None
-        known, words = source.constants(without)
-        if seen is not None and leave_out == "none":
-            words += ", which saw this machine"
-        assigned.append(Assigned(own, known, source.neighbours(without), words))
+        known, words = source.constants(seen)
+        assigned.append(Assigned(own, known, source.neighbours(seen), words))
         progress(done)
     return assigned
 

@@ -11,12 +11,11 @@ starts. It needs Linux, root, and ``ip`` and ``tc`` (Debian: iproute2); TestbedE
 is missing.
 """
 
-from dpsim.topology import goodput_fraction
+from dpsim.topology import RacksConfig, TestbedConfig, goodput_fraction
 from validate.ranks.testbed.check import CheckRow, check, nominal_s
-from validate.ranks.testbed.config import RacksConfig, TestbedConfig, load_testbed
 from validate.ranks.testbed.iproute2 import TestbedError
 from validate.ranks.testbed.leftovers import remove_leftovers
-from validate.ranks.testbed.testbed import Testbed
+from validate.ranks.testbed.testbed import Testbed, load_testbed
 from validate.ranks.testbed.wiring import burst_bytes
 
 __all__ = [

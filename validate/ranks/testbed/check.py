@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsim.topology import goodput_fraction
+from dpsim.topology import TestbedConfig, goodput_fraction
 from validate.ranks.launch import launch
-from validate.ranks.testbed.config import TestbedConfig
 from validate.ranks.testbed.testbed import Testbed
 from validate.ranks.testbed.wiring import burst_bytes
 

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 from weakref import finalize
 
+from dpsim.topology import TestbedConfig
 from validate.ranks.launch import Host
-from validate.ranks.testbed.config import TestbedConfig
 from validate.ranks.testbed.endings import ends_in_order, held_back
 from validate.ranks.testbed.iproute2 import check_machine
 from validate.ranks.testbed.leftovers import name_prefix, namespaces, remove, remove_leftovers
@@ -81,3 +81,13 @@ def _remove_own(prefix: str, owner: int) -> None:
     """
     if os.getpid() == owner:
         remove(name for name in namespaces() if name.startswith(prefix))
+
+
+def load_testbed(path: str | os.PathLike[str]) -> TestbedConfig:
+    """Return the testbed that a YAML file describes.
+
+    Raises ScenarioError with file, line and column of each problem.
+    """
+    from dpsim.scenario import load
+
+    return load(path, TestbedConfig)

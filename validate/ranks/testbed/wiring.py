@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from validate.ranks.testbed.config import TestbedConfig
+from dpsim.topology import TestbedConfig
 from validate.ranks.testbed.iproute2 import batch, run
 
 INTERFACE = "eth0"  # each host's link, seen from the host
