@@ -141,7 +141,7 @@ class ComputeScale(ScaledCompute):
     source: str = Field(min_length=1, description="Where the factor is from.")
     known: tuple[KnownRun, ...] = Field(
         default=(),
-        description="The measured runs that it is from; the error grows with the distance from them.",
+        description="The measured runs; the error grows with the distance from them.",
     )
 
     def factor(self, computed: float, fit: Fit) -> float:
