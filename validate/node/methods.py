@@ -121,7 +121,7 @@ def _sharded(scenario: Scenario) -> Method | None:
         # Of one byte: each block is a unit.
         unit_size=f"{1.0 if aggregation.wrap == 'block' else aggregation.unit_size!r} B",
         weights="fp32" if aggregation.weight_bytes == 4 else "bf16",
-        gradients=aggregation.gradients.dtype,
+        gradients=aggregation.gradients.dtype or scenario.workload.parameter_dtype,
         sync_each_pass=aggregation.gradients.sync_each_pass,
     )
 
