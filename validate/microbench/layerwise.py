@@ -26,13 +26,14 @@ class Lars(torch.optim.Optimizer):
         with torch.no_grad():
             for group in self.param_groups:
                 for weights in group["params"]:
-                    self._move(weights, group["lr"])
+                    if weights.grad is not None:  # frozen weights have none
+                        self._move(weights, group["lr"])
 
     def _move(self, weights: Tensor, rate: float) -> None:
         state, gradient = self.state[weights], weights.grad
         if not state:
             state["velocity"] = torch.zeros_like(weights)
-        scaled = gradient * (weights.norm() / gradient.norm())
+        scaled = gradient * _ratio(weights, gradient)
         state["velocity"].mul_(_MOMENTUM).add_(scaled)
         weights.sub_(rate * state["velocity"])
 
@@ -51,7 +52,8 @@ class Lamb(torch.optim.Optimizer):
         with torch.no_grad():
             for group in self.param_groups:
                 for weights in group["params"]:
-                    self._move(weights, group["lr"])
+                    if weights.grad is not None:  # frozen weights have none
+                        self._move(weights, group["lr"])
 
     def _move(self, weights: Tensor, rate: float) -> None:
         state, gradient, (first, second) = self.state[weights], weights.grad, _MOMENTS
@@ -64,4 +66,10 @@ class Lamb(torch.optim.Optimizer):
         mean = state["mean"] / (1 - first ** state["step"])
         square = state["square"] / (1 - second ** state["step"])
         update = mean / (square.sqrt() + _EPSILON)
-        weights.sub_(rate * (weights.norm() / update.norm()) * update)
+        weights.sub_(rate * _ratio(weights, update) * update)
+
+
+def _ratio(weights: Tensor, change: Tensor) -> Tensor:
+    """Return |w| / |change|, and 1 if one of them is 0."""
+    own, other = weights.norm(), change.norm()
+    return torch.where((own > 0) & (other > 0), own / other, 1.0)

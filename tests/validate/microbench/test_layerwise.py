@@ -34,3 +34,11 @@ def test_lamb_takes_adams_step_as_long_as_the_weights():
     """Adam's first step is the gradient's sign, here of norm sqrt(2)."""
     moved = 0.1 * 5 / math.sqrt(2)
     assert stepped(Lamb, [7.0, -1.0]) == pytest.approx([3.0 - moved, 4.0 + moved], rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [Lars, Lamb])
+def test_frozen_weights_stay_and_a_gradient_of_0_moves_nothing(kind):
+    assert stepped(kind, [0.0, 0.0]) == [3.0, 4.0]
+    frozen = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    kind([frozen], lr=0.1).step()
+    assert frozen.tolist() == [1.0, 1.0]
