@@ -199,7 +199,7 @@ def asked(python, code):
 
 
 MINOR = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
-NEEDED = "import dpsim.engine, dpsim.studies.sweep.execute, duckdb, loky, optuna; from importlib.metadata import version; print(version('dpsim'))"
+NEEDED = "import dpsim.engine, dpsim.studies.sweep.execute, duckdb, loky, optuna; from importlib.metadata import version; print(version('dpsim-train'))"
 
 
 def other_python():

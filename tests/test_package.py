@@ -166,7 +166,7 @@ def test_the_wheel_holds_every_package_with_its_data(tmp_path, compiler):
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
     environment = os.environ if compiler is None else {**os.environ, "CC": compiler}
     subprocess.run([*build, "--directory", tmp_path], cwd=ROOT, check=True, env=environment)
-    (wheel,) = tmp_path.glob("dpsim-*.whl")
+    (wheel,) = tmp_path.glob("dpsim_train-*.whl")
     # With compiled loops it is one of this platform, of any Python.
     loops = [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
     assert wheel.name.endswith("-py3-none-any.whl") == (not loops)
@@ -182,7 +182,7 @@ def test_the_wheel_holds_every_package_with_its_data(tmp_path, compiler):
     assert [Path(file).parent.parent for file in found["files"]] == [target] * len(TOP_LEVEL)
     for kind, names in found["entries"].items():
         assert len(names) == len([*(ROOT / "dpsim" / "hardware" / kind).glob("*.yaml")]) > 0
-    assert [*target.glob("dpsim-*.dist-info/entry_points.txt")], "the dpsim command"
+    assert [*target.glob("dpsim_train-*.dist-info/entry_points.txt")], "the dpsim command"
 
 
 def pinned():

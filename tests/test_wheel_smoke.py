@@ -101,7 +101,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT]
     subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
-    (found,) = folder.glob("dpsim-*.whl")
+    (found,) = folder.glob("dpsim_train-*.whl")
     return found
 
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from platform import python_version
 
-__version__ = version("dpsim")
+# The bare name is another project in the public index.
+__version__ = version("dpsim-train")
 
 
 def provenance() -> dict[str, str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from dpsim.base.provenance import __version__
 from dpsim.base.units import DATA, RATE, TIME, human, size
 from dpsim.engine import PARTS, Run
 from dpsim.report.figures.batch_figures import (
@@ -292,7 +292,7 @@ def _provenance(answers: Sequence[Answer]) -> str:
     seeds = sorted({each["seed"] for each in answers if "seed" in each})
     if seeds:
         said.append(f"seeds {', '.join(map(str, seeds))}")
-    return "; ".join(said or [f"dpsim {version('dpsim')}"])
+    return "; ".join(said or [f"dpsim {__version__}"])
 
 
 @dataclass(frozen=True, slots=True)
