@@ -177,8 +177,12 @@ def _described_error(job: Job) -> ModelError:
         for gpu, stands in _borrowed_efficiencies(job)
     )
     gpus = sorted(gpu.name for gpu, _ in job.cluster.accelerators)
+    families = _table()["families"]
     family = compute_family(job.model, job.scenario.workload)
-    found = _table()["families"][family]
+    if family not in families:
+        # No such software was measured on such a model: rows whose software is not stated.
+        family = _software_family("software not said", job.model)
+    found = families[family]
     basis = f"computing: {family}, published steps of {found['groups']} publishers, each left out"
     basis += ", its GPU's generation too" if apart else ""
     spread = found["generation_left_out" if apart else "group_left_out"]
@@ -213,6 +217,10 @@ def compute_family(model: Model, workload: WorkloadConfig) -> str:
         return "language models"
     said = "software" not in workload.assumed_words
     software = f"{workload.software} software" if said else "software not said"
+    return _software_family(software, model)
+
+
+def _software_family(software: str, model: Model) -> str:
     return software if is_common(model) else f"{software}, unlike convolutions and attention"
 
 

@@ -12,6 +12,7 @@ from dpsim.hardware import nodes, pcie_rate
 from dpsim.network import beyond, machine_error, named_model
 from dpsim.network.libraries.nccl import NcclMachine
 from dpsim.topology import ClusterConfig, build_cluster
+from dpsim.workload import TIERS
 
 QUICKSTART = "scenarios/quickstart.yaml"
 FEW = ["run.steps=4", "run.warmup=0"]
@@ -86,6 +87,13 @@ def test_what_software_has_in_common_makes_a_family():
     widths = [each.around(1.0).width for each in (submission, typical, nothing, recommender)]
     assert widths == sorted(widths)
     assert widths[0] < 0.6 * widths[2]
+
+
+def test_software_that_no_row_has_on_such_a_model_is_that_which_is_not_stated():
+    """Every tier answers for a model of recurrences, whichever of them was measured."""
+    for tier in TIERS:
+        found = interval("workload.model=gnmt", f"workload.software={tier}")
+        assert found.low < found.high
 
 
 def test_hidden_communication_counts_only_as_far_as_it_may_come_out():

@@ -74,12 +74,13 @@ def engines(run: Run) -> str | None:
 def times_scale(run: Run, k: float = 4.0) -> str | None:
     """All rates times k and all times over k make steps of a k-th.
 
-    Constants of libraries, of kernels and of ordinary hosts have seconds of their own, and so have
+    Constants of libraries, kernels, ordinary hosts and scripts have seconds of their own, and so have
     measured throughputs: layers are measured ones, and collectives those of the algorithms alone.
     """
     workload = run.scenario.workload
     measured = not isinstance(workload.model, str) and not workload.utilisation
-    if not measured or run.scenario.condition == "ordinary" or _libraries(run) - {"ideal"}:
+    of_hosts = run.scenario.condition == "ordinary" or workload.input.kind == "script"
+    if not measured or of_hosts or _libraries(run) - {"ideal"}:
         return None
     base, fast = _as(run.scenario), _as(rescaled(run.scenario, k))
     if np.allclose(fast.steps.step * k, base.steps.step, rtol=1e-6):

@@ -27,6 +27,7 @@ from dpsim.workload import (
     compute_times,
     constants_file,
     constants_for,
+    members_of,
 )
 from dpsim.workload.compute_law import is_winograd
 
@@ -498,3 +499,15 @@ def test_missing_precision_says_what_there_is():
 def test_numbers_below_one(name, number):
     with pytest.raises(DpsimError, match=f"{name} must be at least 1, but got {number}"):
         compute_times(RESNET, V100, **{"batch": 1, name: number})
+
+
+@pytest.mark.parametrize(
+    ("precision", "cores"), [("fp32", "volta"), ("fp16", "matrix units"), ("tf32", "matrix units")]
+)
+def test_products_in_fp32_run_on_plain_cores(precision, cores):
+    """A V100 reaches another share of the peak of its plain cores than of its matrix units'."""
+    members = members_of(build_model("resnet18"), "volta", precision, Software())
+    assert members["cores"] == cores
+    plain = constants_for(build_model("resnet18"), "volta", "fp32", Software()).product
+    pascal = constants_for(build_model("resnet18"), "pascal", "fp32", Software()).product
+    assert plain == pytest.approx(pascal, rel=0.15), "plain cores of both do much the same"

@@ -32,9 +32,7 @@ def read(row: Row) -> PublishedStep:
     placement = even_placement(row.whole("gpus"), row.whole("nodes"))
     gpu, memory = gpu_in(row.text("gpu")), row.number("peak_memory_gb")
     software = software_in(row.said("publisher", "source", "framework", "precision", "notes"))
-    # Only XLA compiles a graph as a whole: the framework says whether an executor of graphs has it.
-    if row.text("execution") != "graph":
-        software["execution"] = row.text("execution")
+    software["execution"] = row.text("execution")
     sizes = row.whole("per_gpu_batch"), row.whole("gradient_accumulation")
     workload = workload_of(row, gpu, software, *sizes, row.said("framework", "notes"))
     return published_step(
