@@ -35,7 +35,7 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     also_called: ClassVar[tuple[str, ...]] = ()
-    """Of a kind, what others call it: who writes that is told this kind's name."""
+    """Other names of a kind: an error about one of them suggests this kind's name."""
 
     @field_validator("*")
     @classmethod

@@ -58,7 +58,7 @@ class JobWithoutCalls:
     kind_of: IntArray = field(init=False)
     """Each worker's kind of GPU."""
     network: Cluster = field(init=False)
-    """What carries its communication: the cluster, or the cluster with its CPUs and servers."""
+    """The network of its communication: the cluster, or the cluster with its CPUs and servers."""
     program: Program = field(init=False)
     """The positions of a step."""
     positions: FloatArray = field(init=False)

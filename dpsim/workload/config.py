@@ -100,7 +100,7 @@ def precision_named(word: str) -> str:
 
 
 class WorkloadConfig(Config):
-    """What each GPU computes in a step."""
+    """The work of each GPU in a step."""
 
     model_config = ConfigDict(json_schema_extra=_batch_or_global_batch)
 

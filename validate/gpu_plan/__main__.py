@@ -1,4 +1,4 @@
-"""What borrowed GPUs can show, in calls of under ten minutes.
+"""Measurements on borrowed GPUs, in calls of under ten minutes.
 
 Every row is written as it is made, to DIR/rows.jsonl. A call goes on where the last one ended, was
 cut off or failed, the most telling first, and says what is left over. It needs no network. Each

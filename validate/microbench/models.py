@@ -110,7 +110,7 @@ FACTORY_OF = {
     "small-cnn": f"{__name__}:small_cnn",
     "small-transformer": f"{__name__}:SmallTransformer",
 }
-"""What a scenario calls the built-in ones."""
+"""The scenarios' names of the built-in models."""
 
 
 def _of_catalogue(name: str) -> Subject:

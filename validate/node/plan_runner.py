@@ -17,7 +17,7 @@ from validate.ranks.orders import Orders, Program
 from validate.ranks.processes import IMPORTED_LATE
 
 PROGRAM = (sys.executable, "-m", "validate.node.measuring")
-"""What each rank runs; the order, as JSON, follows."""
+"""The program of each rank; the order, as JSON, follows."""
 _START_S = 120.0  # until ranks have met, at most
 _LEAST_S = 60.0  # that any item may take
 _PATIENCE = 4.0  # times the expected seconds of an item

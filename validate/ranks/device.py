@@ -28,7 +28,7 @@ from validate.ranks.smi import why_silent
 _TRIAL_CYCLES = 10_000_000  # 5 ms at 2 GHz: long compared with a launch
 _TRIALS, _COUNTED = 20, 5  # an idle GPU runs slowly at first: the last ones count
 OUT_OF_MEMORY = torch.cuda.OutOfMemoryError
-"""What torch raises where a GPU cannot hold more."""
+"""The exception that torch raises when a GPU is out of memory."""
 
 
 class DeviceFace(ABC):

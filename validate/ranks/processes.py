@@ -42,7 +42,7 @@ LOST = 2
 ORDER = "DPSIM_ORDER"
 """The variable that tells the ranks of one order apart from those of others at the same store."""
 IMPORTED_LATE = "torch._dynamo"
-"""What torch imports, and sympy with it, in the first pass of DDP: a second of each rank."""
+"""The module that torch imports in DDP's first pass, with sympy: a second for each rank."""
 
 
 @dataclass(frozen=True, slots=True)

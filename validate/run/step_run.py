@@ -185,7 +185,7 @@ def _message_seconds(run: Run) -> dict[str, list[float]]:
 
 
 def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
-    """Of each step the repetition with the median time, the lower of the two in the middle.
+    """The median repetition of each step: the lower of the two in the middle.
 
     The steps of a scenario are the same ones in every repetition, since seeds are; what differs is
     the machine's doing. A step that something else on the machine held up is so left out, and steps

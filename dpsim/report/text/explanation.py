@@ -1,4 +1,4 @@
-"""What limits a scenario, as tables and lines for a terminal."""
+"""Limits of a scenario, as tables and lines for a terminal."""
 
 from __future__ import annotations
 

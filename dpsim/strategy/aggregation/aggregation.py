@@ -80,7 +80,7 @@ class Aggregation(Config):
     rebuilds_buckets: ClassVar[bool] = True
     """Whether buckets follow the order in which gradients were ready, not that of parameters."""
     kept_away: ClassVar[OffloadConfig] = OffloadConfig()
-    """What is kept outside the GPUs' memory."""
+    """The state that is kept outside the GPUs' memory."""
     torch_libraries: ClassVar[tuple[str, ...]] = ("ideal", "auto")
     """Values of ``library`` that real ranks can carry out on processors."""
 

@@ -34,7 +34,7 @@ class Sync(Config):
     has_groups: ClassVar[bool] = False
     """Whether workers exchange with those of their group alone, from its first own step on."""
     outer_step: ClassVar[OuterConfig | None] = None
-    """What groups of workers do together now and then, None where there are no two levels."""
+    """The outer step between groups of workers; None without two levels."""
     barrier: ClassVar[bool] = True
     """Whether all workers end each step together: so for a kind without a gate of its own."""
     difference: ClassVar[str] = ""

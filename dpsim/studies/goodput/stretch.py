@@ -33,7 +33,7 @@ class History:
 
 
 class Kept(Enum):
-    """What is kept of a stretch of computing at its end."""
+    """The part of a stretch of computing that is kept at its end."""
 
     ALL = auto()
     COPY = auto()

@@ -42,7 +42,7 @@ class Store:
         self.folder = Path(folder)
         self.log = self.folder / "rows.log"
         self.damage: str | None = None
-        """Which lines of the log were damaged when it was opened or read last."""
+        """The damaged lines of the log, as found when it was last opened or read."""
 
     @property
     def exists(self) -> bool:

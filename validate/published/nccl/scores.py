@@ -175,7 +175,7 @@ def _by(what: str, scores: Sequence[Score]) -> dict[str, dict[str, float | int]]
 
 
 def calibrated_error(is_one_node: bool, large: bool) -> ModelError:
-    """What calibration left of the sizes between, of machines that no fit before it saw.
+    """Errors at the held-out sizes after calibration, on machines left out of the fit.
 
     ``large``: of sizes from 1 MiB on.
     """

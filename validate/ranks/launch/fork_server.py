@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypedDict
 
 PRIORITY = 5
-"""Of ranks that go before all other work of the machine, in the class ``SCHED_FIFO``."""
+"""The priority, in the class ``SCHED_FIFO``, of ranks that precede all other work."""
 
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET of setns(2), which os has from Python 3.12 on
 

@@ -212,7 +212,7 @@ class TorchNetwork(Network):
     def gradients(
         self, parameters: RealArray, images: RealArray, labels: IntArray
     ) -> tuple[RealArray, RealArray]:
-        """As of the network that it was made from."""
+        """The same as that of the original network."""
         torch = self._torch
         # A row of weights for each worker, also where all share one: gradients come out apart.
         weights = torch.tensor(parameters).expand(len(images), -1).contiguous().requires_grad_()
