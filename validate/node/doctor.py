@@ -30,7 +30,7 @@ from validate.ranks.smi import (
     why_silent,
 )
 
-_SHARED = Path("/dev/shm")  # read, never written to
+_SHARED = Path("/dev/shm")  # nosec B108 - read, never written to
 _LEAST_SHARED = 2**30  # bytes of it: NCCL takes 10 MB a pair of ranks and channel
 _FREE = 0.95  # of a GPU's memory, beside the driver's own part
 _NETWORK = Path("/sys/class/net")
