@@ -42,8 +42,8 @@ _WAY_OUT = "take fewer nodes or steps, or larger buckets"
 class _Limit:
     """The time limit of a simulation.
 
-    ``seconds`` is its length, ``end`` is in s of its thread; it cannot be reached before ``look``,
-    in s of the clock.
+    ``seconds`` is the length that errors name, ``end`` is in s of its thread; it cannot be reached
+    before ``look``, in s of the clock.
     """
 
     seconds: float
@@ -59,10 +59,11 @@ class _TimeIsUp(BaseException):
 
 
 @contextmanager
-def limited(seconds: float | None = None) -> Iterator[None]:
+def limited(seconds: float | None = None, whole: float | None = None) -> Iterator[None]:
     """Hold the code inside to a time limit: ``seconds``, or `time_limit`.
 
-    Nested contexts keep the outer limit.
+    ``whole`` is the limit that errors name, if ``seconds`` are what is left of it. Nested contexts
+    keep the outer limit.
 
     Raises FailedError, from `check`, if it takes longer, and if it needs more memory than there is.
     """
@@ -70,7 +71,8 @@ def limited(seconds: float | None = None) -> Iterator[None]:
     is_first = limit is None
     if limit is None:
         seconds = time_limit() if seconds is None else seconds
-        limit = _Limit(seconds, thread_time() + seconds, monotonic() + seconds)
+        named = seconds if whole is None else whole
+        limit = _Limit(named, thread_time() + seconds, monotonic() + seconds)
     token = _limit.set(limit)
     asks = is_first and _signal_asks() and math.isfinite(time_left())
     try:
@@ -180,11 +182,8 @@ class Budget:
         left = self._begun + share * self._whole - thread_time()
         if left <= 0:
             raise over_time(self._whole)
-        try:
-            with limited(left):
-                yield
-        except OverTimeError:
-            raise over_time(self._whole) from None
+        with limited(left, self._whole):
+            yield
 
     def forecast(self, simulations: int, seconds: float) -> str | None:
         """Return how long ``simulations`` of ``seconds`` each take; None for a few seconds."""
