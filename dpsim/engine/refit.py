@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -63,6 +62,7 @@ class RefittedModel(CollectiveModel):
         self.abilities = base.abilities
         self.members = base.members
         self.saved = base.saved
+        self._known: dict[int, float] = {}
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         return self._refitted(self.base.finish(starts, nbytes), starts, nbytes)
@@ -76,18 +76,20 @@ class RefittedModel(CollectiveModel):
             whole = float(found.finishes.max() - starts.max())
         else:
             # If ranks may leave before others enter, the last start does not determine the time.
-            whole = self.base.time_together(nbytes)
+            whole = self._together(nbytes)
         # At most the whole, so that the time for bytes is never negative.
-        empty = min(self._without_bytes, whole)
+        empty = min(self._together(_SMALLEST), whole)
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
         # All ranks shift by the same time, so the base decides the order in which they leave.
         later = float(refitted) - whole
         finishes = np.maximum(found.finishes + later, starts)
         return replace(found, finishes=finishes, rested_at=found.rested_at + later)
 
-    @cached_property
-    def _without_bytes(self) -> float:
-        return self.base.time_together(_SMALLEST)
+    def _together(self, nbytes: int) -> float:
+        """Return the base's seconds if all ranks enter together, computed once per size."""
+        if nbytes not in self._known:
+            self._known[nbytes] = self.base.time_together(nbytes)
+        return self._known[nbytes]
 
     def loads(self, nbytes: int) -> FloatArray:
         return self.base.loads(nbytes)

@@ -297,14 +297,6 @@ class ScheduleModel(CollectiveModel):
         self.itemsize = itemsize
 
     @cached_property
-    def _most_rates(self) -> FloatArray:
-        rates = self.network.capacities.copy()
-        for change in self.conditions.changes:
-            most = self.network.capacities[change.link] * change.factor
-            rates[change.link] = max(rates[change.link], most)
-        return rates
-
-    @cached_property
     def members(self) -> IntArray:
         members = self.schedule.members
         return np.arange(self.schedule.ranks)[None] if members is None else members
