@@ -105,6 +105,34 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     return _with_profile(case, folder / "digits.json", longer, batch), waits
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The seconds that each worker waits in each step, for jitter and for being slow.
+
+    A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it
+    computes. Real computing cannot be made shorter: where draws are below 1, everything is
+    stretched by 1 / (the smallest draw) first, in the prediction too. All computing counts as
+    ``stretch`` times as long as it takes.
+    """
+
+    stretch: float
+    seconds: tuple[tuple[float, ...], ...]
+
+
+def waits_of(job: Job) -> Waits:
+    """The waits in all steps of ``job``, warm-up included.
+
+    Its times must be those of the computing alone.
+    """
+    factors = slow_downs(job)
+    stretch = 1 / min(float(factors.min()), 1.0)
+    # The last position of a worker's kind is where its step ends: all that it computes.
+    alone = job.positions[-1, job.kind_of]
+    # Rounding may leave a wait just below nothing.
+    seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
+    return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))
+
+
 def _with_profile(case: Case, file: Path, profile: ModelProfile, batch: int) -> Case:
     """Return the case with ``profile``, written to ``file``, as its model."""
     write_whole(file, profile.to_json())
@@ -164,31 +192,3 @@ def as_rank(text: str, waits: str) -> None:
 
 if __name__ == "__main__":
     as_rank(*sys.argv[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """The seconds that each worker waits in each step, for jitter and for being slow.
-
-    A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it
-    computes. Real computing cannot be made shorter: where draws are below 1, everything is
-    stretched by 1 / (the smallest draw) first, in the prediction too. All computing counts as
-    ``stretch`` times as long as it takes.
-    """
-
-    stretch: float
-    seconds: tuple[tuple[float, ...], ...]
-
-
-def waits_of(job: Job) -> Waits:
-    """The waits in all steps of ``job``, warm-up included.
-
-    Its times must be those of the computing alone.
-    """
-    factors = slow_downs(job)
-    stretch = 1 / min(float(factors.min()), 1.0)
-    # The last position of a worker's kind is where its step ends: all that it computes.
-    alone = job.positions[-1, job.kind_of]
-    # Rounding may leave a wait just below nothing.
-    seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
-    return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))
