@@ -35,7 +35,6 @@ _OF_EACH = ("point", "name", "seed")  # columns of every sweep
 
 def draw() -> None:
     """Draw the page."""
-    st.subheader("Batches", anchor=False)
     folder = controls.write(
         "the folder that dpsim sweep FILE -o FOLDER made, on this machine",
         "folder",

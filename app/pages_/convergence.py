@@ -27,7 +27,6 @@ _FIRST = ("local-sgd", "bsp")
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
-    st.subheader("Convergence", anchor=False)
     spec = state.current().spec
     own = scenario_of(spec).strategy.sync.kind
     st.caption(

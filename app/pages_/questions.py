@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def _batches(spec: Spec) -> None:
     if found is None:
         return
     runs = list(found.values())
-    sentence(_best_batch(runs))
+    sentence(_best(runs, _global_batch))
     figures = {"utilisation": utilisation_figure(runs)}
     if has_targets(runs):
         figures |= {
@@ -87,35 +88,23 @@ def _batches(spec: Spec) -> None:
         _no_task()
 
 
-def _best_batch(runs: list[Result]) -> str:
-    """Return the batch that reaches the target first, or has most throughput without a target."""
-    known = _by_time_to_target(runs)
-    if len(known) > 1:
-        within, first = known[0]
-        together = first.batch_per_worker * first.workers
-        return f"A global batch of {together:,} reaches the target first, in {long_time(within)}."
-    best = max(runs, key=lambda run: run.throughput_samples_per_s)
-    batch, rate = best.batch_per_worker * best.workers, per_second(best.throughput_samples_per_s)
-    return f"A global batch of {batch:,} gives most, {rate} samples/s."
-
-
-def _best_gpus(runs: list[Result]) -> str:
-    """Return the number of GPUs that reaches the target first, or has most throughput."""
-    known = _by_time_to_target(runs)
-    if known:
-        within, first = known[0]
-        batch = f"{first.workers:,} GPUs with {first.batch_per_worker:,} samples each"
-        return f"{batch} reach the target first, in {long_time(within)}."
-    best = max(runs, key=lambda run: run.throughput_samples_per_s)
-    rate = per_second(best.throughput_samples_per_s)
-    return f"{best.workers:,} GPUs give most, {rate} samples/s."
-
-
-def _by_time_to_target(runs: list[Result]) -> list[tuple[float, Result]]:
-    """Return the runs with a known time to the target, with that time, fastest first."""
+def _best(runs: list[Result], words: Callable[[Result], str]) -> str:
+    """Return which run reaches the target first, or has most throughput without a target."""
     timed = [(run.time_to_target_s, run) for run in runs]
     known = [(seconds, run) for seconds, run in timed if seconds is not None]
-    return sorted(known, key=lambda pair: pair[0])
+    if len(known) > 1:
+        within, first = min(known, key=lambda pair: pair[0])
+        return f"{words(first)} reaches the target first, in {long_time(within)}."
+    best = max(runs, key=lambda run: run.throughput_samples_per_s)
+    return f"{words(best)} gives most, {per_second(best.throughput_samples_per_s)} samples/s."
+
+
+def _global_batch(run: Result) -> str:
+    return f"A global batch of {run.batch_per_worker * run.workers:,}"
+
+
+def _cluster(run: Result) -> str:
+    return f"A cluster of {run.workers:,} GPUs with {run.batch_per_worker:,} samples each"
 
 
 def _gpus(spec: Spec) -> None:
@@ -141,7 +130,7 @@ def _gpus(spec: Spec) -> None:
         return
     # The results of the scenario's own batch, which is tried first, on every number of nodes.
     own = [result for place, result in found.items() if place < len(nodes)]
-    sentence(_best_gpus(list(found.values())))
+    sentence(_best(list(found.values()), _cluster))
     chart(scaling_figure(own), "efficiency")
     runs = list(found.values())
     if not has_targets(runs):

@@ -27,7 +27,6 @@ _HEIGHT = 620  # pixels
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
-    st.subheader("Topology", anchor=False)
     spec = state.current().spec
     scenario_of(spec)
     if does_not_fit.drawn(spec):

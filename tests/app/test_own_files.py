@@ -5,13 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
-from app_pages import html, settled
+from app_pages import html, metrics, settled
 
 from app.own_files import KINDS, outcome
 from app.presets import FIRST
 from app.spec import Spec
 from app.uploads import MOST_BYTES
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import TIME, human
 
 DATA = Path(__file__).parents[1] / "imports" / "data"
 QUICK = Spec(FIRST, changes=("run.steps=2", "run.warmup=0"))
@@ -117,6 +118,9 @@ def test_an_upload_is_shown_with_the_scenario(open_page):
     settled(page)
     assert not page.exception
     assert not page.error
-    assert list(page.dataframe[0].value[""]) == ["as it is", "with the file"]
-    with_it = page.dataframe[0].value["step"][1]
-    assert f'dp-verdict">A step takes {with_it} with the file, ' in html(page)
+    found = read(BERT, json.dumps(CONFIG).encode())
+    steps = [human(run.step_time_s["mean"], TIME, 3) for run in (found.with_it, found.without)]
+    step, change = metrics(page)["step time"]
+    assert step == steps[0]
+    assert change.endswith(f" from {steps[1]}")
+    assert f'dp-verdict">{found.found.lines[0]}.' in html(page)
