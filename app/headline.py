@@ -11,8 +11,7 @@ import streamlit as st
 from app.words import of_capacity
 from dpsim.base.uncertainty import PredictionInterval
 from dpsim.base.units import POWER, TIME, human
-from dpsim.engine import Result
-from dpsim.report.figures.style import per_second
+from dpsim.engine import MemoryUse, Result
 from dpsim.report.text.tables import amount
 
 _DIGITS = 3
@@ -26,7 +25,7 @@ class Number:
 
     ``value`` is None where it is unknown; ``less_is_better`` says which changes are good. ``note``
     is shown below it; ``filled`` is the share of a bar below it; ``interval`` is its prediction
-    interval, drawn as a band. ``noise`` is its relative random variation.
+    interval, drawn as a band. ``timed`` is the result whose step time it is proportional to.
     """
 
     name: str
@@ -36,7 +35,27 @@ class Number:
     note: str
     filled: float | None = None
     interval: PredictionInterval | None = None
-    noise: float = 0.0
+    timed: Result | None = None
+
+    @property
+    def within(self) -> str:
+        """The interval in words; empty where there is none."""
+        ends = () if self.interval is None else (self.interval.low, self.interval.high)
+        return " to ".join(human(end, TIME, _DIGITS) for end in ends)
+
+    def is_like(self, other: Number) -> bool:
+        """Return whether random variation or the models' errors leave open which is larger.
+
+        Errors that both share, of the same GPU or network, cancel.
+        """
+        if self.timed is None or other.timed is None or not self.value or not other.value:
+            return False
+        if abs(self.value / other.value - 1) <= _noise(self.timed) + _noise(other.timed):
+            return True
+        own, others = (
+            each if self.less_is_better else 1 / each for each in (self.value, other.value)
+        )
+        return self.timed.alike(other.timed, own, others)
 
 
 def numbers(result: Result) -> Iterator[Number]:
@@ -44,7 +63,7 @@ def numbers(result: Result) -> Iterator[Number]:
     yield _step_time(result)
     yield _rate(result)
     yield _of_peak(result)
-    yield _memory(result)
+    yield of_memory(result.memory)
     yield _cost(result)
 
 
@@ -54,8 +73,8 @@ def _step_time(result: Result) -> Number:
     if interval is not None and interval.high > _WIDE * interval.low:
         why = "; ".join(interval.extrapolated) or "few measurements are like this"
         why = f"wide: {why}"
-    text, noise = human(mean, TIME, _DIGITS), _noise(result)
-    return Number("step time", text, mean, True, why, interval=interval, noise=noise)
+    text = human(mean, TIME, _DIGITS)
+    return Number("step time", text, mean, True, why, interval=interval, timed=result)
 
 
 def _rounded(number: float) -> str:
@@ -76,7 +95,7 @@ def _rate(result: Result) -> Number:
     name, rate = "tokens / s", found.tokens_per_s
     if rate is None:
         name, rate = "samples / s", result.throughput_samples_per_s
-    return Number(name, _rounded(rate), rate, False, efficiency, noise=_noise(result))
+    return Number(name, _rounded(rate), rate, False, efficiency, timed=result)
 
 
 def _of_peak(result: Result) -> Number:
@@ -86,20 +105,15 @@ def _of_peak(result: Result) -> Number:
     note = f"{amount(found.tflops_per_gpu or 0, 3)} TFLOP/s a GPU"
     if found.mfu > 1:
         note = f"{note}: more than its peak, so FLOP or measured times are not this model's"
-    return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note, noise=_noise(result))
+    return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note, timed=result)
 
 
 def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
     """Return columns of tokens per second and MFU, if any of the results is of text."""
-    found = [result.utilisation for result in results]
-    if all(each.tokens_per_s is None for each in found):
+    found = [{each.name: each.text for each in numbers(result)} for result in results]
+    if not any("tokens / s" in each for each in found):
         return {}
-    return {
-        "tokens/s": [
-            "" if each.tokens_per_s is None else per_second(each.tokens_per_s) for each in found
-        ],
-        "MFU": ["" if each.mfu is None else f"{each.mfu:.1%}" for each in found],
-    }
+    return {head: [each.get(head, "") for each in found] for head in ("tokens / s", "MFU")}
 
 
 def headline(result: Result, base: Result | None, *, alike: bool = True) -> None:
@@ -124,10 +138,11 @@ def _card(number: Number, before: Number | None, alike: bool) -> str:
         over = ' class="over"' if number.filled > 1 else ""
         bar = f'<div class="dp-bar"><i{over} style="width: {min(number.filled, 1):.1%}"></i></div>'
     note = f'<div class="dp-note">{escape(number.note)}</div>' if number.note else ""
+    live = "" if number.interval is None else ' aria-live="polite"'  # the step alone is announced
     return (
-        f'<div class="dp-number"><dt>{escape(number.name)}</dt><dd>'
+        f'<div class="dp-number"{live}><dt>{escape(number.name)}</dt><dd>'
         f'<div class="dp-value">{escape(number.text)}</div>{bar}{note}'
-        f"{_delta(number, before, alike)}</dd></div>"
+        f"{change(number, before, alike)}</dd></div>"
     )
 
 
@@ -137,35 +152,33 @@ def _band(number: Number) -> str:
     assert interval is not None
     assert point is not None
     low, dot = interval.low / interval.high, point / interval.high
-    within = f"{human(interval.low, TIME, _DIGITS)} to {human(interval.high, TIME, _DIGITS)}"
     return (
-        f'<div class="dp-within">{within}</div>'
+        f'<div class="dp-within">{number.within}</div>'
         f'<div class="dp-band"><i style="left: {low:.1%}"></i><b style="left: {dot:.1%}"></b></div>'
         f'<div class="dp-note">{interval.confidence:.0%} of measured steps lie within</div>'
     )
 
 
-def _delta(number: Number, before: Number | None, alike: bool) -> str:
-    """Return the change from the baseline, in percent and with the baseline's text.
+def change(number: Number, before: Number | None, alike: bool, since: str = " from {}") -> str:
+    """Return the change from the baseline, in percent and with the baseline's text in ``since``.
 
     It is grey where the change is within the noise, or where the two are no alternatives.
     """
     if before is None or not before.value or number.value is None:
         return ""
-    change = number.value / before.value - 1
-    if abs(change) < _SAME:
+    more = number.value / before.value - 1
+    if abs(more) < _SAME:
         return '<div class="dp-delta">no change</div>'
-    arrow = "▲" if change > 0 else "▼"
-    said = f"{arrow} {change:+.1%} from {escape(before.text)}"
-    if abs(change) <= number.noise + before.noise:
+    said = f"{'▲' if more > 0 else '▼'} {more:+.1%}{since.format(escape(before.text))}"
+    if number.is_like(before):
         return f'<div class="dp-delta">{said}, within the noise</div>'
     # More throughput is good, more time or cost is not.
-    look = " good" if (change < 0) == number.less_is_better else " bad"
+    look = " good" if (more < 0) == number.less_is_better else " bad"
     return f'<div class="dp-delta{look if alike else ""}">{said}</div>'
 
 
-def _memory(result: Result) -> Number:
-    use = result.memory
+def of_memory(use: MemoryUse | None) -> Number:
+    """Return the memory that a GPU holds."""
     if use is None:
         return Number("memory of a GPU", "unknown", None, True, "this model's is not known")
     held = use.held.total
@@ -187,7 +200,7 @@ def _cost(result: Result) -> Number:
     paid = cost.per_million_samples if tokens is None else tokens * 1e3
     hour = f"{amount(cost.per_hour, 4)} {cost.currency} an hour"
     text, note = f"{_rounded(paid)} {cost.currency}", _noted(hour, drawn)
-    return Number(name, text, paid, True, note, noise=_noise(result))
+    return Number(name, text, paid, True, note, timed=result)
 
 
 def _noted(first: str, second: str) -> str:

@@ -57,6 +57,10 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(8.8rem
 h2.dp-chart {{font-size: 1.05rem; font-weight: 600; line-height: 1.3; padding: 0;
   margin: 0.3rem 0 -0.6rem}}
 .dp-chart small {{display: block; font-size: 0.82rem; font-weight: 400; color: var(--dp-muted)}}
+.dp-compared {{overflow-x: auto}}
+.dp-compared table {{border-collapse: collapse; font-variant-numeric: tabular-nums}}
+.dp-compared :is(th, td) {{text-align: left; vertical-align: top; padding: 0.2rem 1.2rem 0.2rem 0;
+  min-width: 7rem; border-bottom: 1px solid var(--dp-border)}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
 [data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1}}
 [data-testid=stCaptionContainer] p {{color: inherit}}

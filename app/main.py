@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
-from html import escape
 from pathlib import Path
 from types import ModuleType
 
 import streamlit as st
 
-from app import state, waiting
+from app import state, top, waiting
 from app.look import STYLE
 from app.pages_ import (
     algorithms,
@@ -26,9 +24,6 @@ from app.pages_ import (
     what_if,
 )
 from app.plain import plain
-from app.reading import scenario
-from app.titles import title
-from dpsim.base.errors import DpsimError
 
 # The entries of the top row, each with its parts; it opens with the first one.
 PAGES = {
@@ -42,7 +37,6 @@ PAGES = {
     "Learn": {algorithms: "Algorithms", questions: "Classic questions"},
     "Trust": {trust: "Accuracy"},
 }
-_WITHOUT_TITLE = (what_if,)  # its own title says more
 
 _ICON = Path(__file__).with_name("icon.svg")
 
@@ -67,6 +61,7 @@ def main() -> None:
     # Before the page starts work of its own, which would queue behind it.
     waiting.leave_others(chosen.url_path)
     _parts(pages, chosen)
+    top.draw()
     chosen.run()
 
 
@@ -83,17 +78,13 @@ def _page(part: ModuleType, name: str) -> st.Page:
 
 
 def _parts(pages: Mapping[ModuleType, st.Page], chosen: st.Page) -> None:
-    """Draw links to the parts of the current page, and the scenario's title."""
+    """Draw links to the parts of the current page."""
     (shown,) = [part for part, page in pages.items() if page == chosen]
     (parts,) = [parts for parts in PAGES.values() if shown in parts]
     if len(parts) > 1:
         with st.container(horizontal=True, gap="small", key="parts"):
             for part, words in parts.items():
                 st.page_link(pages[part], label=words)
-    if shown not in _WITHOUT_TITLE:
-        with suppress(DpsimError):  # reported by the page
-            words = title(scenario(state.current().spec))
-            st.html(f'<h1 class="dp-title">{escape(words)}</h1>')
 
 
 main()

@@ -1,6 +1,6 @@
 """The sidebar of every page about one scenario.
 
-It shows the scenario, its editable values, and upload and download.
+It shows the scenario, its editable values, and the upload of another.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import streamlit as st
 from app import controls, entry, forms, state
 from app.plain import plain
 from app.presets import about, preset_names, searched, short
-from app.reading import scenario, to_command, to_yaml, uploaded
+from app.reading import scenario, uploaded
 from app.spec import MOST_BYTES, Spec
-from app.titles import file_stem
 from app.words import kind_words
 from dpsim.base.errors import DpsimError
 
@@ -26,8 +25,7 @@ _CLUSTER_ALONE = (
     "gpu",
     "gpus_per_node",
 )  # a cluster of groups or a testbed does not have these
-IN_AND_OUT = "Scenario in and out"
-_COMMAND = 220  # pixels; longer commands scroll
+UPLOAD = "A scenario of your own"
 _SLOW = "[{workers: [0], factor: 2}]"
 
 
@@ -41,7 +39,7 @@ def draw() -> None:
             _knobs()
         except DpsimError:
             st.caption("What can be turned shows here when the scenario can be read.")
-        _in_and_out()
+        _upload()
 
 
 def _source() -> None:
@@ -167,8 +165,8 @@ def _strategy(part: str) -> None:
     controls.union(forms.union(f"strategy.{part}"))
 
 
-def _in_and_out() -> None:
-    with st.expander(IN_AND_OUT, key=f"part {IN_AND_OUT}", on_change="rerun") as opened:
+def _upload() -> None:
+    with st.expander(UPLOAD, key=f"part {UPLOAD}", on_change="rerun") as opened:
         if not opened.open:
             return
         given = st.file_uploader(
@@ -185,7 +183,6 @@ def _in_and_out() -> None:
         problem = st.session_state.get("upload problem", "")
         if given is not None and problem:
             st.error(plain(problem))
-        _out(state.current().spec)
 
 
 def _uploaded() -> None:
@@ -202,28 +199,8 @@ def _uploaded() -> None:
         scenario(spec)
         state.show_spec(spec)
     except DpsimError as error:
-        # Kept for `_in_and_out`: a callback's output would be at the top of the page.
+        # Kept for `_upload`: a callback's output would be at the top of the page.
         st.session_state["upload problem"] = str(error)
-
-
-def _out(spec: Spec) -> None:
-    try:
-        name = file_stem(spec)
-        text = to_yaml(spec, name)
-    except DpsimError:
-        return
-    # A download changes nothing on the page, so no rerun is needed.
-    st.download_button(
-        "download it (YAML)",
-        text,
-        f"{name}.yaml",
-        "application/yaml",
-        on_click="ignore",
-        icon=":material/download:",
-    )
-    st.caption("copy as command")
-    st.code(to_command(spec, name), language="bash", wrap_lines=True, height=_COMMAND)
-    st.caption("The page's address holds all of this: a link to it shows the same page.")
 
 
 PARTS: dict[str, Callable[[], None]] = {

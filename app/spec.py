@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+from urllib.parse import urlencode
 
 from dpsim.base.errors import DpsimError
 
@@ -21,7 +22,7 @@ MOST_BYTES = 2**20  # of a scenario's text, as for files
 MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
 MOST_CHANGES = 200
 _OWN = ("preset", "yaml", "file", "set")
-_PINNED = "pin-"  # prefix of the baseline's keys
+MOST_COMPARED = 6
 _BEFORE = "was"  # in an address: the changes of the set-up before the last, "" for none
 
 
@@ -101,12 +102,12 @@ class Spec:
 class View:
     """The complete state of a page.
 
-    It holds a scenario, the baseline it is compared with, and each page's own choices by name.
-    ``before``: the changes of the same set-up before the last one, None after another set-up.
+    It holds a scenario, the compared ones, and each page's own choices by name. ``before``: the
+    changes of the same set-up before the last one, None after another set-up.
     """
 
     spec: Spec
-    pinned: Spec | None = None
+    compared: tuple[Spec, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
     before: tuple[str, ...] | None = None
 
@@ -119,23 +120,28 @@ class View:
 
     @property
     def baseline(self) -> Spec | None:
-        """The baseline of numbers: the pinned scenario, or the set-up before the last change."""
-        if self.pinned is not None:
-            return self.pinned
+        """The baseline of numbers: the set-up before the last change."""
         if self.before is None or self.before == self.spec.changes:
             return None
         return replace(self.spec, changes=self.before)
 
     def to_query(self) -> Query:
         """Return the parts of an address."""
-        pinned = {} if self.pinned is None else self.pinned.to_query(_PINNED)
+        compared: Query = {}
+        for number, each in enumerate(self.compared, 1):
+            compared |= each.to_query(f"{number}-")
         before = {} if self.before is None else {_BEFORE: list(self.before or ("",))}
         return {
             **self.spec.to_query(),
-            **pinned,
+            **compared,
             **before,
             **{key: [value] for key, value in self.choices.items()},
         }
+
+    def address(self) -> str | None:
+        """Return the query of an address; None where it would be too long for one."""
+        query = urlencode(self.to_query(), doseq=True)
+        return query if len(query) <= MOST_IN_ADDRESS else None
 
     @classmethod
     def from_query(cls, query: Mapping[str, list[str]], start: Spec) -> View:
@@ -153,9 +159,11 @@ class View:
             before = tuple(each for each in query[_BEFORE][:MOST_CHANGES] if each)
 
         # All other keys are a page's own choices, whose meaning is unknown here.
-        own = {_BEFORE, *_OWN, *(_PINNED + key for key in _OWN)}
+        prefixes = [f"{number}-" for number in range(1, MOST_COMPARED + 1)]
+        own = {_BEFORE, *_OWN, *(prefix + key for prefix in prefixes for key in _OWN)}
         choices = {key: values[-1] for key, values in query.items() if key not in own and values}
-        return cls(spec, Spec.from_query(query, _PINNED), choices, before)
+        compared = (Spec.from_query(query, prefix) for prefix in prefixes)
+        return cls(spec, tuple(each for each in compared if each is not None), choices, before)
 
 
 def _packed(text: str) -> str:

@@ -16,7 +16,7 @@ import streamlit as st
 
 from app.fitted_times import with_fitted_times
 from app.presets import FIRST
-from app.spec import MOST_IN_ADDRESS, Query, Spec, View
+from app.spec import Query, Spec, View
 from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
@@ -61,12 +61,8 @@ def address_problem() -> str:
 
 def write_address() -> bool:
     """Write the view into the address; if it is too long, empty the address and return False."""
-    query = current().to_query()
-    length = 0
-    for key, values in query.items():
-        length += sum(len(key) + len(value) + 2 for value in values)  # with = and &
-    fits = length <= MOST_IN_ADDRESS
-    _write(query if fits else {})
+    fits = current().address() is not None
+    _write(current().to_query() if fits else {})
     return fits
 
 
@@ -136,14 +132,9 @@ def undo() -> None:
     show(st.session_state.get(_BEFORE, View(Spec(FIRST))))
 
 
-def pin() -> None:
-    """Make the scenario shown the baseline."""
-    show(replace(current(), pinned=current().spec))
-
-
-def unpin() -> None:
-    """Remove the baseline."""
-    show(replace(current(), pinned=None))
+def compare(*specs: Spec) -> None:
+    """Compare ``specs`` with one another."""
+    show(replace(current(), compared=specs))
 
 
 def choice(name: str, default: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.reading import document
@@ -126,15 +126,23 @@ def changes(before: Spec, after: Spec) -> str:
 
     Only the first few of many differences. Raises DpsimError where one of them is invalid.
     """
-    old, new = _leaves(document(before).plain()), _leaves(document(after).plain())
-    found = [
-        f"{_place(path)} {_value(old.get(path))} to {_value(new.get(path))}"
-        # New fields in their order, and then removed ones.
-        for path in dict.fromkeys((*new, *old))
-        if old.get(path) != new.get(path) and _is_told(path, old)
-    ]
+    found = [f"{field} {old} to {new}" for field, (old, new) in differing((before, after))]
     more = len(found) - _MOST_CHANGES
     return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
+
+
+def differing(specs: Sequence[Spec]) -> list[tuple[str, list[str]]]:
+    """Return each field in which ``specs`` differ, with its value in each.
+
+    Raises DpsimError where one of them is invalid.
+    """
+    every = [_leaves(document(spec).plain()) for spec in specs]
+    found = []
+    for path in dict.fromkeys(path for leaves in every for path in leaves):
+        values = [_value(leaves[path]) if path in leaves else "default" for leaves in every]
+        if len(set(values)) > 1 and _is_told(path, every[0]):
+            found.append((_place(path), values))
+    return found
 
 
 def _is_told(path: tuple[str, ...], old: Mapping[tuple[str, ...], Any]) -> bool:

@@ -62,6 +62,19 @@ SCREENS = {
         "", {"preset": "bert-large-64-a100-nccl", "set": "cluster.nodes=16", "was": ""}
     ),
     "first-page-dark": Screen("", {"preset": "vgg16-16-v100-parameter-server"}, dark=True),
+    "comparison": Screen(
+        "",
+        {
+            "preset": "llama3-8b-8-h100-fsdp",
+            "set": "cluster.nodes=8",
+            "1-preset": "llama3-8b-8-h100-fsdp",
+            "2-preset": "llama3-8b-8-h100-fsdp",
+            "2-set": "cluster.nodes=2",
+            "3-preset": "llama3-8b-8-h100-fsdp",
+            "3-set": "cluster.nodes=8",
+        },
+        height=860,
+    ),
     "does-not-fit": Screen("", {"set": "workload.batch_per_gpu=512"}, height=800),
     "timeline": Screen(
         "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -14,10 +13,8 @@ from app.charts import chart
 from app.headline import headline, sentence
 from app.plain import plain
 from app.spec import Spec
-from app.titles import origin, title
 from app.waiting import at_once, finished, let_draw, result_of, scenario_of, why_not
-from app.words import changes, described, nodes_words
-from dpsim.base.errors import DpsimError
+from app.words import nodes_words
 from dpsim.engine import Result
 from dpsim.report.figures.load_map_figure import load_map_figure
 from dpsim.report.figures.scaling_figures import scaling_figure
@@ -41,7 +38,6 @@ def draw() -> None:
     view = state.current()
     baseline = view.baseline
     scenario_of(view.spec)
-    _title(view.spec, view.pinned, baseline)
     if does_not_fit.drawn(view.spec):
         return
 
@@ -82,47 +78,6 @@ def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
     if base is not None:
         results, names = [base.result, shown.result], ["before", "now"]
     return breakdown_figure(results, names)
-
-
-def _title(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> None:
-    with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-    ):
-        st.html(
-            f'<h1 class="dp-title">{escape(title(scenario_of(spec)))}'
-            f"<small>{escape(origin(spec))}</small></h1>"
-            f'<p class="dp-about">{escape(described(scenario_of(spec)))}</p>'
-            f'<p class="dp-about">{escape(_since(spec, pinned, baseline))}</p>',
-            width="stretch",
-        )
-        if pinned is None:
-            st.button(
-                "pin as baseline",
-                on_click=state.pin,
-                icon=":material/push_pin:",
-                help="Changes are then told against this, and not against the last turn.",
-            )
-        else:
-            st.button("unpin the baseline", on_click=state.unpin, icon=":material/keep_off:")
-
-
-def _since(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> str:
-    """Return the baseline of the changes, and what differs from it."""
-    if pinned is None:
-        pinned = baseline
-        whose = "Changed last"
-    else:
-        whose = "Against the pinned baseline"
-    said = []
-    start = Spec(spec.preset, spec.text, spec.file)
-    try:
-        if pinned is not None:
-            said.append(f"{whose}: {changes(pinned, spec) or 'nothing'}.")
-        if spec.changes and pinned != start:
-            said.append(f"Changed from the set-up: {changes(start, spec) or 'nothing'}.")
-    except DpsimError:
-        return ""
-    return " ".join(said)
 
 
 def _scaling(spec: Spec, own: Result) -> None:

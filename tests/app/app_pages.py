@@ -6,13 +6,13 @@ import re
 import time
 from html import unescape
 
-from app import sidebar
+from app import share, sidebar
 
 # So few steps and measurements that a page takes a moment.
 QUICK = ("run.steps=2", "run.warmup=0", "replay.steps=4", "replay.points=2")
 
-# Of the sidebar: with it every widget and download is drawn.
-EVERY_PART = (*sidebar.PARTS, sidebar.IN_AND_OUT)
+# With these open every widget and download is drawn.
+EVERY_PART = (*sidebar.PARTS, sidebar.UPLOAD, share.MENU)
 
 PATIENCE = 90_000  # a browser's, in ms: other work may share the cores
 
@@ -20,9 +20,10 @@ PATIENCE = 90_000  # a browser's, in ms: other work may share the cores
 def script(name):
     from importlib import import_module
 
-    from app import state
+    from app import state, top
 
     state.load()
+    top.draw()
     import_module(f"app.pages_.{name}").draw()
     state.write_address()
 

@@ -7,6 +7,10 @@ import re
 import socket
 
 import pytest
+from PIL import Image
+
+from dpsim.report.figures.style import PART_COLOURS
+from dpsim.report.theme import COLOUR, SURFACES
 
 pytestmark = pytest.mark.browser
 
@@ -15,6 +19,7 @@ CHANGED = "([css, before]) => { const now = document.querySelector(css); return 
 NODES = "input[type=range][aria-label=nodes]"
 # Every knob is turned in a moment, which takes no time from what is looked at.
 QUICK = "set=run.steps=2&set=run.warmup=0"
+LLAMA = "llama3-8b-8-h100-fsdp"
 STEP_TIME = ".dp-number:has-text('step time') .dp-value"
 
 
@@ -77,6 +82,29 @@ def test_another_page_keeps_the_scenario_and_draws_its_chart(page):
     page.wait_for_url(re.compile(r"/topology\?.*cluster"))
     assert page.locator("[data-testid=stException]").count() == 0
     page.get_by_text("8 nodes, 64 GPUs").wait_for()
+
+
+def test_a_comparison_comes_back_by_its_link_and_its_scenario_as_a_picture(page, address):
+    columns = "".join(
+        f"&{place}-preset={LLAMA}&{place}-set=cluster.nodes={nodes}"
+        for place, nodes in enumerate((1, 2, 8), 1)
+    )
+    page.goto(f"{address}/?preset={LLAMA}&{QUICK}{columns}")
+    shown = page.locator(".dp-compared").inner_text()
+    assert len(shown.splitlines()) > 8
+    page.wait_for_selector(STEP_TIME)
+    page.get_by_role("button", name="Share").click()
+    link = page.locator("[data-testid=stPopoverBody] [data-testid=stCode]").first.inner_text()
+    with page.expect_download() as download:
+        page.get_by_text("download the picture").click()
+    assert download.value.suggested_filename == "llama-3-8b-8-x-h100-one-node.png"
+    picture = Image.open(download.value.path()).convert("RGB")
+    assert picture.size == (1200, 630)
+    colours = {"#{:02x}{:02x}{:02x}".format(*colour) for _, colour in picture.getcolors(2**20)}
+    assert {PART_COLOURS["compute"], COLOUR["blue"], SURFACES["light"].text} <= colours
+    page.goto("about:blank")
+    page.goto(link.strip())
+    assert page.locator(".dp-compared").inner_text() == shown
 
 
 def test_only_this_machine_is_served(address):

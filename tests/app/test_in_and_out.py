@@ -15,10 +15,10 @@ from app_pages import EVERY_PART, html, metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import sidebar, titles
+from app import share, sidebar, titles
 from app.presets import preset_names, preset_path
 from app.reading import document, scenario, to_command, to_yaml, uploaded
-from app.spec import MOST_BYTES, Spec, View
+from app.spec import MOST_BYTES, MOST_COMPARED, Spec, View
 from app.titles import file_stem
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
@@ -88,7 +88,7 @@ def test_an_upload_that_is_too_large_or_no_text_is_refused_with_the_number():
 
 
 def test_an_upload_is_shown_and_a_broken_one_keeps_what_was_there(open_page):
-    parts = [sidebar.IN_AND_OUT]
+    parts = [sidebar.UPLOAD]
     page = open_page("what_if", wait=False, parts=parts, preset="resnet50-16-v100-local-sgd")
     before = metrics(page)
     page.file_uploader(key="upload").set_value(("bad.yaml", b"name: 3\n", "application/yaml")).run()
@@ -117,8 +117,8 @@ def test_the_command_gives_the_numbers_of_the_page_in_any_folder(open_page, tmp_
         "resnet50-16-v100-local-sgd",
         changes=("cluster.nodes=4", "strategy.sync={kind: local-sgd, every: 4}"),
     )
-    page = open_page("what_if", wait=False, parts=[sidebar.IN_AND_OUT], **spec.to_query())
-    (command,) = [each.value for each in page.code]
+    page = open_page("what_if", wait=False, parts=[share.MENU], **spec.to_query())
+    _, command = [each.value for each in page.code]
     assert "/" not in command.replace("#!/", "")
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
@@ -168,12 +168,12 @@ specs = presets | st.builds(Spec, st.none(), text, text.filter(bool), changes)
 
 @given(
     specs,
-    st.none() | specs,
+    st.lists(specs, max_size=MOST_COMPARED).map(tuple),
     st.dictionaries(st.sampled_from(["compare", "vary"]), text, max_size=2),
     st.none() | changes,
 )
-def test_an_address_holds_the_whole_view(spec, pinned, choices, before):
-    view = View(spec, pinned, choices, before)
+def test_an_address_holds_the_whole_view(spec, compared, choices, before):
+    view = View(spec, compared, choices, before)
     query = parse_qs(urlencode(view.to_query(), doseq=True), keep_blank_values=True)
     assert View.from_query(query, Spec("another")) == view
 

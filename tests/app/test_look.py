@@ -35,7 +35,7 @@ CASES = [
     for case in [*product(PAGES, PRESETS, WIDTHS), NARROW]
 ]
 BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]
-  .filter((each) => !each.closest("[data-testid=stDataFrame]"))
+  .filter((each) => !each.closest("[data-testid=stDataFrame], .dp-compared > *"))
   .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
   .filter((each) => getComputedStyle(each).visibility !== "hidden")
   .filter((each) => each.getBoundingClientRect().width > 0)
@@ -147,6 +147,24 @@ def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_not
     look, axe, name, preset, width
 ):
     page, errors = look(name, preset, width)
+    page.evaluate(axe)
+    page.evaluate(AS_AXE_READS)
+    assert faults(page) == {}
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(GROUND, arg=rgb(SURFACES["dark"].background))
+    page.evaluate("window.dpStill = 0")
+    page.wait_for_function(SETTLED, arg=AFTER_A_MODE, polling=LOOK_EVERY)
+    assert faults(page) == {}
+    assert errors == []
+
+
+def test_the_comparison_and_the_share_menu_have_no_faults_on_a_phone_either(look, axe):
+    columns = "".join(f"&{place}-preset={preset}" for place, preset in enumerate(PRESETS[:6], 1))
+    page, errors = look("topology", "resnet50-16-v100-local-sgd&set=run.steps=2", 390, columns)
+    page.get_by_role("button", name="Share").click()
+    page.wait_for_selector("text=download the picture")
+    page.evaluate("window.dpStill = 0")
+    page.wait_for_function(SETTLED, arg=AFTER_A_RUN, polling=LOOK_EVERY)
     page.evaluate(axe)
     page.evaluate(AS_AXE_READS)
     assert faults(page) == {}

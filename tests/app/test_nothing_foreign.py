@@ -89,7 +89,7 @@ def ways_in(image):
     That is ``image`` itself, where the page says it as it is.
     """
     named = {"yaml": packed(scenario(image)), "file": "a.yaml"}
-    pinned = {"pin-yaml": named["yaml"], "pin-file": image}
+    compared = {"1-yaml": named["yaml"], "1-file": image}
     choices = {"one": image, "operation": image, "where": image}
     return {
         "a preset's name": ("", {"preset": image}, image),
@@ -110,9 +110,9 @@ def ways_in(image):
             "tree is the fastest",
         ),
         "an algorithm": ("algorithms", choices, "What a rank holds"),
-        "names of a scenario, its file, and the baseline's": (
+        "names of a scenario, its file, and a compared one's": (
             "",
-            {**named, "file": image, **pinned},
+            {**named, "file": image, **compared},
             image,
         ),
     }

@@ -1,0 +1,76 @@
+"""The menu that gives the page to others: as a link, a command, a file or a picture."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import streamlit as st
+
+from app import state
+from app.charts import mode
+from app.headline import numbers
+from app.reading import to_command, to_yaml
+from app.titles import file_stem
+from app.waiting import at_once
+from dpsim.engine import PARTS, Result
+from dpsim.report.figures.style import PART_COLOURS
+from dpsim.report.theme import COLOUR, FONT, SURFACES
+
+MENU = "Share"
+_HEIGHT = 160  # pixels; longer commands scroll
+
+
+def draw(title: str) -> None:
+    """Draw the menu of the scenario shown, whose title is ``title``. Raises DpsimError."""
+    with st.popover(MENU, key=f"part {MENU}", icon=":material/share:", on_change="rerun") as opened:
+        if not opened.open:
+            return
+        spec, address = state.current().spec, state.current().address()
+        name = file_stem(spec)
+        st.caption("A link, which opens where dpsim app runs")
+        url = f"{st.context.url or ''}?{address}"
+        st.code("The scenario is too long for a link." if address is None else url, language=None)
+        st.caption("A command, which prints the same numbers")
+        st.code(to_command(spec, name), language="bash", height=_HEIGHT)
+        # A download changes nothing on the page, so no rerun is needed.
+        st.download_button(
+            "download it (YAML)",
+            to_yaml(spec, name),
+            f"{name}.yaml",
+            "application/yaml",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+        if shown := at_once(spec):
+            _card()(key="card", data=_drawn(shown.result, title, f"{name}.png"))
+
+
+def _drawn(result: Result, title: str, file: str) -> dict[str, Any]:
+    """Return what the picture shows."""
+    every = list(numbers(result))
+    step, interval = every[0], every[0].interval
+    parts = {key: seconds for key, seconds in result.parts_s.items() if seconds}
+    return {
+        "title": title,
+        "file": file,
+        "numbers": [[number.name, number.text] for number in every],
+        "within": interval and f"{interval.confidence:.0%} interval of a step: {step.within}",
+        "band": interval and [interval.low, step.value, interval.high],
+        "parts": [[PARTS[key].title, parts[key], PART_COLOURS[key]] for key in parts],
+        "font": FONT,
+        "colours": {"blue": COLOUR["blue"], **asdict(SURFACES[mode()])},
+    }
+
+
+@cache
+def _card() -> Any:
+    """Return the browser's drawing of the picture."""
+    return st.components.v2.component(
+        "dpsim_card",
+        html='<canvas role="img" width="1200" height="630" style="width: 100%"></canvas>'
+        '<a style="color: inherit">download the picture (PNG)</a>',
+        js=files(__package__).joinpath("card.js").read_text(encoding="utf-8"),
+    )

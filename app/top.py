@@ -1,0 +1,44 @@
+"""The top of every page: the scenario's title with its changes, and what can be done with it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from html import escape
+
+import streamlit as st
+
+from app import share, state, tray
+from app.reading import scenario
+from app.spec import Spec, View
+from app.titles import origin, title
+from app.words import changes, described
+from dpsim.base.errors import DpsimError
+
+
+def draw() -> None:
+    """Draw the title, and below it the comparison."""
+    view = state.current()
+    with suppress(DpsimError):  # reported by the page
+        words, about = title(scenario(view.spec)), described(scenario(view.spec))
+        with st.container(horizontal=True, vertical_alignment="center", key="top"):
+            st.html(
+                f'<h1 class="dp-title">{escape(words)}<small>{escape(origin(view.spec))}</small>'
+                f'</h1><p class="dp-about">{escape(about)}</p>'
+                f'<p class="dp-about">{escape(_since(view))}</p>',
+                width="stretch",
+            )
+            tray.switch()
+            share.draw(words)
+    tray.draw()
+
+
+def _since(view: View) -> str:
+    """Return what was changed last, and what differs from the set-up."""
+    said, spec, last = [], view.spec, view.baseline
+    start = Spec(spec.preset, spec.text, spec.file)
+    with suppress(DpsimError):  # of an earlier state
+        if last is not None:
+            said.append(f"Changed last: {changes(last, spec) or 'nothing'}.")
+        if spec.changes and last != start:
+            said.append(f"Changed from the set-up: {changes(start, spec) or 'nothing'}.")
+    return " ".join(said)
