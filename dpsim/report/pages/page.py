@@ -20,7 +20,7 @@ from dpsim.report.figures.batch_figures import (
     time_to_target_figure,
     utilisation_figure,
 )
-from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
+from dpsim.report.figures.resource_figures import footprint_figure, staleness_figure
 from dpsim.report.figures.scaling_figures import algorithms_figure, knobs_figure, scaling_figure
 from dpsim.report.figures.step_figures import (
     breakdown_figure,
@@ -271,7 +271,7 @@ def _state_figures(first: Answer) -> Iterator[go.Figure]:
     if any(first["staleness"][kind]["max"] for kind in ("versions", "clock_gap")):
         yield staleness_figure(first)
     if first.get("memory") is not None:
-        yield memory_figure(first)
+        yield footprint_figure(first["memory"])
 
 
 def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:
