@@ -14,7 +14,7 @@ import stat
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
@@ -52,6 +52,23 @@ def spelled_out(text: str) -> str:
     return "".join(
         sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
     )
+
+
+def table(
+    title: str, headings: Iterable[str], rows: Iterable[Iterable[str]], left: Container[str] = ()
+) -> Table:
+    """Return a table; the columns whose headings are in ``left`` hold text, the others numbers."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", show_edge=False)
+    for heading in headings:
+        if heading in left:
+            made.add_column(heading, overflow="fold")
+        else:
+            made.add_column(heading, justify="right")
+    for cells in rows:
+        made.add_row(*cells)
+    return made
 
 
 def show(*parts: Table | str) -> None:

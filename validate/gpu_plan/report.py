@@ -113,14 +113,9 @@ def _error(predicted: float, measured: float) -> str:
 
 def table(lines: Sequence[Line]) -> Any:
     """Return the table for a terminal."""
-    from rich.table import Table
+    from dpsim.base import terminal
 
-    shown = Table(show_edge=False)
-    for heading in _HEADINGS:
-        shown.add_column(heading, justify="left" if heading == "what" else "right")
-    for line in lines:
-        shown.add_row(*line.cells())
-    return shown
+    return terminal.table("", _HEADINGS, (line.cells() for line in lines), left=("what",))
 
 
 def markdown(lines: Sequence[Line]) -> str:
