@@ -36,10 +36,6 @@ Regime = Annotated[
         "or series."
     ),
 ]
-FitOn = Annotated[
-    list[Path] | None,
-    typer.Option(help="Fit constants on this file instead of those that are shipped. Repeatable."),
-]
 WriteScenarios = Annotated[
     Path | None,
     typer.Option(
@@ -69,7 +65,6 @@ def reference(
     kind: Kind,
     file: File,
     regime: Regime = "specification",
-    fit_on: FitOn = None,
     known: KnownRows = 4,
     write_scenarios: WriteScenarios = None,
     tolerance: Tolerance = None,
@@ -99,7 +94,6 @@ def reference(
                 # `_known` has checked the words, which type checkers cannot see.
                 cast("StepKind", kind),
                 regime=cast("Literal['specification', 'calibrated']", regime),
-                fit_on=fit_on or (),
                 write_scenarios=write_scenarios,
                 known=known,
                 progress=progress,
@@ -109,7 +103,6 @@ def reference(
                 file,
                 cast("Any", kind),
                 cast("Literal['specification', 'calibrated']", regime),
-                fit_on=fit_on or (),
                 progress=progress,
             )
 
