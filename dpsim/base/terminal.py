@@ -55,17 +55,25 @@ def spelled_out(text: str) -> str:
 
 
 def table(
-    title: str, headings: Iterable[str], rows: Iterable[Iterable[str]], left: Container[str] = ()
+    title: str,
+    headings: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    left: Container[str] = (),
+    fold: Container[str] = (),
 ) -> Table:
-    """Return a table; the columns whose headings are in ``left`` hold text, the others numbers."""
+    """Return a table; the columns whose headings are in ``left`` hold text, the others numbers.
+
+    Where room is short, long words are broken in the columns in ``fold``.
+    """
     from rich.table import Table
 
     made = Table(title=title, title_justify="left", show_edge=False)
     for heading in headings:
-        if heading in left:
-            made.add_column(heading, overflow="fold")
-        else:
-            made.add_column(heading, justify="right")
+        made.add_column(
+            heading,
+            justify="left" if heading in left else "right",
+            overflow="fold" if heading in fold else "ellipsis",
+        )
     for cells in rows:
         made.add_row(*cells)
     return made

@@ -56,7 +56,7 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
             *(_result(values, names, said) for names, said in shown.values()),
         )
         rows.append(cells)
-    return table("", ("point", *varied, *shown), rows, left=text)
+    return table("", ("point", *varied, *shown), rows, left=text, fold=varied)
 
 
 def _asks_total(answer: Answer, places: dict[str, int]) -> bool:
@@ -101,4 +101,5 @@ def answer_table(answer: Answer) -> Table:
         for number, name in enumerate(answer.columns)
         if any(not isinstance(row[number], int | float | None) for row in answer.rows)
     ]
-    return table("", answer.columns, (map(cell, row, answer.columns) for row in answer.rows), text)
+    rows = (map(cell, row, answer.columns) for row in answer.rows)
+    return table("", answer.columns, rows, left=text, fold=answer.columns)

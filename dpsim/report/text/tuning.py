@@ -87,9 +87,8 @@ def front_table(tuning: Tuning) -> Table:
         for each in tuning.front[:_MOST_FRONT]
     )
     headings = (f"time {span}", f"cost ({tuning.unit})", "with")
-    return table(
-        "Nothing tried is both faster and cheaper than these", headings, rows, left=("with",)
-    )
+    title = "Nothing tried is both faster and cheaper than these"
+    return table(title, headings, rows, left=("with",), fold=headings)
 
 
 def _settings(each: Evaluation) -> str:
