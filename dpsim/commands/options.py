@@ -110,7 +110,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
     """Parse comma-separated integers of at least 1. Raises DpsimError for others."""
     parts = [part.strip() for part in text.split(",")]
     # By length first: Python refuses to parse thousands of digits as a number.
-    if not all(part.isdecimal() and len(part) <= 18 and int(part) >= 1 for part in parts):
+    if not all(part.isdecimal() and len(part) <= 9 and int(part) >= 1 for part in parts):
         raise DpsimError(
             f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text[:60]!r}"
         )
