@@ -107,8 +107,8 @@ def _ranks(
     as_json: bool,
 ) -> None:
     """Report slow ranks; write a typical rank's profile, the disturbance and the histogram."""
-    from dpsim.commands.fit_jitter import block_text
     from dpsim.imports import disturbance_of, histogram_of, read_ranks, trace_files
+    from dpsim.report.text.disturbance import block_text
 
     with progress("traces", len(trace_files(folder))) as done:
         traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)

@@ -52,6 +52,18 @@ def test_completion_names_the_commands(shell):
     assert names[shell] in done.stdout
 
 
+def test_python_m_dpsim_is_dpsim():
+    def typed(*words):
+        line = [sys.executable, "-m", "dpsim", *words]
+        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    assert typed("catalogue", "gpus", "--json")[0] == 0
+    code, out, err = typed("run", "none.yaml")
+    assert (code, out) == (2, "")
+    assert err.startswith("dpsim: none.yaml: must be a YAML file")
+
+
 def test_an_output_that_is_the_scenario_is_refused(dpsim, tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text(Path("scenarios/quickstart.yaml").read_text())
@@ -112,7 +124,7 @@ def test_no_alarm_outlives_a_program_that_ends_as_ctrl_c_waits_for_an_import(dps
 
 
 def test_what_ignores_ctrl_c_from_the_start_goes_on():
-    command = "trap '' INT HUP; echo; exec \"$0\" -m dpsim.cli run scenarios/quickstart.yaml --json"
+    command = "trap '' INT HUP; echo; exec \"$0\" -m dpsim run scenarios/quickstart.yaml --json"
     started = subprocess.Popen(
         ["sh", "-c", command, sys.executable], stdout=subprocess.PIPE, text=True
     )

@@ -14,7 +14,6 @@ from dpsim.base.lazy import Shown
 from dpsim.report.figures.calibration_figure import calibration_figure
 from dpsim.report.figures.columns_figure import columns_figure
 from dpsim.report.figures.front_figure import front_figure
-from dpsim.report.figures.jitter_figure import jitter_figure
 from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.report.pages.page import chief_figure, source_figures
 from dpsim.report.pages.result_files import of_sweep, results_in
@@ -51,26 +50,6 @@ class _Replayed(BaseModel):
     target_accuracy: float
     replay: _Settings
     curve: list[_Point]
-
-
-class _Curve(BaseModel):
-    share: list[float]
-    measured: list[float]
-    drawn: list[float]
-
-
-class _Series(BaseModel):
-    measured: list[float]
-    drawn: list[float]
-
-
-class _Fitted(BaseModel):
-    """The part of ``dpsim fit-jitter --json`` that a figure reads."""
-
-    steps: int
-    ranks: int
-    curve: _Curve
-    series: _Series
 
 
 class _Run(BaseModel):
@@ -134,10 +113,6 @@ def _curves(content: Mapping[str, Any], name: str) -> go.Figure:
     return replay_figure({read.name: content})
 
 
-def _jitter(content: Mapping[str, Any], name: str) -> go.Figure:
-    return jitter_figure(_read(_Fitted, content, name).model_dump())
-
-
 def _calibration(content: Mapping[str, Any], name: str) -> go.Figure:
     return calibration_figure(_read(_Calibrated, content, name).model_dump())
 
@@ -155,5 +130,4 @@ def _read(model: type[T], content: Mapping[str, Any], name: str) -> T:
 _NO_TABLES: Mapping[str, Callable[[Mapping[str, Any], str], go.Figure]] = {
     "calibrate": _calibration,
     "converge": _curves,
-    "fit-jitter": _jitter,
 }
