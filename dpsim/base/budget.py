@@ -63,7 +63,7 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
     """Hold the code inside to a time limit: ``seconds``, or `time_limit`.
 
     ``whole`` is the limit that errors name, if ``seconds`` are what is left of it. Nested contexts
-    keep the outer limit.
+    keep the outer limit, which ends what is around them too.
 
     Raises FailedError, from `check`, if it takes longer, and if it needs more memory than there is.
     """
@@ -80,6 +80,8 @@ def limited(seconds: float | None = None, whole: float | None = None) -> Iterato
             signal.setitimer(signal.ITIMER_PROF, max(time_left(), _ASKS_EVERY), _ASKS_EVERY)
         yield
     except _TimeIsUp:
+        if not is_first:
+            raise
         raise over_time(limit.seconds) from None
     except Exception as error:
         # A C library may turn the signal's exception into an error of its own, as DuckDB does.
@@ -182,19 +184,42 @@ class Budget:
         left = self._begun + share * self._whole - thread_time()
         if left <= 0:
             raise over_time(self._whole)
-        with limited(left, self._whole):
-            yield
+        is_outer = _limit.get() is None
+        try:
+            with limited(left, self._whole):
+                yield
+        except OverTimeError:
+            # A limit around the study leaves no time for the rest of it, nor for its answer.
+            if is_outer or time_left():
+                raise
+            raise _TimeIsUp from None
+
+    def stream(self, say: Callable[[str], None], done: int, total: int, found: str) -> bool:
+        """Say what was ``found``, and how long all take, unless that is a few seconds.
+
+        Returns whether it was said.
+        """
+        whole = (thread_time() - self._begun) / max(done, 1) * total
+        if whole >= _A_WHILE:
+            say(
+                f"about {whole:,.0f} s of the processor{self._allowed(whole)}, "
+                f"{done:,} of {total:,} tried; {found}"
+            )
+        return whole >= _A_WHILE
 
     def forecast(self, simulations: int, seconds: float) -> str | None:
         """Return how long ``simulations`` of ``seconds`` each take; None for a few seconds."""
         whole = simulations * seconds
         if whole < _A_WHILE:
             return None
-        end = f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
         return (
             f"about {simulations} simulations of {seconds:.2g} s each: "
-            f"about {whole:,.0f} s of the processor{end}"
+            f"about {whole:,.0f} s of the processor{self._allowed(whole)}"
         )
+
+    def _allowed(self, whole: float) -> str:
+        """Return an end of a forecast of ``whole`` seconds: how many are allowed, if fewer."""
+        return f", of which {self._whole:,.4g} s are allowed" if whole > self._whole else ""
 
 
 @dataclass(slots=True)

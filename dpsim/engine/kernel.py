@@ -23,6 +23,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
 from dpsim.engine.utilisation import fastest_factors
 from dpsim.engine.vector_engine import run_vector
+from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Meeting
 
 if TYPE_CHECKING:
@@ -115,6 +116,14 @@ def exact_for(job: Job) -> str | None:
     return reason
 
 
+def with_quick_engine(scenario: Scenario, job: Job) -> Scenario:
+    """Return ``scenario``, without asking for events if the vector path is exact for ``job``."""
+    if scenario.run.engine != "events" or job.acts_alone or exact_for(job) is not None:
+        return scenario
+    by_choice = scenario.run.model_copy(update={"engine": "auto"})
+    return scenario.model_copy(update={"run": by_choice})
+
+
 def engine_for(job: Job) -> Engine:
     """Return the engine that the scenario asks for, or the one that fits.
 
@@ -204,7 +213,7 @@ def _quicker(job: Job) -> str:
     run, steps = job.scenario.run, job.counted.stop
     if run.network_model == "flows":
         return "set run.network_model: auto, or "
-    if run.engine != "events" or job.acts_alone or exact_for(job) is not None:
+    if with_quick_engine(job.scenario, job) is job.scenario:
         return ""
     few = run.model_copy(update={"steps": min(steps, _TRIED), "warmup": 0})
     tried = job.lasting(job.scenario.model_copy(update={"run": few}))

@@ -55,6 +55,24 @@ def test_a_part_has_what_is_left_of_the_whole(monkeypatch):
         whole()
 
 
+def test_a_limit_around_a_study_ends_all_of_it():
+    refused = []
+
+    @budget.limited(0.01)
+    def study():
+        own = budget.Budget()
+        for number in range(3):
+            try:
+                with own.part():
+                    _work(0.008)
+            except DpsimError:
+                refused.append(number)
+
+    with pytest.raises(FailedError, match=r"takes more than 0\.01 s"):
+        study()
+    assert not refused
+
+
 def test_steps_tell_how_long_all_will_take(monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, "0.1")
     with budget.limited():

@@ -37,6 +37,7 @@ def exhaustive(
 ) -> None:
     """Evaluate every choice of the space, or of a ``part`` of it."""
     for done, choice in enumerate((part or evaluator.space).choices(), 1):
+        check()  # a choice that breaks a limit is not simulated, so time is checked here
         evaluator(evaluator.space.same(choice, part) if part else choice)
         progress(done)
 
@@ -77,7 +78,7 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: A
     """Evaluate the study's suggestion and report it; return whether it was new."""
     from optuna.trial import TrialState
 
-    check()  # a choice that breaks a limit is not simulated, so the time budget is checked here
+    check()  # as in `exhaustive`
     trial = study.ask()
     numbers = {
         each.path: trial.suggest_categorical(each.path, allowed[each.path])
