@@ -249,15 +249,19 @@ class _NotPossibleError(Exception):
 def shorter(scenario: Scenario) -> Scenario:
     """Return ``scenario`` with as few steps as needed to compare it with others.
 
-    They are whole periods of its averaging, but never more steps than it has.
+    They are whole periods of its averaging, but never more steps than it has. Its own steps, if
+    they include the switch from BSP to local steps.
     """
-    run, period = scenario.run, _period(scenario)
+    run, period, switch = scenario.run, _period(scenario), scenario.strategy.sync.first_own_step
+    if run.warmup < switch:
+        return scenario
     is_alike = scenario.disturbance == DisturbanceConfig() and scenario.measured_jitter is None
     enough = _ALIKE if is_alike else _VARIED
     # Part of a period would count too many or too few of the steps that communicate.
     whole_periods = period * -(-enough // period)
-    # The first steps wait for no other worker: as many as a worker may be ahead.
-    warmup = min(run.warmup, scenario.strategy.sync.lag + 1)
+    # The first steps wait for no other worker: as many as a worker may be ahead. Periods count from
+    # the switch on.
+    warmup = min(run.warmup, max(scenario.strategy.sync.lag + 1, switch))
     few = run.model_copy(update={"steps": min(run.steps, whole_periods), "warmup": warmup})
     return scenario.model_copy(update={"run": few})
 
