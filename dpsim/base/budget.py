@@ -35,6 +35,8 @@ _LOOKS = 0.002  # s between two forecasts
 _A_WHILE = 5.0  # s from which a forecast is reported
 _MARGIN = 2.0  # safety factor, because later steps may be faster than the first ones
 
+_ROUGH = 8.0  # safety factor of estimates before the first step, which are up to five times off
+
 _WAY_OUT = "take fewer nodes or steps, or larger buckets"
 
 
@@ -261,12 +263,21 @@ class Forecast:
             return
         whole = spent / counted * self.total
         if self._begun + whole / _MARGIN > limit.end:
-            # Not a plain FailedError: who gave it a short time may give it a longer one.
-            raise OverTimeError(
-                f"would take about {whole:,.0f} s of the processor for {self.total:,} steps "
-                f"({counted:,} took {spent:.2g} s), the limit is {limit.seconds:,.4g} s: "
-                f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
-            )
+            raise self._too_long(whole, f"{counted:,} took {spent:.2g} s", limit)
+
+    def expect(self, seconds: float) -> None:
+        """Raise OverTimeError if an estimate before the first step exceeds the time left by far."""
+        limit = _limit.get()
+        if limit is not None and seconds > _ROUGH * time_left():
+            raise self._too_long(seconds, "a rough estimate", limit)
+
+    def _too_long(self, seconds: float, basis: str, limit: _Limit) -> OverTimeError:
+        # Not a plain FailedError: who gave it a short time may give it a longer one.
+        return OverTimeError(
+            f"would take about {seconds:,.0f} s of the processor for {self.total:,} "
+            f"step{'s' * (self.total > 1)} ({basis}), the limit is {limit.seconds:,.4g} s: "
+            f"{self.quicker()}{_WAY_OUT}, or set {TIME_LIMIT} (s)"
+        )
 
 
 def time_limit() -> float:

@@ -188,12 +188,13 @@ def simulate_job(
     ``staggered``: asynchronous workers are out of step after their warm-up, as they are after a
     long time.
 
-    The steps do not depend on what is recorded. Raises FailedError if the first steps show that the
-    simulation would take too long.
+    The steps do not depend on what is recorded. Raises FailedError if the first steps, or a rough
+    estimate of all events, show that the simulation would take too long.
     """
     timeline, log, engine = recording.timeline(job), recording.log(), engine_for(job)
     slowed = all_slow_downs(job)
-    done = Forecast(job.counted.stop, progress, partial(_quicker, job)).done
+    forecast = Forecast(job.counted.stop, progress, partial(_quicker, job))
+    done = forecast.done
     if job.acts_alone:
         from dpsim.engine.independent_workers import World
 
@@ -203,6 +204,8 @@ def simulate_job(
         steps = World(job, point, slowed, done, timeline, log).run()
     else:
         by_events = engine.name == "events"
+        if by_events:
+            forecast.expect(resolve_name("dpsim.engine.events:expected_seconds")(job))
         run = resolve_name("dpsim.engine.events:run_events") if by_events else run_vector
         steps = run(job, slowed, done, timeline, log)
     return Simulation(job, engine, steps, timeline, log)
