@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.budget import check
+from dpsim.base.budget import Budget, check
 from dpsim.base.errors import FailedError, how_to_install
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator
@@ -30,6 +30,30 @@ _OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_i
 Numbers = dict[str, int]
 # The numbers of the values that a search may take, by path of the field.
 Allowed = Mapping[str, Sequence[int]]
+
+
+def watched(
+    evaluator: Evaluator,
+    budget: Budget,
+    total: int,
+    progress: Callable[[str, int, int], None],
+    say: Callable[[str], None],
+) -> Callable[[str, int, int], None]:
+    """Return ``progress`` that also says each new best of a search of ``total`` evaluations."""
+    said: Evaluation | None = None
+
+    def tried(what: str, done: int, of_it: int) -> None:
+        nonlocal said
+        progress(what, done, of_it)
+        best = evaluator.best
+        if best is None or best is said:
+            return
+        values = ", ".join(f"{path}={value}" for path, value in best.values.items())
+        found = f"best: {evaluator.objective.words(best.result)} with {values}"
+        if budget.stream(say, evaluator.count, total, found):
+            said = best
+
+    return tried
 
 
 def exhaustive(

@@ -29,7 +29,7 @@ from dpsim.studies.tune.own_values import (
     switched,
     without_sweep,
 )
-from dpsim.studies.tune.search import Numbers, exhaustive, sampled
+from dpsim.studies.tune.search import Numbers, exhaustive, sampled, watched
 from dpsim.studies.tune.space import Choice, Space, space
 from dpsim.studies.tune.tuning import Reason, Tuning
 
@@ -67,7 +67,8 @@ def tune(
     `dpsim.studies.sweep.point.scenario_key`, to which those found here are added. ``progress`` gets
     what is done, how much of it, of how much. If the search takes more than a few seconds, ``say``
     gets a forecast and each best configuration so far. When its share of the time limit is used,
-    the best of those that were tried is returned.
+    the best of those that were tried is returned. The vector engine simulates wherever it is exact,
+    even if the file asks for events.
 
     Raises DpsimError for fields that cannot be searched, and if no configuration is possible;
     FailedError if Optuna is needed but not installed.
@@ -89,39 +90,15 @@ def tune(
     def search() -> bool:
         """Search, and return whether all choices were tried."""
         possible = _few(evaluator, searched, evaluations)
-        watched = _watched(evaluator, budget, possible or evaluations, progress, say)
+        tried = watched(evaluator, budget, possible or evaluations, progress, say)
         if possible is None:
-            _search(evaluator, document, evaluations, seed, watched)
+            _search(evaluator, document, evaluations, seed, tried)
         else:
-            exhaustive(evaluator, lambda done: watched("trying all", done, searched.size))
+            exhaustive(evaluator, lambda done: tried("trying all", done, searched.size))
         return possible is not None
 
     whole = evaluator.within(_SEARCHED, search) is True and not evaluator.partial
     return _tuning(document, evaluator, seed, whole, progress)
-
-
-def _watched(
-    evaluator: Evaluator,
-    budget: Budget,
-    total: int,
-    progress: Callable[[str, int, int], None],
-    say: Callable[[str], None],
-) -> Callable[[str, int, int], None]:
-    """Return ``progress`` that also says each new best of a search of ``total`` evaluations."""
-    said: Evaluation | None = None
-
-    def watched(what: str, done: int, of_it: int) -> None:
-        nonlocal said
-        progress(what, done, of_it)
-        best = evaluator.best
-        if best is None or best is said:
-            return
-        values = ", ".join(f"{path}={value}" for path, value in best.values.items())
-        found = f"best: {evaluator.objective.words(best.result)} with {values}"
-        if budget.stream(say, evaluator.count, total, found):
-            said = best
-
-    return watched
 
 
 def _few(evaluator: Evaluator, part: Space, most: int) -> int | None:
