@@ -203,15 +203,16 @@ def compare(
     Raises DpsimError for a bad text and if every variant is left out, ScenarioError for a variant
     that is not a valid scenario.
     """
-    ranking = RANKINGS[by]
+    ranking, budget = RANKINGS[by], Budget()
     chosen = variants(vary, alternatives)
     files = [path, *others]
-    scenarios = [
-        ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
-        for file in files
-        for variant, scenario in _loaded(file, chosen, overrides)
-    ]
-    rows, left_out, partial = _simulated(scenarios, progress, say)
+    with budget.part():
+        scenarios = [
+            ({"file": os.fspath(file), **variant} if len(files) > 1 else variant, scenario)
+            for file in files
+            for variant, scenario in _loaded(file, chosen, overrides)
+        ]
+    rows, left_out, partial = _simulated(scenarios, budget, progress, say)
     if all(ranking.read(row.result) is None for row in rows):
         raise DpsimError(f"--by {by}: must be known for at least one variant, but is for none")
     if ranking.of_money:
@@ -254,6 +255,7 @@ def _loaded(
 
 def _simulated(
     scenarios: list[tuple[Variant, Scenario]],
+    budget: Budget,
     progress: Callable[[int], None],
     say: Callable[[str], None],
     *,
@@ -266,7 +268,6 @@ def _simulated(
     """
     found: list[Compared] = []
     errors: list[tuple[Variant, DpsimError]] = []
-    budget = Budget()
     for done, (variant, scenario) in enumerate(scenarios, 1):
         result = try_simulate(scenario, budget, quick=quick)
         if isinstance(result, DpsimError):
@@ -341,8 +342,10 @@ def scale(
     Raises ScenarioError for an invalid scenario, DpsimError if none can be simulated.
     """
     chosen = [{"cluster.nodes": str(count)} for count in nodes]
-    scenarios = _loaded(path, chosen, overrides)
-    rows, left_out, partial = _simulated(scenarios, progress, say, quick=True)
+    budget = Budget()
+    with budget.part():
+        scenarios = _loaded(path, chosen, overrides)
+    rows, left_out, partial = _simulated(scenarios, budget, progress, say, quick=True)
     # Not ``nodes``: some may have been left out.
     counts = tuple(int(row.values["cluster.nodes"]) for row in rows)
     return Scaling(counts, tuple(row.result for row in rows), tuple(left_out), partial)

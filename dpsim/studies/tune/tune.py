@@ -80,11 +80,12 @@ def tune(
     if seed > _LAST_SEED:
         raise DpsimError(f"--seed: must be at most {_LAST_SEED}, but got {seed}")
     aim, within = OBJECTIVES[objective], limits or Limits()
-    document = without_sweep(path, overrides)
-    scenario = validate(document, Scenario)
-    check_target(scenario, aim)
-    searched = checked(space(scenario, over, aim, within), document)
     known, budget = {} if results is None else results, Budget()
+    with budget.part():
+        document = without_sweep(path, overrides)
+        scenario = validate(document, Scenario)
+        check_target(scenario, aim)
+        searched = checked(space(scenario, over, aim, within), document)
     evaluator = Evaluator(document, searched, aim, within, known, budget)
 
     def search() -> bool:
