@@ -12,7 +12,10 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
 
 if TYPE_CHECKING:
+    from dpsim.studies.compare import Comparison, Scaling
+    from dpsim.studies.scale import BatchStudy
     from dpsim.studies.sweep import Pareto
+    from dpsim.studies.tune import Tuning
 
 T = TypeVar("T")
 
@@ -76,6 +79,13 @@ def draw(path: Path, content: Mapping[str, Any] | Path | Pareto) -> None:
         figure = pareto_figure(content)
     write_figure(figure, path)
     narrate(f"wrote {path}")
+
+
+def end_if_partial(study: Tuning | Comparison | Scaling | BatchStudy) -> None:
+    """End with code 3 if time did not suffice for a whole ``study``, whose answer was shown."""
+    # Neither 0, since some is missing, nor 1, since the rest is usable.
+    if study.partial:
+        raise typer.Exit(3)
 
 
 def read_option(option: str, read: Callable[[str], T], text: str) -> T:

@@ -113,7 +113,8 @@ def tuning_notes(tuning: Tuning) -> list[str]:
 
     A line each.
     """
-    how = "all" if tuning.exhaustive else "sampled"
+    sampled = "until the time limit" if tuning.partial else "sampled"
+    how = "all" if tuning.exhaustive else sampled
     lines = [
         f"searched    {tuning.simulated:,} simulated of {tuning.space.size:,} configurations "
         f"({how}), seed {tuning.seed}"
